@@ -1,0 +1,37 @@
+"""The checks of the book's exercises: each prints `Correct`, or `Not yet:` and what is wrong.
+
+They never raise, so a notebook with an unsolved exercise still runs from top to bottom. A
+check is an ordinary function that raises `CheckFailed`, made into an exercise by `@exercise`.
+"""
+
+from attn_notes.checks.exercises.kernel_regression import (
+    epanechnikov,
+    leave_group_out,
+    leave_one_out,
+    local_linear,
+    nearest_neighbours,
+    three_rows,
+)
+from attn_notes.checks.exercises.masking import (
+    dilated_window,
+    empty_rows,
+    find_leak,
+    mask_from_lengths,
+    softmax_with_empty_rows,
+    suspects,
+)
+
+__all__ = [
+    "dilated_window",
+    "empty_rows",
+    "epanechnikov",
+    "find_leak",
+    "leave_group_out",
+    "leave_one_out",
+    "local_linear",
+    "mask_from_lengths",
+    "nearest_neighbours",
+    "softmax_with_empty_rows",
+    "suspects",
+    "three_rows",
+]

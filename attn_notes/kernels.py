@@ -1,0 +1,228 @@
+r"""Nadaraya-Watson kernel regression: attention with nothing learned, or one width (chapter 1).
+
+The prediction at a query is a weighted average of the values, and the weights fall with the
+distance from the query to each key: $f(x)=\sum_i\frac{K((x-x_i)/h)}{\sum_jK((x-x_j)/h)}\,y_i$.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes.masks import check_broadcast, masked_softmax
+
+__all__ = [
+    "Kernel",
+    "KernelRegression",
+    "boxcar_kernel",
+    "epanechnikov_kernel",
+    "gaussian_kernel",
+    "nadaraya_watson",
+    "triangular_kernel",
+]
+
+Kernel = Callable[[Tensor], Tensor]
+
+
+def gaussian_kernel(u: Tensor) -> Tensor:
+    r"""$\frac1{\sqrt{2\pi}}e^{-u^2/2}$: every key counts, however far. Chapter 1.
+
+    Args:
+        u: distances in units of the bandwidth, any shape.
+
+    Returns:
+        The same shape, from 0 to 0.399; its integral is 1. Underflows to 0 from about 14 in
+        float32, which is why `nadaraya_watson` works with its logarithm.
+
+    Example:
+        >>> gaussian_kernel(torch.tensor([0.0, 1.0]))
+        tensor([0.3989, 0.2420])
+    """
+    return torch.exp(-u.square() / 2) / math.sqrt(2 * math.pi)
+
+
+def boxcar_kernel(u: Tensor) -> Tensor:
+    r"""$\tfrac12\,\mathbb 1(|u|\le 1)$: a plain average of the keys in reach. Chapter 1.
+
+    Args:
+        u: distances in units of the bandwidth, any shape.
+
+    Returns:
+        The same shape, 0 or 0.5; its integral is 1.
+
+    Example:
+        >>> boxcar_kernel(torch.tensor([0.0, 1.0, 1.5]))
+        tensor([0.5000, 0.5000, 0.0000])
+    """
+    return 0.5 * (u.abs() <= 1).to(u.dtype)
+
+
+def triangular_kernel(u: Tensor) -> Tensor:
+    r"""$(1-|u|)_+$: falls in a straight line. Chapter 1.
+
+    Args:
+        u: distances in units of the bandwidth, any shape.
+
+    Returns:
+        The same shape, from 0 to 1; its integral is 1.
+
+    Example:
+        >>> triangular_kernel(torch.tensor([0.0, 0.5, 1.5]))
+        tensor([1.0000, 0.5000, 0.0000])
+    """
+    return (1 - u.abs()).clamp(min=0)
+
+
+def epanechnikov_kernel(u: Tensor) -> Tensor:
+    r"""$\tfrac34(1-u^2)_+$: of all kernels, the least mean squared error. Chapter 1.
+
+    Epanechnikov (1969). Often confused with the triangular kernel.
+
+    Args:
+        u: distances in units of the bandwidth, any shape.
+
+    Returns:
+        The same shape, from 0 to 0.75; its integral is 1.
+
+    Example:
+        >>> epanechnikov_kernel(torch.tensor([0.0, 0.5, 1.5]))
+        tensor([0.7500, 0.5625, 0.0000])
+    """
+    return 0.75 * (1 - u.square()).clamp(min=0)
+
+
+def nadaraya_watson(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    kernel: Kernel = gaussian_kernel,
+    bandwidth: float | Tensor = 1.0,
+    exclude_self: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Predict at each query the average of the values, weighted by nearness of their keys.
+
+    Nadaraya (1964), Watson (1964); chapter 1.
+
+    Args:
+        queries: (..., L), where to predict.
+        keys: (..., S), the training inputs.
+        values: (..., S), their labels.
+        kernel: a function of the distance in bandwidths, even and not negative.
+        bandwidth: the kernel's width, above 0. A number is checked; a tensor is not, since
+            reading its value would make a GPU wait.
+        exclude_self: leave key i out for query i, as leave-one-out validation does. The queries
+            are then the keys: L = S.
+
+    Returns:
+        Outputs (..., L) and weights (..., L, S). Rows of weights sum to 1. With the Gaussian
+        they do so at any distance whose square the dtype holds (255 widths in half precision);
+        a kernel of bounded support with no key in reach gives weights 0 and output 0.
+
+    Raises:
+        ValueError: shapes that do not fit, a bandwidth that is not a positive number, or a
+            bandwidth tensor that does not broadcast to (..., L, S).
+
+    Example:
+        >>> keys, values = torch.tensor([0.0, 1.0]), torch.tensor([10.0, 20.0])
+        >>> outputs, weights = nadaraya_watson(torch.tensor([0.5, 50.0]), keys, values)
+        >>> outputs
+        tensor([15., 20.])
+    """
+    if not isinstance(bandwidth, Tensor) and not 0 < bandwidth < math.inf:
+        raise ValueError(f"bandwidth must be a positive number, got {bandwidth}")
+    _check_points(queries, keys, values, exclude_self)
+    u = queries[..., :, None] - keys[..., None, :]  # (..., L, S)
+    if isinstance(bandwidth, Tensor):
+        check_broadcast("bandwidth", bandwidth, u.shape)
+    u = u / bandwidth
+    weights = _kernel_weights(u, kernel, exclude_self)
+    return _average(weights, values), weights
+
+
+class KernelRegression(nn.Module):
+    r"""Nadaraya-Watson with a learned width: softmax($-\tfrac12((x-x_i)w)^2$). Chapter 1.
+
+    The parameter is `w`, the inverse of the width, and not the width: $w\to0$ is then the plain
+    average, an ordinary point of the parameter space, where a width would have to be infinite.
+
+    Args:
+        w: the inverse width to start from. Only its absolute value matters.
+        kernel: as in `nadaraya_watson`.
+
+    Raises:
+        ValueError: a `w` that is not a finite number.
+
+    Example:
+        >>> model = KernelRegression(w=4.0)
+        >>> model.bandwidth
+        tensor(0.2500)
+    """
+
+    def __init__(self, w: float = 1.0, *, kernel: Kernel = gaussian_kernel) -> None:
+        super().__init__()
+        if not math.isfinite(w):
+            raise ValueError(f"w must be a finite number, got {w}")
+        self.w = nn.Parameter(torch.tensor(float(w), device=torch.get_default_device()))
+        self.kernel = kernel
+
+    @property
+    def bandwidth(self) -> Tensor:
+        """The width, 1/abs(w), detached; infinite at w = 0."""
+        return 1 / self.w.detach().abs()
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, exclude_self: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Predict at each query, as `nadaraya_watson` with bandwidth 1/abs(w).
+
+        Args:
+            queries: (..., L).
+            keys: (..., S).
+            values: (..., S).
+            exclude_self: leave key i out for query i. Train with it wherever the queries are
+                the keys, or the loss falls to 0 and the fit is worthless (chapter 1).
+
+        Returns:
+            Outputs (..., L) and weights (..., L, S).
+
+        Raises:
+            ValueError: shapes that do not fit.
+        """
+        _check_points(queries, keys, values, exclude_self)
+        u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
+        weights = _kernel_weights(u, self.kernel, exclude_self)
+        return _average(weights, values), weights
+
+
+def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:
+    """(..., L, S): the kernel at `u`, each row divided by its sum."""
+    mask = None
+    if exclude_self:
+        mask = ~torch.eye(u.shape[-1], dtype=torch.bool, device=u.device)
+    if kernel is gaussian_kernel:
+        # In log space: e^{-200}, twenty widths away, is 0 in float32, and 0/0 is not a weight.
+        return masked_softmax(-u.square() / 2, mask)
+    heights = kernel(u) if mask is None else kernel(u).masked_fill(~mask, 0.0)
+    total = heights.sum(-1, keepdim=True)  # (..., L, 1)
+    return heights / total.masked_fill(total == 0, 1.0)  # no key in reach: 0/1, not 0/0
+
+
+def _average(weights: Tensor, values: Tensor) -> Tensor:
+    """(..., L): the values averaged with these weights."""
+    return (weights @ values[..., :, None]).squeeze(-1)
+
+
+def _check_points(queries: Tensor, keys: Tensor, values: Tensor, exclude_self: bool) -> None:
+    """Raise unless queries (..., L), keys (..., S) and values (..., S) fit one another."""
+    got = (
+        f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)} "
+        f"and values {tuple(values.shape)}"
+    )
+    if queries.dim() < 1 or keys.dim() < 1 or queries.shape[:-1] != keys.shape[:-1]:
+        raise ValueError(f"queries (..., L) and keys (..., S) must share their leading axes, {got}")
+    if keys.shape != values.shape:
+        raise ValueError(f"keys and values must have the same shape (..., S), {got}")
+    if exclude_self and queries.shape != keys.shape:
+        raise ValueError(f"with exclude_self the queries must be the keys, so L = S, {got}")

@@ -1,0 +1,49 @@
+"""One palette for the theme, the figures and the widgets, in light and dark.
+
+The same colours stand in `book/_static/book.css` as variables that begin with `--attn-`; a test
+holds the two together. Weights from 0 to 1 are drawn in cividis, and signed quantities run from
+`NEGATIVE` through the page to `POSITIVE`.
+"""
+
+from types import MappingProxyType
+
+__all__ = ["CATEGORICAL", "DARK", "FIGURE_INK", "LIGHT", "NEGATIVE", "POSITIVE", "SEQUENTIAL"]
+
+LIGHT = MappingProxyType(
+    {
+        "paper": "#fefefc",
+        "surface": "#f6f6f2",
+        "rule": "#dfdfd8",
+        "muted": "#5c636d",
+        "ink": "#1d2127",
+        "accent": "#285a9c",
+    }
+)
+"""The page by day, from its background through hairlines and small print to links."""
+
+DARK = MappingProxyType(
+    {
+        "paper": "#0f1318",
+        "surface": "#171c23",
+        "rule": "#2c333d",
+        "muted": "#9aa4b1",
+        "ink": "#dfe3e8",
+        "accent": "#8ab4f0",
+    }
+)
+"""The same by night."""
+
+CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")
+"""Six hues of middle lightness, each with a contrast above 3 to both pages."""
+
+NEGATIVE = "#3f7fbf"
+"""The end of the diverging scale where a signed quantity is below zero."""
+
+POSITIVE = "#c9643c"
+"""The end of the diverging scale where a signed quantity is above zero."""
+
+FIGURE_INK = "#757c86"
+"""The grey of a figure's axes and labels, with a contrast above 4 to both pages."""
+
+SEQUENTIAL = "cividis"
+"""Matplotlib's name for the colours of weights; it reads the same without red and green."""

@@ -1,0 +1,305 @@
+"""Still figures in the book's one language: rows are queries, columns are keys.
+
+A heatmap of weights runs from 0 to 1 in cividis on every page, so that two panels can be
+compared; masked cells are hatched and not merely dark. Needs matplotlib.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from attn_notes.masks import check_mask
+from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE
+
+__all__ = ["plot_attention", "plot_band", "plot_heads", "use_style"]
+
+SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
+
+STYLE: dict[str, Any] = {
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "savefig.bbox": "tight",
+    "figure.figsize": (6.4, 3.4),
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
+    "text.color": FIGURE_INK,
+    "axes.labelcolor": FIGURE_INK,
+    "axes.edgecolor": FIGURE_INK,
+    "axes.titlesize": "medium",
+    "axes.titlecolor": FIGURE_INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": plt.cycler(color=CATEGORICAL),
+    "axes.grid": False,
+    "xtick.color": FIGURE_INK,
+    "ytick.color": FIGURE_INK,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "hatch.linewidth": 0.6,
+    "image.cmap": "cividis",
+}
+
+
+def use_style() -> None:
+    """Set the book's matplotlib style for every figure that follows.
+
+    Transparent paper and one mid-grey ink, so that a figure reads on a light page and a dark.
+
+    Example:
+        >>> use_style()
+        >>> plt.rcParams["image.cmap"]
+        'cividis'
+    """
+    plt.rcParams.update(STYLE)
+
+
+def plot_attention(
+    weights: Tensor,
+    *,
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    mask: Tensor | None = None,
+    ax: Axes | None = None,
+    title: str = "",
+    vmax: float = 1.0,
+    signed: bool = False,
+    annotate: bool | None = None,
+    colorbar: bool = True,
+) -> Axes:
+    """A heatmap of weights: row i is what query i reads, column j how much key j is read.
+
+    Args:
+        weights: (L, S), from 0 to `vmax`; or any sign with `signed`.
+        query_tokens: L labels for the rows; serve the columns too when L = S and no
+            `key_tokens` are given.
+        key_tokens: S labels for the columns.
+        mask: (L, S) bool, `True` = may attend; the cells that may not are hatched.
+        ax: where to draw; a new figure by default.
+        title: of the panel.
+        vmax: the top of the scale. Leave it at 1 so that panels can be compared.
+        signed: colours diverge around 0, from `-vmax` to `vmax`.
+        annotate: write the number in each cell; by default in panels of up to 8 by 8.
+        colorbar: whether to draw the scale.
+
+    Returns:
+        The axes drawn on.
+
+    Raises:
+        TypeError: a mask that is not bool, or labels that are not strings.
+        ValueError: weights that are not (L, S), not finite, or a mask or labels of other sizes.
+
+    Example:
+        >>> ax = plot_attention(torch.eye(2), query_tokens=["a", "b"])
+        >>> ax.get_xlabel()
+        'keys (are read)'
+    """
+    weights = _checked(weights, mask, query_tokens, key_tokens)
+    rows, columns = weights.shape
+    if ax is None:
+        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
+    cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap("cividis"), 0.0)
+    shown = weights if mask is None else weights.masked_fill(~mask.cpu(), float("nan"))
+    image = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
+    if key_tokens is None and query_tokens is not None and rows == columns:
+        key_tokens = query_tokens
+    _label(ax, query_tokens, key_tokens, title)
+    if mask is not None:
+        _hatch(ax, mask.cpu().expand(rows, columns))
+    if annotate if annotate is not None else max(rows, columns) <= 8:
+        _annotate(ax, weights, mask, image)
+    if colorbar and ax.figure is not None:
+        bar = ax.figure.colorbar(image, ax=ax, shrink=0.85)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+    return ax
+
+
+def plot_heads(
+    weights: Tensor,
+    *,
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    mask: Tensor | None = None,
+    titles: Sequence[str] | None = None,
+    vmax: float = 1.0,
+    signed: bool = False,
+) -> Figure:
+    """Panels side by side on one scale, one for each head.
+
+    Args:
+        weights: (H, L, S).
+        query_tokens: as in `plot_attention`.
+        key_tokens: as in `plot_attention`.
+        mask: (L, S) or (H, L, S) bool.
+        titles: H titles; "head 0", "head 1", … by default.
+        vmax: the top of the scale that all panels share.
+        signed: as in `plot_attention`.
+
+    Returns:
+        The figure.
+
+    Raises:
+        TypeError: a mask that is not bool.
+        ValueError: weights that are not (H, L, S), or a mask or labels of other sizes.
+
+    Example:
+        >>> len(plot_heads(torch.eye(2).expand(3, 2, 2)).axes)  # three panels and a scale
+        4
+    """
+    if weights.dim() != 3 or weights.shape[0] == 0:
+        raise ValueError(f"weights must have shape (H, L, S), got {tuple(weights.shape)}")
+    if mask is not None:
+        check_mask(mask, weights.shape)
+        mask = mask.expand_as(weights)
+    heads = weights.shape[0]
+    titles = [f"head {h}" for h in range(heads)] if titles is None else titles
+    if len(titles) != heads:
+        raise ValueError(f"titles must be {heads}, one a head, got {len(titles)}")
+    figure, axes = plt.subplots(1, heads, squeeze=False, figsize=(0.8 + 2.3 * heads, 2.8))
+    for h, ax in enumerate(axes[0]):
+        plot_attention(
+            weights[h],
+            query_tokens=query_tokens,
+            key_tokens=key_tokens,
+            mask=None if mask is None else mask[h],
+            ax=ax,
+            title=titles[h],
+            vmax=vmax,
+            signed=signed,
+            colorbar=False,
+        )
+        ax.label_outer()
+    bar = figure.colorbar(axes[0][-1].images[0], ax=list(axes[0]), shrink=0.8)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    return figure
+
+
+def plot_band(
+    x: Sequence[float] | Tensor,
+    runs: Tensor,
+    *,
+    ax: Axes | None = None,
+    label: str = "",
+    color: str | None = None,
+) -> Axes:
+    """The median of several runs as a line, and the middle half of them as a band.
+
+    Args:
+        x: (N,), what was varied.
+        runs: (R, N), what was measured, one row a seed.
+        ax: where to draw; a new figure by default.
+        label: for the legend.
+        color: of line and band; the next of the palette by default.
+
+    Returns:
+        The axes drawn on.
+
+    Raises:
+        ValueError: x that is not (N,); runs that are not (R, N), R at least 1, or not finite.
+
+    Example:
+        >>> ax = plot_band([1, 2], torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> ax.lines[0].get_ydata().tolist()
+        [1.0, 2.0]
+    """
+    x = torch.as_tensor(x, device="cpu")
+    if x.dim() != 1:
+        raise ValueError(f"x must have shape (N,), got {tuple(x.shape)}")
+    if runs.dim() != 2 or runs.shape[0] == 0 or runs.shape[1] != len(x):
+        raise ValueError(
+            f"runs must have shape (R, {len(x)}), R at least 1, got {tuple(runs.shape)}"
+        )
+    if not bool(runs.isfinite().all()):
+        raise ValueError("runs must be finite, got NaN or infinity")
+    if ax is None:
+        _, ax = plt.subplots()
+    quartiles = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device="cpu")
+    low, middle, high = runs.detach().cpu().double().quantile(quartiles, dim=0)
+    (line,) = ax.plot(x.numpy(), middle.numpy(), label=label, color=color)
+    ax.fill_between(
+        x.numpy(), low.numpy(), high.numpy(), color=line.get_color(), alpha=0.22, linewidth=0
+    )
+    return ax
+
+
+def _checked(
+    weights: Tensor,
+    mask: Tensor | None,
+    query_tokens: Sequence[str] | None,
+    key_tokens: Sequence[str] | None,
+) -> Tensor:
+    """`weights` on the CPU in float64, with everything drawn beside them of fitting size."""
+    if weights.dim() != 2:
+        raise ValueError(f"weights must have shape (L, S), got {tuple(weights.shape)}")
+    weights = weights.detach().cpu().double()
+    if not bool(weights.isfinite().all()):
+        raise ValueError("weights must be finite, got NaN or infinity")
+    if mask is not None:
+        check_mask(mask, weights.shape)
+    rows, columns = weights.shape
+    for name, tokens, size in (
+        ("query_tokens", query_tokens, rows),
+        ("key_tokens", key_tokens, columns),
+    ):
+        if tokens is not None and len(tokens) != size:
+            raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
+        if tokens is not None and not all(isinstance(token, str) for token in tokens):
+            raise TypeError(f"{name} must be strings, got {list(tokens)}")
+    return weights
+
+
+def _label(
+    ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, title: str
+) -> None:
+    """Tokens on both axes, and which axis is which."""
+    if key_tokens is not None:
+        upright = max((len(token) for token in key_tokens), default=0) <= 2
+        ax.set_xticks(range(len(key_tokens)), _literal(key_tokens), rotation=0 if upright else 60)
+    if query_tokens is not None:
+        ax.set_yticks(range(len(query_tokens)), _literal(query_tokens))
+    ax.set_xlabel("keys (are read)")
+    ax.set_ylabel("queries (read)")
+    ax.set_title(title)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+def _literal(tokens: Sequence[str]) -> list[str]:
+    """Tokens that matplotlib takes as they are: a dollar sign would start a formula."""
+    return [token.replace("$", r"\$") for token in tokens]
+
+
+def _hatch(ax: Axes, mask: Tensor) -> None:
+    """Hatch every cell that may not be read."""
+    for i, j in (~mask).nonzero().tolist():
+        ax.add_patch(
+            Rectangle(
+                (j - 0.5, i - 0.5), 1, 1, facecolor="none", edgecolor=FIGURE_INK, hatch="////",
+                linewidth=0,
+            )
+        )  # fmt: skip
+
+
+def _annotate(ax: Axes, weights: Tensor, mask: Tensor | None, image: Any) -> None:
+    """The number in each cell that may be read, dark on light and light on dark."""
+    allowed = torch.ones_like(weights, dtype=torch.bool)
+    allowed = allowed if mask is None else mask.cpu().expand_as(weights)
+    for i, j in allowed.nonzero().tolist():
+        number = float(weights[i, j])
+        red, green, blue, _ = image.cmap(image.norm(number))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
+        ax.text(
+            j, i, f"{number:.2f}", ha="center", va="center", fontsize="small",
+            color="#14171b" if dark else "#f4f2ec",
+        )  # fmt: skip

@@ -1,0 +1,24 @@
+"""The book's widgets: live in a notebook, and answering on a published page without a kernel.
+
+Needs anywidget and ipywidgets. Each widget has one front-end module in `static/`, plain
+JavaScript that holds all the maths its controls need.
+"""
+
+from attn_notes.widgets.assets import page_script, page_style
+from attn_notes.widgets.explore import explore
+from attn_notes.widgets.heatmap import AttentionHeatmap
+from attn_notes.widgets.kernel import KernelExplorer
+from attn_notes.widgets.mask import MaskPainter
+from attn_notes.widgets.score import ScoreExplorer
+from attn_notes.widgets.spelling import SpellingAttention
+
+__all__ = [
+    "AttentionHeatmap",
+    "KernelExplorer",
+    "MaskPainter",
+    "ScoreExplorer",
+    "SpellingAttention",
+    "explore",
+    "page_script",
+    "page_style",
+]

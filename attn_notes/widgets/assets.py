@@ -1,0 +1,73 @@
+"""The front-end files, put together for the two hosts: anywidget and the page."""
+
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["module_source", "page_script", "page_style"]
+
+WIDGETS = ("heatmap", "explore", "kernel", "score", "mask", "spelling")
+
+
+@cache
+def _read(name: str) -> str:
+    return files("attn_notes.widgets").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@cache
+def module_source(widget: str) -> str:
+    """The front-end module of one widget, as anywidget loads it: the shared core, then its own.
+
+    Args:
+        widget: its name, such as "heatmap".
+
+    Returns:
+        An import-free JavaScript module with `export default { render }`.
+
+    Raises:
+        ValueError: no widget of that name.
+
+    Example:
+        >>> module_source("heatmap").rstrip().endswith("export default { render };")
+        True
+    """
+    if widget not in WIDGETS:
+        raise ValueError(f"widget must be one of {', '.join(WIDGETS)}, got {widget!r}")
+    return _read("core.js") + "\n" + _read(f"{widget}.js")
+
+
+@cache
+def page_script() -> str:
+    """The one classic script of the published pages: core, every widget, and the host.
+
+    Each module becomes a function that returns what it would export, so that a page opened from
+    the file system, where browsers load no modules, runs the same code.
+
+    Returns:
+        JavaScript that defines the element `<attn-widget>` and nothing global.
+
+    Example:
+        >>> "export default" in page_script()
+        False
+    """
+    bodies = (
+        f"WIDGETS.{name} = (() => {{\n"
+        + _read(f"{name}.js").replace("export default", "return")
+        + "})();"
+        for name in WIDGETS
+    )
+    parts = ['"use strict";', _read("core.js"), "const WIDGETS = {};", *bodies, _read("host.js")]
+    return "(() => {\n" + "\n".join(parts) + "\n})();\n"
+
+
+@cache
+def page_style() -> str:
+    """The widgets' style sheet, the same for both hosts.
+
+    Returns:
+        CSS.
+
+    Example:
+        >>> ".attn-root" in page_style()
+        True
+    """
+    return _read("widgets.css")

@@ -1,0 +1,93 @@
+"""What every widget of the book is: an anywidget, and an element that a page can mount."""
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from attn_notes.widgets.assets import module_source, page_style
+from attn_notes.widgets.encoding import visible
+
+__all__ = ["BookWidget", "Table"]
+
+# (caption, column headers, rows of (header, *cells)): a widget for those who have no scripts.
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+
+_HOST_TRAITS = frozenset(anywidget.AnyWidget().keys)  # layout, _esm and so on: not our state
+
+
+class BookWidget(anywidget.AnyWidget):
+    """A widget with two hosts: live in a notebook, and on a published page without a kernel.
+
+    A subclass names its front-end module in `_widget` and declares its state as synced traits;
+    the page gets the same traits as JSON. `_table` says the same as plain text.
+    """
+
+    _widget = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # anywidget subclasses us once more for each instance: only the named class is ours.
+        if "_widget" in cls.__dict__:
+            cls._esm = module_source(cls._widget)
+            cls._css = page_style()
+        super().__init_subclass__(**kwargs)
+
+    def page_state(self) -> dict[str, Any]:
+        """The state that the page's element starts from: every synced trait of our own.
+
+        Returns:
+            Trait names and values, ready for JSON.
+        """
+        return {name: getattr(self, name) for name in self.keys if name not in _HOST_TRAITS}
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def _summary(self) -> str:
+        """What is shown, in words and rounded numbers."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._summary()})"
+
+    def page_html(self) -> str:
+        """The element `<attn-widget>` on one line: its state as JSON, and a plain table.
+
+        Returns:
+            HTML that is safe for any token, and the same on every run.
+        """
+        state = json.dumps(
+            {"widget": self._widget, "state": self.page_state()}, sort_keys=True, allow_nan=False
+        )
+        for character in "<>&":  # no token may end the script element or start a comment
+            state = state.replace(character, f"\\u{ord(character):04x}")
+        return (
+            f'<attn-widget><script type="application/json">{state}</script>'
+            f'<div class="attn-fallback">{_table_html(*self._table())}</div></attn-widget>'
+        )
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, "text/plain": repr(self), "text/html": self.page_html()}, metadata
+
+
+def _table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table; every string in it is data."""
+
+    def cell(tag: str, text: str) -> str:
+        return f"{tag}<bdi>{html.escape(visible(text))}</bdi></{tag[1:3]}>"
+
+    head = "<td></td>" + "".join(cell('<th scope="col">', text) for text in columns)
+    body = "".join(
+        "<tr>" + cell('<th scope="row">', first) + "".join(f"<td>{c}</td>" for c in rest) + "</tr>"
+        for first, *rest in (tuple(map(str, row)) for row in rows)
+    )
+    return (
+        f"<table><caption>{html.escape(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )

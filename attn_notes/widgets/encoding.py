@@ -1,0 +1,188 @@
+"""Numbers on their way to a widget: quanta instead of decimals, checked before they leave."""
+
+import base64
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["decode", "encode", "encode_mask", "finite", "tokens_for", "visible"]
+
+
+def finite(name: str, tensor: Any, *axes: int) -> Tensor:
+    """`tensor` as float64 on the CPU, its own copy, checked to be finite.
+
+    Args:
+        name: what the messages call it.
+        tensor: a tensor, or nested numbers.
+        axes: how many axes it may have.
+
+    Returns:
+        The numbers, detached, on the CPU, float64.
+
+    Raises:
+        TypeError: not numbers.
+        ValueError: another number of axes, an empty axis, NaN or infinity.
+
+    Example:
+        >>> finite("weights", [[0.5, 0.5]], 2).dtype
+        torch.float64
+    """
+    try:
+        numbers = torch.as_tensor(tensor, device="cpu").detach().clone().double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a tensor of numbers, got {type(tensor).__name__}") from error
+    if numbers.dim() not in axes:
+        wanted = " or ".join(str(n) for n in axes)
+        raise ValueError(f"{name} must have {wanted} axes, got shape {tuple(numbers.shape)}")
+    if numbers.numel() == 0:
+        raise ValueError(f"{name} must not be empty, got shape {tuple(numbers.shape)}")
+    if not bool(numbers.isfinite().all()):
+        at = tuple(int(i) for i in (~numbers.isfinite()).nonzero()[0])
+        raise ValueError(f"{name} must be finite, got {numbers[at].item()} at {at}")
+    return numbers
+
+
+def encode(numbers: Tensor, *, low: float, high: float, bits: int = 16) -> dict[str, Any]:
+    """Quantise numbers from `low` to `high` into 8 or 16 bits each.
+
+    Args:
+        numbers: any shape, from `low` to `high`; beyond them they are clamped.
+        low: what quantum 0 stands for.
+        high: what the largest quantum stands for.
+        bits: 16 where a number is shown, 8 for overviews.
+
+    Returns:
+        `{"b64", "shape", "bits", "lo", "hi"}`, ready for JSON; `core.js` decodes it.
+
+    Raises:
+        ValueError: bits other than 8 or 16, or `high` not above `low`.
+
+    Example:
+        >>> encode(torch.tensor([0.0, 1.0]), low=0.0, high=1.0, bits=8)["b64"]
+        'AP8='
+    """
+    if bits not in (8, 16) or not high > low:
+        raise ValueError(f"bits must be 8 or 16 and high above low, got {bits}, {low}, {high}")
+    levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
+    quanta = levels.round().long().flatten().tolist()
+    packed = struct.pack(f"<{len(quanta)}{'B' if bits == 8 else 'H'}", *quanta)
+    return {
+        "b64": base64.b64encode(packed).decode(),
+        "shape": list(numbers.shape),
+        "bits": bits,
+        "lo": low,
+        "hi": high,
+    }
+
+
+def encode_mask(mask: Tensor) -> dict[str, Any]:
+    """Pack a bool tensor into bits, the first one highest.
+
+    Args:
+        mask: any shape, bool.
+
+    Returns:
+        `{"b64", "shape", "bits"}` with one bit a cell.
+
+    Raises:
+        TypeError: a mask that is not bool.
+
+    Example:
+        >>> encode_mask(torch.tensor([True, False, False, False, False, False, False, True]))["b64"]
+        'gQ=='
+    """
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be a bool tensor (True = may attend), got {mask.dtype}")
+    flat = mask.detach().cpu().flatten().tolist()
+    bits = "".join("1" if cell else "0" for cell in flat)
+    packed = bytes(int(bits[n : n + 8].ljust(8, "0"), 2) for n in range(0, len(bits), 8))
+    return {"b64": base64.b64encode(packed).decode(), "shape": list(mask.shape), "bits": 1}
+
+
+def decode(array: dict[str, Any]) -> Tensor:
+    """What `encode` or `encode_mask` encoded, to within half a quantum: what the page shows.
+
+    Args:
+        array: their result.
+
+    Returns:
+        float64 numbers, or a bool mask, of the encoded shape.
+
+    Example:
+        >>> decode(encode(torch.tensor([0.0, 0.25]), low=0.0, high=1.0)).round(decimals=4)
+        tensor([0.0000, 0.2500], dtype=torch.float64)
+    """
+    raw, shape, bits = base64.b64decode(array["b64"]), array["shape"], array["bits"]
+    if bits == 1:
+        cells = "".join(f"{byte:08b}" for byte in raw)
+        flat = [cell == "1" for cell in cells[: torch.Size(shape).numel()]]
+        return torch.tensor(flat, dtype=torch.bool, device="cpu").view(shape)
+    quanta = struct.unpack(f"<{len(raw) * 8 // bits}{'B' if bits == 8 else 'H'}", raw)
+    levels = torch.tensor(quanta, dtype=torch.float64, device="cpu").view(shape)
+    return array["lo"] + levels * (array["hi"] - array["lo"]) / (2**bits - 1)
+
+
+def tokens_for(name: str, tokens: Sequence[str] | None, size: int) -> list[str] | None:
+    """`tokens` as a list, checked to be one string a row or column.
+
+    Args:
+        name: what the messages call them.
+        tokens: strings of any content, or None for plain numbers.
+        size: how many there must be.
+
+    Returns:
+        The list, or None.
+
+    Raises:
+        TypeError: something that is not a string, or one string instead of a list of them.
+        ValueError: another number of tokens.
+
+    Example:
+        >>> tokens_for("key_tokens", ["a"], 2)
+        Traceback (most recent call last):
+        ValueError: key_tokens must be 2, one a row or column, got 1
+    """
+    if tokens is None:
+        return None
+    if isinstance(tokens, str):
+        raise TypeError(f"{name} must be a list of strings, got the one string {tokens!r}")
+    tokens = list(tokens)
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"{name} must be strings, got {type(token).__name__}")
+    if len(tokens) != size:
+        raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
+    return tokens
+
+
+def visible(token: str) -> str:
+    """A token as it can be printed on one line: control characters and lone spaces made visible.
+
+    Args:
+        token: any string.
+
+    Returns:
+        A string with no control character and no line break, not empty.
+
+    Example:
+        >>> visible("a\\nb"), visible(" ")
+        ('a␊b', '␣')
+    """
+    if not token.strip(" "):
+        return "␣" * max(1, len(token))
+    text = []
+    for c in token:
+        code = ord(c)
+        if code < 32:
+            text.append(chr(0x2400 + code))
+        elif code == 127:
+            text.append("␡")
+        # C1 controls, line separators, and halves of a surrogate pair, which no file can hold
+        elif 128 <= code < 160 or code in (0x2028, 0x2029) or 0xD800 <= code < 0xE000:
+            text.append("\ufffd")
+        else:
+            text.append(c)
+    return "".join(text)

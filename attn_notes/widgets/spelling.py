@@ -1,0 +1,82 @@
+"""Attention between words by their spelling: the opening page's heatmap."""
+
+import re
+from collections import Counter
+
+import torch
+import traitlets
+from torch import Tensor
+
+from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.widgets.base import BookWidget, Table
+from attn_notes.widgets.heatmap import weights_table
+
+__all__ = ["SpellingAttention"]
+
+MOST_WORDS = 24
+
+
+class SpellingAttention(BookWidget):
+    """Type a sentence: every word reads every other by the letters they share.
+
+    No network was trained. A word's vector counts its letters and is divided by its length; the
+    score of two words is their dot product, the cosine of the angle between them; the weights
+    are the softmax of the scores over the temperature.
+
+    Args:
+        text: words separated by spaces; the first 24 are shown.
+        temperature: what the scores are divided by, from 0.02 to 5.
+
+    Raises:
+        traitlets.TraitError: a text that is not a string, a temperature out of range.
+
+    Example:
+        >>> SpellingAttention("tea eat ox")
+        SpellingAttention(3 words at temperature 0.20)
+    """
+
+    _widget = "spelling"
+
+    text = traitlets.Unicode("").tag(sync=True)
+    temperature = traitlets.Float(0.2, min=0.02, max=5.0).tag(sync=True)
+    causal = traitlets.Bool(False).tag(sync=True)
+    shared_scale = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(
+        self, text: str = "she sells sea shells by the sea shore", *, temperature: float = 0.2
+    ) -> None:
+        super().__init__(text=text, temperature=temperature)
+
+    def words(self) -> list[str]:
+        """The words that are shown.
+
+        Returns:
+            At most 24 strings.
+        """
+        return [word for word in re.split(r"[ \t\r\n]+", self.text) if word][:MOST_WORDS]
+
+    def shown(self) -> Tensor:
+        """The weights that the map shows now.
+
+        Returns:
+            (L, L) for L words, float64.
+        """
+        counts = [Counter(word.lower()) for word in self.words()]
+        letters = sorted(set().union(*counts))
+        vectors = torch.tensor(
+            [[count[letter] for letter in letters] for count in counts],
+            dtype=torch.float64,
+            device="cpu",
+        ).view(len(counts), len(letters))  # (L, E), also for no words at all
+        vectors = vectors / vectors.norm(dim=-1, keepdim=True)
+        scores = vectors @ vectors.T / self.temperature  # (L, L)
+        return masked_softmax(scores, self._mask())
+
+    def _mask(self) -> Tensor | None:
+        return causal_mask(len(self.words()), device="cpu") if self.causal else None
+
+    def _summary(self) -> str:
+        return f"{len(self.words())} words at temperature {self.temperature:.2f}"
+
+    def _table(self) -> Table:
+        return weights_table(self.shown(), self._mask(), self.words(), self.words(), most=576)

@@ -1,0 +1,572 @@
+// What every widget shares: numbers, colours, controls and the heatmap.
+// Import-free: Python puts this file in front of each widget's own (see assets.py).
+
+// ---------------------------------------------------------------- numbers
+
+// Undo attn_notes.widgets.encoding: quanta or packed bits, with their shape.
+function decode({ b64, shape, bits, lo, hi }) {
+  const bytes = Uint8Array.from(atob(b64), (c) => c.charCodeAt(0));
+  const size = shape.reduce((product, n) => product * n, 1);
+  if (bits === 1) {
+    return Uint8Array.from({ length: size }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
+  }
+  const view = new DataView(bytes.buffer);
+  const quantum = (hi - lo) / (2 ** bits - 1);
+  return Float64Array.from({ length: size }, (_, i) => {
+    const level = bits === 8 ? view.getUint8(i) : view.getUint16(2 * i, true);
+    return lo + level * quantum;
+  });
+}
+
+// Row by row; masked keys get 0, and so does every key of an empty row.
+function maskedSoftmax(scores, mask, L, S, temperature = 1) {
+  const weights = new Float64Array(L * S);
+  for (let i = 0; i < L; i++) {
+    let top = -Infinity;
+    for (let n = i * S; n < (i + 1) * S; n++) {
+      if ((!mask || mask[n]) && scores[n] > top) top = scores[n];
+    }
+    if (top === -Infinity) continue;
+    let total = 0;
+    for (let n = i * S; n < (i + 1) * S; n++) {
+      if (!mask || mask[n]) total += weights[n] = Math.exp((scores[n] - top) / temperature);
+    }
+    for (let n = i * S; n < (i + 1) * S; n++) weights[n] /= total;
+  }
+  return weights;
+}
+
+const KERNELS = {
+  gaussian: (u) => Math.exp(-u * u / 2) / Math.sqrt(2 * Math.PI),
+  boxcar: (u) => (Math.abs(u) <= 1 ? 0.5 : 0),
+  triangular: (u) => Math.max(0, 1 - Math.abs(u)),
+  epanechnikov: (u) => 0.75 * Math.max(0, 1 - u * u),
+};
+
+// (L, S) weights of Nadaraya-Watson; a row with no key in reach is 0.
+function kernelWeights(kernel, queries, keys, bandwidth) {
+  const L = queries.length, S = keys.length;
+  const u = (i, j) => (queries[i] - keys[j]) / bandwidth;
+  if (kernel === "gaussian") { // in log space: e^-200 is no weight to divide by
+    const scores = Float64Array.from({ length: L * S }, (_, n) => -(u((n / S) | 0, n % S) ** 2) / 2);
+    return maskedSoftmax(scores, null, L, S);
+  }
+  const weights = new Float64Array(L * S);
+  for (let i = 0; i < L; i++) {
+    let total = 0;
+    for (let j = 0; j < S; j++) total += weights[i * S + j] = KERNELS[kernel](u(i, j));
+    if (total > 0) for (let j = 0; j < S; j++) weights[i * S + j] /= total;
+  }
+  return weights;
+}
+
+const dot = (a, b) => a.reduce((sum, x, n) => sum + x * b[n], 0);
+const matvec = (rows, x) => rows.map((row) => dot(row, x));
+
+const SCORES = {
+  dot: (q, k) => dot(q, k),
+  scaled_dot: (q, k) => dot(q, k) / Math.sqrt(q.length),
+  gaussian: (q, k) => -q.reduce((sum, x, n) => sum + (x - k[n]) ** 2, 0) / 2,
+  bilinear: (q, k, { bilinear }) => dot(q, matvec(bilinear, k)),
+  additive: (q, k, { q_proj, k_proj, v_proj }) => {
+    const keyed = matvec(k_proj, k);
+    return dot(v_proj, matvec(q_proj, q).map((x, n) => Math.tanh(x + keyed[n])));
+  },
+};
+
+function scoreMatrix(score, queries, keys, parameters = {}) {
+  return Float64Array.from(
+    queries.flatMap((q) => keys.map((k) => SCORES[score](q, k, parameters))),
+  );
+}
+
+// (L, S) masks by name, 1 = may attend; the same rules as attn_notes.masks.
+const MASKS = {
+  none: () => 1,
+  causal: (i, j) => j <= i,
+  window: (i, j, size) => j <= i && i - j < size,
+  prefix: (i, j, size) => j <= i || j < size,
+  padding: (i, j, size) => j < size,
+  block: (i, j, size) => ((i / size) | 0) === ((j / size) | 0),
+};
+
+function namedMask(name, L, S, size = 1) {
+  return Uint8Array.from({ length: L * S }, (_, n) => +MASKS[name]((n / S) | 0, n % S, size));
+}
+
+const largest = (values) => values.reduce((top, x) => Math.max(top, x), 0);
+
+// ---------------------------------------------------------------- words
+
+// A token as it can be drawn: control characters and lone spaces made visible.
+function visible(token, most = 24) {
+  const text = Array.from(String(token), (c) => {
+    const code = c.codePointAt(0);
+    if (code < 32) return String.fromCodePoint(0x2400 + code);
+    if (code === 127) return "\u2421";
+    if ((code >= 128 && code < 160) || code === 0x2028 || code === 0x2029) return "\ufffd";
+    return c;
+  });
+  if (text.every((c) => c === " ")) return "\u2423".repeat(Math.max(1, Math.min(text.length, most)));
+  return text.length > most ? text.slice(0, most - 1).join("") + "\u2026" : text.join("");
+}
+
+// First-strong isolates keep a right-to-left token from turning the words around it.
+const quoted = (token) => `\u201c\u2068${visible(token)}\u2069\u201d`;
+const shown = (x) => (Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
+
+// ---------------------------------------------------------------- colours
+
+// The 256 colours of matplotlib's cividis, six hexadecimal digits each.
+const CIVIDIS =
+  "00224e00234f00245100255300255400265600275800285900285b00295d002a5f002a61002b62002c64002c66002d68" +
+  "002e6a002e6c002f6d00306f0030700031700031710132710533710833700c34700f357012357014367016377018376f" +
+  "1a386f1c396f1e3a6f203a6f213b6e233c6e243c6e263d6e273e6e293f6e2a3f6d2b406d2d416d2e416d2f426d31436d" +
+  "32436d33446d34456c35456c36466c38476c39486c3a486c3b496c3c4a6c3d4a6c3e4b6c3f4c6c404c6c414d6c424e6c" +
+  "434e6c444f6c45506c46516c47516c48526c49536c4a536c4b546c4c556c4d556c4e566c4f576c50576c51586d52596d" +
+  "535a6d545a6d555b6d555c6d565c6d575d6d585e6d595e6e5a5f6e5b606e5c616e5d616e5e626e5e636f5f636f60646f" +
+  "61656f62656f636670646770656870656870666970676a71686a71696b716a6c716b6d726c6d726c6e726d6f726e6f73" +
+  "6f70737071737172747272747273747374757474757575757676767777767777777878777979777a7a787b7a787c7b78" +
+  "7d7c787e7c787e7d787f7e78807f78817f788280798381798482798582798683798784788885788985788a86788b8778" +
+  "8c88788d88788e89788f8a78908b78918b78928c78928d78938e78948e77958f779690779791779892779992779a9376" +
+  "9b94769c95769d95769e96769f9775a09875a19975a29975a39a74a49b74a59c74a69c74a79d73a89e73a99f73aaa073" +
+  "aba072aca172ada272aea371afa471b0a571b1a570b3a670b4a76fb5a86fb6a96fb7a96eb8aa6eb9ab6dbaac6dbbad6d" +
+  "bcae6cbdae6cbeaf6bbfb06bc0b16ac1b26ac2b369c3b369c4b468c5b568c6b667c7b767c8b866c9b965cbb965ccba64" +
+  "cdbb63cebc63cfbd62d0be62d1bf61d2c060d3c05fd4c15fd5c25ed6c35dd7c45cd9c55cdac65bdbc75adcc859ddc858" +
+  "dec958dfca57e0cb56e1cc55e2cd54e4ce53e5cf52e6d051e7d150e8d24fe9d34eead34cebd44bedd54aeed649efd748" +
+  "f0d846f1d945f2da44f3db42f5dc41f6dd3ff7de3ef8df3cf9e03afbe138fce236fde334fee434fee535fee636fee838";
+const PALETTE = { categorical: ["#3b82c4", "#d9792b", "#2f9e77", "#c9527f", "#8a6fd1", "#a8871f"],
+  negative: "#b8513a", neutral: "#e9e6df", positive: "#2f6fb0" };
+
+const rgb = (hex) => [0, 2, 4].map((n) => parseInt(hex.slice(n, n + 2), 16));
+const mix = (a, b, t) => a.map((x, n) => Math.round(x + (b[n] - x) * t));
+const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+
+// 256 colours as the words of an ImageData (little-endian: every browser there is).
+const SEQUENTIAL = Uint32Array.from({ length: 256 }, (_, i) => packed(rgb(CIVIDIS.slice(6 * i, 6 * i + 6))));
+const DIVERGING = Uint32Array.from({ length: 256 }, (_, i) => {
+  const ends = [PALETTE.negative, PALETTE.neutral, PALETTE.positive].map((hex) => rgb(hex.slice(1)));
+  const t = i / 127.5;
+  return packed(t < 1 ? mix(ends[0], ends[1], t) : mix(ends[1], ends[2], t - 1));
+});
+const css = (word) => `rgb(${word & 255},${(word >> 8) & 255},${(word >> 16) & 255})`;
+const isLight = (word) => 0.299 * (word & 255) + 0.587 * ((word >> 8) & 255) + 0.114 * ((word >> 16) & 255) > 140;
+const level = (x, low, high) => Math.max(0, Math.min(255, Math.round((255 * (x - low)) / (high - low || 1))));
+
+// The page's colours as they are now; widgets.css defines them for light and dark.
+function inks(el) {
+  const style = getComputedStyle(el);
+  const read = (name) => style.getPropertyValue(`--attn-${name}`).trim();
+  return { paper: read("paper"), panel: read("panel"), ink: read("ink"), muted: read("muted"),
+    line: read("line"), accent: read("accent"), font: style.fontFamily };
+}
+
+// ---------------------------------------------------------------- life and state
+
+// Everything that a widget starts, and one call that ends it all.
+function lifetime(model) {
+  const ends = [];
+  const life = {
+    onEnd: (end) => ends.push(end),
+    watch(names, callback) {
+      for (const name of names) {
+        model.on(`change:${name}`, callback);
+        ends.push(() => model.off && model.off(`change:${name}`, callback)); // some hosts have no off
+      }
+    },
+    listen(target, type, callback, options) {
+      target.addEventListener(type, callback, options);
+      ends.push(() => target.removeEventListener(type, callback, options));
+    },
+    // Call back whenever the page turns dark or light.
+    onTheme(callback) {
+      const observer = new MutationObserver(callback);
+      const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
+      observer.observe(document.documentElement, watched);
+      if (document.body) observer.observe(document.body, watched);
+      ends.push(() => observer.disconnect());
+      life.listen(matchMedia("(prefers-color-scheme: dark)"), "change", callback);
+    },
+    onResize(el, callback) {
+      let width = 0; // only the width: drawing changes the height
+      const observer = new ResizeObserver(([entry]) => {
+        const now = Math.round(entry.contentRect.width);
+        if (now !== width) { width = now; callback(); }
+      });
+      observer.observe(el);
+      ends.push(() => observer.disconnect());
+    },
+    end: () => ends.splice(0).forEach((end) => end()),
+  };
+  return life;
+}
+
+function put(model, values) {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  if (model.save_changes) model.save_changes();
+}
+
+// ---------------------------------------------------------------- elements and controls
+
+// An element with attributes and children; strings become text, never markup.
+function h(tag, attributes = {}, ...children) {
+  const el = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) el.setAttribute(name, "");
+    else if (value !== false && value != null) el.setAttribute(name, value);
+  }
+  el.append(...children);
+  return el;
+}
+
+// JupyterLab takes arrow keys away from focused elements unless they say this themselves.
+const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
+const unique = (() => { let n = 0; return (stem) => `attn-${stem}-${++n}`; })();
+
+function labelled(label, input, ...rest) {
+  const id = unique("control");
+  input.id = id;
+  return h("div", { class: "attn-control" }, h("label", { for: id }, label), input, ...rest);
+}
+
+// A slider tied to a trait. With `log`, equal steps are equal ratios.
+function slider(model, life, name, { label, min, max, step, log = false, format = (x) => String(x) }) {
+  const into = log ? Math.log10 : (x) => x;
+  const out = log ? (x) => 10 ** x : (x) => x;
+  const input = h("input", { type: "range", min: into(min), max: into(max), step: log ? 0.01 : step, ...KEEP_KEYS });
+  const output = h("output", {});
+  const show = () => {
+    input.value = into(model.get(name));
+    output.textContent = format(model.get(name));
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  life.listen(input, "input", () => {
+    const value = out(Number(input.value));
+    put(model, { [name]: log ? Number(value.toPrecision(4)) : value });
+  });
+  life.watch([name], show);
+  show();
+  const control = labelled(label, input, output);
+  output.htmlFor = input.id;
+  return control;
+}
+
+// A choice tied to a trait; choices are [value, label] pairs.
+function choice(model, life, name, { label, choices }) {
+  const input = h("select", KEEP_KEYS);
+  choices.forEach(([, text], n) => input.append(h("option", { value: n }, text)));
+  const show = () => {
+    input.value = String(choices.findIndex(([value]) => value === model.get(name)));
+  };
+  life.listen(input, "change", () => put(model, { [name]: choices[Number(input.value)][0] }));
+  life.watch([name], show);
+  show();
+  return labelled(label, input);
+}
+
+function tick(model, life, name, { label }) {
+  const input = h("input", { type: "checkbox", ...KEEP_KEYS });
+  const show = () => { input.checked = model.get(name); };
+  life.listen(input, "change", () => put(model, { [name]: input.checked }));
+  life.watch([name], show);
+  show();
+  return labelled(label, input);
+}
+
+function button(life, label, onClick) {
+  const el = h("button", { type: "button", ...KEEP_KEYS }, label);
+  life.listen(el, "click", onClick);
+  return el;
+}
+
+// A folded table that is filled only while it is open: `read()` gives {corner, columns, rows},
+// each row [header, ...cells].
+function foldedTable(life, summary, read) {
+  const table = h("table", {});
+  const details = h("details", { class: "attn-table" }, h("summary", KEEP_KEYS, summary),
+    h("div", { class: "attn-scroll", tabindex: 0, role: "group", "aria-label": summary }, table));
+  const fill = () => {
+    if (!details.open) return;
+    const { corner, columns, rows } = read();
+    table.replaceChildren(
+      h("thead", {}, h("tr", {}, h("td", {}, corner),
+        ...columns.map((text) => h("th", { scope: "col" }, h("bdi", {}, text))))),
+      h("tbody", {}, ...rows.map(([header, ...cells]) =>
+        h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, header)), ...cells.map((text) => h("td", {}, text))))));
+  };
+  life.listen(details, "toggle", fill);
+  return { el: details, fill };
+}
+
+// A canvas as wide as its place, sharp on every screen. `paint(context, width)` draws and
+// `height(width)` says how tall it is.
+function sharpCanvas(life, { label, height, paint, keyboard = false }) {
+  const canvas = h("canvas", keyboard
+    ? { tabindex: 0, role: "application", "aria-label": label, ...KEEP_KEYS }
+    : { role: "img", "aria-label": label });
+  const place = h("div", { class: "attn-canvas" }, canvas);
+  let colours = null;
+  const view = {
+    el: place, canvas,
+    get colours() { return (colours ??= inks(canvas)); },
+    draw() {
+      const width = Math.max(200, Math.floor(place.clientWidth || 600));
+      const tall = Math.ceil(height(width));
+      const ratio = window.devicePixelRatio || 1;
+      if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
+        canvas.width = Math.round(width * ratio);
+        canvas.height = Math.round(tall * ratio);
+        canvas.style.width = `${width}px`;
+        canvas.style.height = `${tall}px`;
+      }
+      const context = canvas.getContext("2d");
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, width, tall);
+      paint(context, width, tall);
+    },
+    // Where on the canvas an event happened, in CSS pixels.
+    at(event) {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    },
+  };
+  life.onTheme(() => { colours = null; view.draw(); });
+  life.onResize(place, () => view.draw());
+  return view;
+}
+
+// Fine diagonal lines: a cell that may not be read.
+function hatch(context, colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 6;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (const shift of [-6, 0, 6]) { pen.moveTo(shift, 6); pen.lineTo(shift + 6, 0); }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+// ---------------------------------------------------------------- the heatmap
+
+// Rows are queries ("read"), columns are keys ("are read"). Call `show(data)` with
+// {values, L, S, mask, queries, keys, top, signed, what}; `onPick(i, j)` hears of the chosen cell.
+function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
+  let data = null, place = null, pixels = null, hover = null, cursor = [0, 0];
+  const readout = h("p", { class: "attn-readout", role: "status" },
+    "Point at a cell, or focus the map and walk it with the arrow keys.");
+
+  const name = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
+  function describe(i, j) {
+    const { values, S, mask, queries, keys, what = "weight" } = data;
+    const pair = `query ${name(queries, i)} (row ${i}), key ${name(keys, j)} (column ${j})`;
+    if (mask && !mask[i * S + j]) return `${pair}: masked`;
+    return `${pair}: ${what} ${shown(values[i * S + j])}`;
+  }
+
+  function measure(width) {
+    const { L, S, queries, keys } = data;
+    const longest = (tokens, size) => (tokens
+      ? tokens.reduce((most, token) => Math.max(most, visible(token, 14).length), 1)
+      : String(size).length);
+    const left = Math.min(0.34 * width, 30 + 7 * longest(queries, L));
+    const below = 26 + Math.min(90, 6 * longest(keys, S) + 6);
+    const cell = Math.max(2, Math.min(42, Math.floor((width - left - 40) / Math.max(S, 1)), Math.floor(640 / Math.max(L, 1))));
+    return { left, top: 6, cell, below, width: cell * S, height: cell * L };
+  }
+
+  function paintCells(context) {
+    const { values, L, S, mask, top = 1, signed = false } = data;
+    const colours = signed ? DIVERGING : SEQUENTIAL;
+    if (!pixels || pixels.canvas.width !== S || pixels.canvas.height !== L) {
+      const canvas = document.createElement("canvas");
+      canvas.width = S; canvas.height = L;
+      const pen = canvas.getContext("2d");
+      pixels = { canvas, pen, image: pen.createImageData(S, L) };
+      pixels.words = new Uint32Array(pixels.image.data.buffer);
+    }
+    const low = signed ? -top : 0;
+    for (let n = 0; n < L * S; n++) {
+      pixels.words[n] = mask && !mask[n] ? 0 : colours[level(values[n], low, top)];
+    }
+    pixels.pen.putImageData(pixels.image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(pixels.canvas, place.left, place.top, place.width, place.height);
+    if (!mask) return;
+    context.beginPath();
+    for (let n = 0; n < L * S; n++) {
+      if (!mask[n]) context.rect(place.left + (n % S) * place.cell, place.top + ((n / S) | 0) * place.cell, place.cell, place.cell);
+    }
+    context.fillStyle = hatch(context, view.colours.muted);
+    context.fill();
+  }
+
+  function paintNumbers(context) {
+    const { values, L, S, mask, top = 1, signed = false } = data;
+    if (place.cell < 32 || L * S > 150) return;
+    const colours = signed ? DIVERGING : SEQUENTIAL;
+    context.font = `${place.cell < 38 ? 10 : 11}px ${view.colours.font}`;
+    context.textAlign = "center"; context.textBaseline = "middle";
+    for (let n = 0; n < L * S; n++) {
+      if (mask && !mask[n]) continue;
+      context.fillStyle = isLight(colours[level(values[n], signed ? -top : 0, top)]) ? "#14171b" : "#f4f2ec";
+      context.fillText(values[n].toFixed(Math.abs(values[n]) >= 10 ? 0 : 2),
+        place.left + ((n % S) + 0.5) * place.cell, place.top + (((n / S) | 0) + 0.5) * place.cell);
+    }
+  }
+
+  function paintLabels(context) {
+    const { L, S, queries, keys } = data;
+    const active = hover || (document.activeElement === view.canvas ? cursor : null);
+    const every = Math.max(1, Math.ceil(12 / place.cell));
+    const write = (text, bold) => {
+      context.font = `${bold ? "600 " : ""}12px ${view.colours.font}`;
+      context.fillStyle = bold ? view.colours.ink : view.colours.muted;
+      context.fillText(text, 0, 0);
+    };
+    for (let i = 0; i < L; i += every) {
+      context.save();
+      context.translate(place.left - 6, place.top + (i + 0.5) * place.cell);
+      context.textAlign = "right"; context.textBaseline = "middle";
+      write(queries ? visible(queries[i], 14) : String(i), active && active[0] === i);
+      context.restore();
+    }
+    for (let j = 0; j < S; j += every) {
+      context.save();
+      context.translate(place.left + (j + 0.5) * place.cell, place.top + place.height + 6);
+      context.rotate(-Math.PI / 3);
+      context.textAlign = "right"; context.textBaseline = "middle";
+      write(keys ? visible(keys[j], 14) : String(j), active && active[1] === j);
+      context.restore();
+    }
+    context.fillStyle = view.colours.muted;
+    context.font = `11px ${view.colours.font}`;
+    context.textAlign = "center"; context.textBaseline = "bottom";
+    context.fillText("keys (are read)", place.left + place.width / 2, place.top + place.height + place.below);
+    context.save();
+    context.translate(2, place.top + place.height / 2);
+    context.rotate(-Math.PI / 2);
+    context.textBaseline = "top";
+    if (place.height > 84) context.fillText("queries (read)", 0, 0);
+    context.restore();
+    if (active) {
+      context.strokeStyle = view.colours.accent; context.lineWidth = 2;
+      context.strokeRect(place.left + active[1] * place.cell, place.top + active[0] * place.cell, place.cell, place.cell);
+    }
+  }
+
+  const view = sharpCanvas(life, {
+    label, keyboard: true,
+    height(width) {
+      if (!data) return 40;
+      place = measure(width);
+      return place.top + place.height + place.below + 4;
+    },
+    paint(context) {
+      if (!data) return;
+      if (data.L && data.S) paintCells(context);
+      paintNumbers(context);
+      paintLabels(context);
+    },
+  });
+
+  function cellAt(event) {
+    if (!data || !place) return null;
+    const [x, y] = view.at(event);
+    const j = Math.floor((x - place.left) / place.cell), i = Math.floor((y - place.top) / place.cell);
+    return i >= 0 && j >= 0 && i < data.L && j < data.S ? [i, j] : null;
+  }
+  function settle(cell) {
+    if (!cell) return;
+    cursor = cell;
+    readout.textContent = describe(...cell);
+    onPick(...cell);
+  }
+  life.listen(view.canvas, "pointermove", (event) => {
+    hover = cellAt(event);
+    if (hover) readout.textContent = describe(...hover);
+    if (hover && onPaint && event.buttons & 1) onPaint(...hover, "move");
+    view.draw();
+  });
+  life.listen(view.canvas, "pointerleave", () => { hover = null; view.draw(); });
+  life.listen(view.canvas, "pointerdown", (event) => {
+    const cell = cellAt(event);
+    if (cell && onPaint) onPaint(...cell, "down");
+    settle(cell);
+  });
+  life.listen(view.canvas, "focus", () => view.draw());
+  life.listen(view.canvas, "blur", () => view.draw());
+  life.listen(view.canvas, "keydown", (event) => {
+    if (!data || !data.L || !data.S) return;
+    const [i, j] = cursor;
+    const go = { ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1], ArrowRight: [i, j + 1],
+      Home: [i, 0], End: [i, data.S - 1], PageUp: [0, j], PageDown: [data.L - 1, j] }[event.key];
+    if (go) {
+      event.preventDefault();
+      hover = null;
+      settle([Math.max(0, Math.min(data.L - 1, go[0])), Math.max(0, Math.min(data.S - 1, go[1]))]);
+      view.draw();
+    } else if (onPaint && (event.key === " " || event.key === "Enter")) {
+      event.preventDefault();
+      onPaint(i, j, "down");
+      readout.textContent = describe(i, j);
+    }
+  });
+
+  const table = foldedTable(life, "The numbers as a table", () => {
+    const { values, L, S, mask, queries, keys } = data;
+    const head = (tokens, n) => (tokens ? visible(tokens[n]) : String(n));
+    return {
+      corner: "query \u2193 key \u2192",
+      columns: Array.from({ length: S }, (_, j) => head(keys, j)),
+      rows: Array.from({ length: L }, (_, i) => [head(queries, i), ...Array.from({ length: S },
+        (_, j) => (mask && !mask[i * S + j] ? "masked" : shown(values[i * S + j])))]),
+    };
+  });
+
+  return {
+    el: h("div", { class: "attn-heatmap" }, view.el, readout), table: table.el, canvas: view.canvas,
+    show(next) {
+      data = next;
+      cursor = [Math.min(cursor[0], Math.max(0, data.L - 1)), Math.min(cursor[1], Math.max(0, data.S - 1))];
+      if (hover && (hover[0] >= data.L || hover[1] >= data.S)) hover = null;
+      view.draw();
+      const active = hover || (document.activeElement === view.canvas && data.L && data.S ? cursor : null);
+      if (active) readout.textContent = describe(...active);
+      table.fill();
+    },
+  };
+}
+
+// The colour scale: a strip from `low` to `top`, with its two numbers.
+function colourScale(life) {
+  let ends = [0, 1, false];
+  const low = h("span", {}), high = h("span", {});
+  const strip = h("canvas", { width: 128, height: 10, "aria-hidden": "true" });
+  const view = h("div", { class: "attn-scale" }, low, strip, high);
+  return {
+    el: view,
+    show(top, signed = false) {
+      ends = [signed ? -top : 0, top, signed];
+      low.textContent = shown(ends[0]).replace(/\.?0+$/, "");
+      high.textContent = shown(ends[1]).replace(/\.?0+$/, "");
+      const context = strip.getContext("2d");
+      for (let n = 0; n < 128; n++) {
+        context.fillStyle = css((signed ? DIVERGING : SEQUENTIAL)[2 * n]);
+        context.fillRect(n, 0, 1, 10);
+      }
+    },
+  };
+}
+
+// The frame of a widget: title, controls, then whatever it draws.
+function frame(el, life, { title, controls = [], body }) {
+  const root = h("div", { class: "attn-root" });
+  if (title) root.append(h("p", { class: "attn-title" }, title));
+  if (controls.length) root.append(h("div", { class: "attn-controls" }, ...controls));
+  root.append(...body);
+  el.append(root);
+  life.onEnd(() => root.remove());
+  return root;
+}

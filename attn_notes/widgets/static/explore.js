@@ -1,0 +1,53 @@
+// A heatmap that a Python function answers: live by the kernel, on a page from stored frames.
+// Traits: data {controls, queries, keys, title}, values, frame, error, shared_scale; frames on a page.
+
+function render({ model, el }) {
+  const life = lifetime(model);
+  const { controls, queries, keys, title } = model.get("data");
+  const stored = model.get("frames"), frames = stored && decode(stored);
+  const [L, S] = model.get("frame").shape;
+  const map = heatmap(life, { label: `${title || "Weights"}. Arrow keys walk the cells.` });
+  const scale = colourScale(life);
+  const problem = h("p", { class: "attn-error", role: "alert" });
+
+  // Frames lie in the order of the grid, the last control fastest.
+  function frameNow() {
+    if (!frames) return decode(model.get("frame"));
+    const values = model.get("values");
+    const at = controls.reduce((n, { name, choices }) => n * choices.length + choices.indexOf(values[name]), 0);
+    return frames.subarray(at * L * S, (at + 1) * L * S);
+  }
+  function draw() {
+    const values = frameNow();
+    const top = model.get("shared_scale") ? Math.max(largest(values), 1e-9) : 1;
+    map.show({ values, L, S, mask: null, queries, keys, top });
+    scale.show(top);
+    problem.textContent = model.get("error") || "";
+    problem.hidden = !problem.textContent;
+  }
+
+  // A model of one control, so that the shared controls work on an entry of `values`.
+  function entry(name, into = (x) => x, out = (x) => x) {
+    return {
+      get: () => into(model.get("values")[name]),
+      set: (_, value) => model.set("values", { ...model.get("values"), [name]: out(value) }),
+      save_changes: () => model.save_changes && model.save_changes(),
+      on: (_, callback) => model.on("change:values", callback),
+      off: (_, callback) => model.off && model.off("change:values", callback),
+    };
+  }
+  const made = controls.map(({ name, kind, choices }) => {
+    const label = name.replaceAll("_", " ");
+    if (kind === "box") return tick(entry(name), life, name, { label });
+    if (kind === "menu") return choice(entry(name), life, name, { label, choices: choices.map((c) => [c, String(c)]) });
+    const position = entry(name, (value) => choices.indexOf(value), (n) => choices[n]);
+    return slider(position, life, name, { label, min: 0, max: choices.length - 1, step: 1, format: (n) => String(choices[n]) });
+  });
+  made.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
+  frame(el, life, { title, controls: made, body: [map.el, scale.el, problem, map.table] });
+  life.watch(["frame", "error", "shared_scale"].concat(frames ? ["values"] : []), draw);
+  draw();
+  return life.end;
+}
+
+export default { render };

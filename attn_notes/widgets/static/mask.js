@@ -1,0 +1,109 @@
+// Paint a mask cell by cell, combine it with a second, see weights, empty rows and sources.
+// Traits: data {scores, queries, keys}, painted, size, second, second_size, combine, layers, shared_scale.
+
+function encodeBits(cells, shape) {
+  const bytes = new Uint8Array(Math.ceil(cells.length / 8));
+  cells.forEach((cell, n) => { if (cell) bytes[n >> 3] |= 128 >> (n & 7); });
+  return { b64: btoa(String.fromCharCode(...bytes)), shape, bits: 1 };
+}
+
+// (L, L): from which position something can have come after this many layers; each layer also
+// carries its own position along (the residual connection of chapter 7).
+function reachable(mask, L, layers) {
+  const step = mask.map((cell, n) => +(cell || n % L === ((n / L) | 0)));
+  let now = step;
+  for (let layer = 1; layer < layers; layer++) {
+    const next = new Uint8Array(L * L);
+    for (let i = 0; i < L; i++) for (let k = 0; k < L; k++) {
+      if (step[i * L + k]) for (let j = 0; j < L; j++) next[i * L + j] |= now[k * L + j];
+    }
+    now = next;
+  }
+  return now;
+}
+
+function render({ model, el }) {
+  const life = lifetime(model);
+  const { scores: packedScores, queries, keys } = model.get("data");
+  const scores = decode(packedScores), [L, S] = packedScores.shape;
+  const presets = [["none", "none (all may attend)"], ["causal", "causal"], ["window", "window"],
+    ["prefix", "prefix"], ["padding", "padding"], ["block", "blocks"]];
+  const most = Math.max(L, S);
+
+  const painted = () => decode(model.get("painted"));
+  const paintAll = (cells) => put(model, { painted: encodeBits(cells, [L, S]) });
+  function combined() {
+    const first = painted(), name = model.get("second");
+    if (name === "none") return first;
+    const second = namedMask(name, L, S, model.get("second_size"));
+    return first.map((cell, n) => (model.get("combine") === "and" ? cell & second[n] : cell | second[n]));
+  }
+
+  // A stroke paints what its first cell becomes, so that crossing a cell twice does not undo it.
+  let brush = 1;
+  function onPaint(i, j, kind) {
+    const cells = painted();
+    if (kind === "down") brush = 1 - cells[i * S + j];
+    if (cells[i * S + j] === brush) return;
+    cells[i * S + j] = brush;
+    paintAll(cells);
+  }
+  const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.", onPaint,
+    onPick: (i) => { chosen = i; sourcesOf(); } });
+  const weightsMap = heatmap(life, { label: "Weights under the mask. Arrow keys walk the cells.",
+    onPick: (i) => { chosen = i; sourcesOf(); } });
+  const square = L === S;
+  const flow = square ? heatmap(life, { label: "From which position something can reach which output. Arrow keys walk the cells." }) : null;
+  const scale = colourScale(life);
+  const empties = h("p", { class: "attn-note", role: "status" });
+  const sources = h("p", { class: "attn-note" });
+
+  let chosen = 0;
+  const token = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
+  function sourcesOf() {
+    const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
+    const parts = Array.from({ length: S }, (_, j) => [weights[chosen * S + j], j]).filter(([w]) => w > 0)
+      .sort((a, b) => b[0] - a[0]).slice(0, 6).map(([w, j]) => `${token(keys, j)} ${w.toFixed(2)}`);
+    sources.textContent = `Output ${token(queries, chosen)} is made of: ${parts.join(", ") || "nothing, so it is 0"}.`;
+  }
+  function draw() {
+    const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
+    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    const ones = Float64Array.from(mask);
+    editor.show({ values: ones, L, S, mask, queries, keys, what: "open" });
+    weightsMap.show({ values: weights, L, S, mask, queries, keys, top });
+    scale.show(top);
+    if (flow) {
+      const reach = reachable(mask, L, model.get("layers"));
+      flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, what: "reached" });
+    }
+    const empty = Array.from({ length: L }, (_, i) => i).filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
+    empties.textContent = empty.length
+      ? `Empty rows: ${empty.map((i) => token(queries, i)).join(", ")}. Their weights are 0 and so are their outputs.`
+      : "No row is empty.";
+    sourcesOf();
+  }
+
+  const buttons = h("div", { class: "attn-controls", role: "group", "aria-label": "Presets" },
+    ...presets.map(([name]) => button(life, name, () => paintAll(namedMask(name, L, S, model.get("size"))))),
+    button(life, "invert", () => paintAll(painted().map((cell) => 1 - cell))));
+  const controls = [
+    slider(model, life, "size", { label: "Size of window, prefix, padding, block", min: 1, max: most, step: 1 }),
+    choice(model, life, "second", { label: "Combine with", choices: presets }),
+    slider(model, life, "second_size", { label: "its size", min: 1, max: most, step: 1 }),
+    choice(model, life, "combine", { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] }),
+  ];
+  if (flow) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: 8, step: 1 }));
+  controls.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
+  const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
+  const panels = [
+    panel("Mask (paint it; hatched = may not attend)", editor.el),
+    panel("Weights", weightsMap.el, scale.el, weightsMap.table)];
+  if (flow) panels.push(panel("What can reach what, after these layers", flow.el));
+  frame(el, life, { controls, body: [buttons, h("div", { class: "attn-panels" }, ...panels), empties, sources] });
+  life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
+  draw();
+  return life.end;
+}
+
+export default { render };

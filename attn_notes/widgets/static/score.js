@@ -1,0 +1,149 @@
+// A query and keys as arrows in the plane: drag them, choose a score, see the weights.
+// Traits: data {tokens, offered, parameters}, query, key_vectors, score, temperature, arrow, shared_scale.
+
+function render({ model, el }) {
+  const life = lifetime(model);
+  const { tokens, offered, parameters } = model.get("data");
+  const names = { dot: "dot product", scaled_dot: "scaled dot product", gaussian: "Gaussian", bilinear: "bilinear", additive: "additive" };
+  const reach = 3;
+  const colour = (n) => PALETTE.categorical[n % PALETTE.categorical.length];
+
+  function answer() {
+    const scores = scoreMatrix(model.get("score"), [model.get("query")], model.get("key_vectors"), parameters);
+    return { scores, weights: maskedSoftmax(scores, null, 1, scores.length, model.get("temperature")) };
+  }
+
+  // ---- the plane
+  let unit = 40, middle = [150, 150];
+  const px = ([x, y]) => [middle[0] + x * unit, middle[1] - y * unit];
+  function arrow(context, from, to, stroke, thick) {
+    const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
+    context.strokeStyle = context.fillStyle = stroke; context.lineWidth = thick;
+    context.beginPath(); context.moveTo(...from);
+    context.lineTo(to[0] - 6 * Math.cos(angle), to[1] - 6 * Math.sin(angle)); context.stroke();
+    context.beginPath(); context.moveTo(...to);
+    for (const turn of [2.7, -2.7]) context.lineTo(to[0] + (7 + thick) * Math.cos(angle + turn), to[1] + (7 + thick) * Math.sin(angle + turn));
+    context.fill();
+  }
+  function paint(context, width, tall) {
+    const { colours } = view, side = Math.min(width, tall);
+    unit = side / (2 * reach + 0.4); middle = [width / 2, tall / 2];
+    context.strokeStyle = colours.line; context.lineWidth = 1; context.beginPath();
+    for (let n = -reach; n <= reach; n++) {
+      context.moveTo(...px([n, -reach])); context.lineTo(...px([n, reach]));
+      context.moveTo(...px([-reach, n])); context.lineTo(...px([reach, n]));
+    }
+    context.stroke();
+    context.strokeStyle = colours.muted; context.beginPath();
+    context.moveTo(...px([0, -reach])); context.lineTo(...px([0, reach]));
+    context.moveTo(...px([-reach, 0])); context.lineTo(...px([reach, 0])); context.stroke();
+    const keys = model.get("key_vectors"), { weights } = answer();
+    context.font = `12px ${colours.font}`; context.textBaseline = "middle";
+    keys.forEach((key, n) => {
+      arrow(context, px([0, 0]), px(key), colour(n), 1.2 + 5 * weights[n]);
+      const [a, b] = px(key);
+      context.fillStyle = colours.ink; context.textAlign = key[0] < 0 ? "right" : "left";
+      context.fillText(visible(tokens[n], 12), a + (key[0] < 0 ? -9 : 9), b - 6);
+    });
+    const output = [0, 1].map((c) => keys.reduce((sum, key, n) => sum + weights[n] * key[c], 0));
+    context.fillStyle = colours.muted; context.fillRect(px(output)[0] - 5, px(output)[1] - 5, 10, 10);
+    arrow(context, px([0, 0]), px(model.get("query")), colours.ink, 2.4);
+    const [a, b] = px(model.get("query"));
+    context.fillStyle = colours.ink; context.font = `600 12px ${colours.font}`; context.textAlign = "left";
+    context.fillText("query", a + 9, b + 8);
+    const chosen = px(vector(model.get("arrow")));
+    context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
+    context.arc(...chosen, 11, 0, 7); context.stroke();
+  }
+  const view = sharpCanvas(life, { label: "Query and keys as arrows from the origin; the square is the weighted average of the keys.",
+    height: (width) => Math.min(width, 340), paint });
+  view.canvas.classList.add("attn-drag");
+
+  // ---- scores and weights as bars
+  const barsView = sharpCanvas(life, { label: "For each key its score and its weight; the same numbers are in the table.",
+    height: () => 30 * tokens.length + 22,
+    paint(context, width) {
+      const { colours } = barsView, { scores, weights } = answer();
+      context.font = `12px ${colours.font}`; context.textBaseline = "middle";
+      const left = 86, room = width - left - 58;
+      context.fillStyle = colours.muted; context.textAlign = "right"; context.fillText("score", left - 8, 9);
+      context.textAlign = "left"; context.fillText("weight", left, 9);
+      tokens.forEach((token, n) => {
+        const y = 36 + 30 * n;
+        context.fillStyle = colours.ink; context.textAlign = "left"; context.fillText(visible(token, 6), 0, y);
+        context.textAlign = "right"; context.fillText(scores[n].toFixed(2), left - 8, y);
+        context.fillStyle = colours.panel; context.fillRect(left, y - 8, room, 16);
+        context.fillStyle = colour(n); context.fillRect(left, y - 8, room * weights[n], 16);
+        context.fillStyle = colours.ink; context.textAlign = "left"; context.fillText(weights[n].toFixed(3), left + room + 8, y);
+      });
+    } });
+
+  const map = heatmap(life, { label: "The query's row of weights. Arrow keys walk the cells." });
+  const scale = colourScale(life);
+  const table = foldedTable(life, "Scores and weights as a table", () => {
+    const { scores, weights } = answer();
+    return { corner: "key", columns: ["x", "y", "score", "weight"],
+      rows: tokens.map((token, n) => [visible(token), ...model.get("key_vectors")[n].map(shown), shown(scores[n]), shown(weights[n])]) };
+  });
+  const note = h("p", { class: "attn-note" });
+  function draw() {
+    view.draw(); barsView.draw();
+    const { weights } = answer();
+    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    map.show({ values: weights, L: 1, S: weights.length, mask: null, queries: ["query"], keys: tokens, top });
+    scale.show(top);
+    const entropy = -weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0);
+    note.textContent = `Entropy ${Math.abs(entropy).toFixed(2)} nats of at most ${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.`;
+    table.fill();
+  }
+
+  // ---- moving the arrows
+  const vector = (n) => (n < 0 ? model.get("query") : model.get("key_vectors")[n]);
+  function move(n, end) {
+    const to = end.map((v) => Number(Math.max(-reach, Math.min(reach, v)).toFixed(4)));
+    if (n < 0) put(model, { query: to });
+    else put(model, { key_vectors: model.get("key_vectors").map((key, m) => (m === n ? to : key)) });
+  }
+  let held = null;
+  const drag = (event) => {
+    const [a, b] = view.at(event);
+    if (held !== null) move(held, [(a - middle[0]) / unit, (middle[1] - b) / unit]);
+  };
+  life.listen(view.canvas, "pointerdown", (event) => {
+    const [a, b] = view.at(event);
+    const far = [-1, ...tokens.keys()].map((n) => [Math.hypot(px(vector(n))[0] - a, px(vector(n))[1] - b), n]);
+    const [distance, nearest] = far.reduce((best, one) => (one[0] < best[0] ? one : best));
+    if (distance > 24) return;
+    held = nearest;
+    put(model, { arrow: held });
+    view.canvas.setPointerCapture(event.pointerId);
+  });
+  life.listen(view.canvas, "pointermove", drag);
+  for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+
+  // One coordinate of the chosen arrow, as a model for a slider.
+  const every = ["query", "key_vectors", "arrow"];
+  const coordinate = (c) => ({
+    get: () => vector(model.get("arrow"))[c],
+    set: (_, value) => move(model.get("arrow"), vector(model.get("arrow")).map((old, m) => (m === c ? value : old))),
+    save_changes() {},
+    on: (_, callback) => every.forEach((name) => model.on(`change:${name}`, callback)),
+    off: (_, callback) => every.forEach((name) => model.off && model.off(`change:${name}`, callback)),
+  });
+  const two = (x) => x.toFixed(2);
+  const controls = [
+    choice(model, life, "score", { label: "Score", choices: offered.map((name) => [name, names[name]]) }),
+    slider(model, life, "temperature", { label: "Temperature", min: 0.05, max: 20, log: true, format: two }),
+    choice(model, life, "arrow", { label: "Move", choices: [[-1, "query"], ...tokens.map((token, n) => [n, visible(token)])] }),
+    slider(coordinate(0), life, "x", { label: "its x", min: -reach, max: reach, step: 0.05, format: two }),
+    slider(coordinate(1), life, "y", { label: "its y", min: -reach, max: reach, step: 0.05, format: two }),
+    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
+  ];
+  const panels = h("div", { class: "attn-panels" }, view.el, h("div", {}, barsView.el, note, map.el, scale.el, table.el));
+  frame(el, life, { controls, body: [panels] });
+  life.watch(["query", "key_vectors", "score", "temperature", "arrow", "shared_scale"], draw);
+  draw();
+  return life.end;
+}
+
+export default { render };
