@@ -9,7 +9,15 @@ __all__ = ["Source", "show_source"]
 
 
 class Source:
-    """A piece of source code that a notebook displays as highlighted Python."""
+    """A piece of source code that a notebook displays as highlighted Python.
+
+    Args:
+        text: the code.
+
+    Example:
+        >>> Source("x = 1")
+        x = 1
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -199,9 +199,8 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
 
 def _with_noise(x: Tensor, position: int, seed: int) -> Tensor:
     """A copy of `x` whose row `position` is noise; the same noise at every position."""
-    changed = x.clone()
-    row = torch.randn(x[..., 0, :].shape, generator=torch.Generator().manual_seed(seed))
-    changed[..., position, :] = row.to(x)
+    changed, generator = x.clone(), torch.Generator().manual_seed(seed)
+    changed[..., position, :] = torch.randn(x[..., 0, :].shape, generator=generator).to(x)
     return changed
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import anywidget
-import ipywidgets
-import traitlets
 
 from attn_notes.widgets.assets import module_source, page_style
 from attn_notes.widgets.encoding import visible

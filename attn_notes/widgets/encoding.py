@@ -33,7 +33,9 @@ def finite(name: str, tensor: Any, *axes: int) -> Tensor:
     try:
         numbers = torch.as_tensor(tensor, device="cpu").detach().clone().double()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a tensor of numbers, got {type(tensor).__name__}") from error
+        raise TypeError(
+            f"{name} must be a tensor of numbers, got {type(tensor).__name__}"
+        ) from error
     if numbers.dim() not in axes:
         wanted = " or ".join(str(n) for n in axes)
         raise ValueError(f"{name} must have {wanted} axes, got shape {tuple(numbers.shape)}")
@@ -159,7 +161,7 @@ def tokens_for(name: str, tokens: Sequence[str] | None, size: int) -> list[str] 
 
 
 def visible(token: str) -> str:
-    """A token as it can be printed on one line: control characters and lone spaces made visible.
+    r"""A token as it can be printed on one line: control characters and lone spaces made visible.
 
     Args:
         token: any string.
@@ -168,7 +170,7 @@ def visible(token: str) -> str:
         A string with no control character and no line break, not empty.
 
     Example:
-        >>> visible("a\\nb"), visible(" ")
+        >>> visible("a\nb"), visible(" ")
         ('a␊b', '␣')
     """
     if not token.strip(" "):

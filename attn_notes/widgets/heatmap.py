@@ -126,10 +126,8 @@ class AttentionHeatmap(BookWidget):
     def _summary(self) -> str:
         layers, heads, L, S = self.data["values"]["shape"]
         shown = self.shown()
-        many = f", {layers} layers x {heads} heads" if layers * heads > 1 else ""
-        return (
-            f"{L} queries x {S} keys{many}, weights {shown.min():.2f} to {shown.max():.2f}"
-        )
+        many = f", {layers} layers" * (layers > 1) + f", {heads} heads" * (heads > 1)
+        return f"{L} queries x {S} keys{many}, weights {shown.min():.2f} to {shown.max():.2f}"
 
     def _table(self) -> Table:
         return weights_table(self.shown(), self._mask(), self.data["queries"], self.data["keys"])
@@ -159,9 +157,12 @@ def weights_table(
     row_names = queries or [f"query {i}" for i in range(L)]
     column_names = keys or [f"key {j}" for j in range(S)]
     allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
-    if L * S <= most:
+    if weights.numel() <= most:
         rows = [
-            [row_names[i], *(f"{weights[i, j]:.2f}" if allowed[i, j] else "masked" for j in range(S))]
+            [
+                row_names[i],
+                *(f"{weights[i, j]:.2f}" if allowed[i, j] else "masked" for j in range(S)),
+            ]
             for i in range(L)
         ]
         return "Attention weights: rows are queries, columns are keys.", column_names, rows

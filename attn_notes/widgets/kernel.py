@@ -45,13 +45,13 @@ class KernelExplorer(BookWidget):
     _widget = "kernel"
 
     data = traitlets.Dict().tag(sync=True)
-    xs = traitlets.List().tag(sync=True)
-    ys = traitlets.List().tag(sync=True)
+    xs: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    ys: traitlets.List[Any] = traitlets.List().tag(sync=True)
     query = traitlets.Float(0.0).tag(sync=True)
     kernel = traitlets.Enum(tuple(KERNELS), "gaussian").tag(sync=True)
     bandwidth = traitlets.Float(0.5).tag(sync=True)
     point = traitlets.Int(0).tag(sync=True)
-    shared_scale = traitlets.Bool(False).tag(sync=True)
+    shared_scale = traitlets.Bool(True).tag(sync=True)
 
     def __init__(
         self,

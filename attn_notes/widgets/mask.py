@@ -90,9 +90,10 @@ class MaskPainter(BookWidget):
     def attn_mask(self) -> Tensor:
         """The mask as painted and combined: (L, S), bool, ready for `attn_mask=`."""
         painted = decode(self.painted)
-        second = _preset(self.second, *painted.shape, self.second_size)
         if self.second == "none":
             return painted
+        L, S = painted.shape
+        second = _preset(self.second, L, S, self.second_size)
         return painted & second if self.combine == "and" else painted | second
 
     def shown(self) -> Tensor:

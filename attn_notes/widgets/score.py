@@ -49,8 +49,8 @@ class ScoreExplorer(BookWidget):
     _widget = "score"
 
     data = traitlets.Dict().tag(sync=True)
-    query = traitlets.List().tag(sync=True)
-    key_vectors = traitlets.List().tag(sync=True)
+    query: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    key_vectors: traitlets.List[Any] = traitlets.List().tag(sync=True)
     score = traitlets.Enum(NAMES, "dot").tag(sync=True)
     temperature = traitlets.Float(1.0, min=0.05, max=20.0).tag(sync=True)
     arrow = traitlets.Int(-1).tag(sync=True)  # -1 is the query
@@ -153,9 +153,7 @@ def _module(score: str, parameters: dict[str, Any]) -> nn.Module:
         module = AdditiveScore(2, 2, len(parameters["v_proj"]))
         names = {f"{name}.weight": parameters[name] for name in ("q_proj", "k_proj")}
         names["v_proj.weight"] = [parameters["v_proj"]]
-    state = {
-        name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in names.items()
-    }
+    state = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in names.items()}
     module.double().load_state_dict(state)
     return module
 

@@ -20,9 +20,19 @@ from attn_notes.checks.exercises.masking import (
     softmax_with_empty_rows,
     suspects,
 )
+from attn_notes.checks.exercises.score_functions import (
+    additive_score,
+    cosine_score,
+    divide_by_width,
+    softmax_axis,
+    which_key_wins,
+)
 
 __all__ = [
+    "additive_score",
+    "cosine_score",
     "dilated_window",
+    "divide_by_width",
     "empty_rows",
     "epanechnikov",
     "find_leak",
@@ -31,7 +41,9 @@ __all__ = [
     "local_linear",
     "mask_from_lengths",
     "nearest_neighbours",
+    "softmax_axis",
     "softmax_with_empty_rows",
     "suspects",
     "three_rows",
+    "which_key_wins",
 ]

@@ -350,19 +350,21 @@ function hatch(context, colour) {
 
 // ---------------------------------------------------------------- the heatmap
 
+const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.";
+
 // Rows are queries ("read"), columns are keys ("are read"). Call `show(data)` with
-// {values, L, S, mask, queries, keys, top, signed, what}; `onPick(i, j)` hears of the chosen cell.
-function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
+// {values, L, S, mask, queries, keys, top, signed, flat}; `onPick(i, j)` hears of the chosen cell,
+// `onPaint` makes the map paintable. A flat map shows its mask alone: open cells in one colour.
+function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }) {
   let data = null, place = null, pixels = null, hover = null, cursor = [0, 0];
-  const readout = h("p", { class: "attn-readout", role: "status" },
-    "Point at a cell, or focus the map and walk it with the arrow keys.");
+  const readout = h("p", { class: "attn-readout", role: "status" }, hint);
 
   const name = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
   function describe(i, j) {
-    const { values, S, mask, queries, keys, what = "weight" } = data;
+    const { values, S, mask, queries, keys, flat } = data;
     const pair = `query ${name(queries, i)} (row ${i}), key ${name(keys, j)} (column ${j})`;
     if (mask && !mask[i * S + j]) return `${pair}: masked`;
-    return `${pair}: ${what} ${shown(values[i * S + j])}`;
+    return flat ? `${pair}: open` : `${pair}: weight ${shown(values[i * S + j])}`;
   }
 
   function measure(width) {
@@ -372,13 +374,14 @@ function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
       : String(size).length);
     const left = Math.min(0.34 * width, 30 + 7 * longest(queries, L));
     const below = 26 + Math.min(90, 6 * longest(keys, S) + 6);
-    const cell = Math.max(2, Math.min(42, Math.floor((width - left - 40) / Math.max(S, 1)), Math.floor(640 / Math.max(L, 1))));
+    const cell = Math.max(2, Math.min(42, Math.floor((width - left - 10) / Math.max(S, 1)), Math.floor(640 / Math.max(L, 1))));
     return { left, top: 6, cell, below, width: cell * S, height: cell * L };
   }
 
   function paintCells(context) {
-    const { values, L, S, mask, top = 1, signed = false } = data;
+    const { values, L, S, mask, top = 1, signed = false, flat = false } = data;
     const colours = signed ? DIVERGING : SEQUENTIAL;
+    const open = flat ? packed(rgb(view.colours.accent.slice(1))) : 0;
     if (!pixels || pixels.canvas.width !== S || pixels.canvas.height !== L) {
       const canvas = document.createElement("canvas");
       canvas.width = S; canvas.height = L;
@@ -388,7 +391,7 @@ function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
     }
     const low = signed ? -top : 0;
     for (let n = 0; n < L * S; n++) {
-      pixels.words[n] = mask && !mask[n] ? 0 : colours[level(values[n], low, top)];
+      pixels.words[n] = mask && !mask[n] ? 0 : open || colours[level(values[n], low, top)];
     }
     pixels.pen.putImageData(pixels.image, 0, 0);
     context.imageSmoothingEnabled = false;
@@ -399,12 +402,14 @@ function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
       if (!mask[n]) context.rect(place.left + (n % S) * place.cell, place.top + ((n / S) | 0) * place.cell, place.cell, place.cell);
     }
     context.fillStyle = hatch(context, view.colours.muted);
+    context.globalAlpha = 0.6;
     context.fill();
+    context.globalAlpha = 1;
   }
 
   function paintNumbers(context) {
-    const { values, L, S, mask, top = 1, signed = false } = data;
-    if (place.cell < 32 || L * S > 150) return;
+    const { values, L, S, mask, top = 1, signed = false, flat = false } = data;
+    if (flat || place.cell < 32 || L * S > 150) return;
     const colours = signed ? DIVERGING : SEQUENTIAL;
     context.font = `${place.cell < 38 ? 10 : 11}px ${view.colours.font}`;
     context.textAlign = "center"; context.textBaseline = "middle";
@@ -521,7 +526,7 @@ function heatmap(life, { label, onPick = () => {}, onPaint = null }) {
       corner: "query \u2193 key \u2192",
       columns: Array.from({ length: S }, (_, j) => head(keys, j)),
       rows: Array.from({ length: L }, (_, i) => [head(queries, i), ...Array.from({ length: S },
-        (_, j) => (mask && !mask[i * S + j] ? "masked" : shown(values[i * S + j])))]),
+        (_, j) => (mask && !mask[i * S + j] ? "masked" : data.flat ? "open" : shown(values[i * S + j])))]),
     };
   });
 

@@ -49,11 +49,13 @@ function render({ model, el }) {
     paintAll(cells);
   }
   const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.", onPaint,
+    hint: "Paint with the pointer, or walk with the arrow keys and press space.",
     onPick: (i) => { chosen = i; sourcesOf(); } });
-  const weightsMap = heatmap(life, { label: "Weights under the mask. Arrow keys walk the cells.",
+  const weightsMap = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.",
     onPick: (i) => { chosen = i; sourcesOf(); } });
   const square = L === S;
-  const flow = square ? heatmap(life, { label: "From which position something can reach which output. Arrow keys walk the cells." }) : null;
+  const flow = square ? heatmap(life, { hint: "",
+    label: "From which position something can reach which output. Arrow keys walk the cells." }) : null;
   const scale = colourScale(life);
   const empties = h("p", { class: "attn-note", role: "status" });
   const sources = h("p", { class: "attn-note" });
@@ -70,12 +72,12 @@ function render({ model, el }) {
     const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
     const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
     const ones = Float64Array.from(mask);
-    editor.show({ values: ones, L, S, mask, queries, keys, what: "open" });
+    editor.show({ values: ones, L, S, mask, queries, keys, flat: true });
     weightsMap.show({ values: weights, L, S, mask, queries, keys, top });
     scale.show(top);
     if (flow) {
       const reach = reachable(mask, L, model.get("layers"));
-      flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, what: "reached" });
+      flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, flat: true });
     }
     const empty = Array.from({ length: L }, (_, i) => i).filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
     empties.textContent = empty.length
@@ -84,7 +86,8 @@ function render({ model, el }) {
     sourcesOf();
   }
 
-  const buttons = h("div", { class: "attn-controls", role: "group", "aria-label": "Presets" },
+  const buttons = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Start from" },
+    h("span", {}, "Start from"),
     ...presets.map(([name]) => button(life, name, () => paintAll(namedMask(name, L, S, model.get("size"))))),
     button(life, "invert", () => paintAll(painted().map((cell) => 1 - cell))));
   const controls = [
@@ -97,10 +100,10 @@ function render({ model, el }) {
   controls.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
   const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
   const panels = [
-    panel("Mask (paint it; hatched = may not attend)", editor.el),
+    panel("Mask, to paint", editor.el),
     panel("Weights", weightsMap.el, scale.el, weightsMap.table)];
-  if (flow) panels.push(panel("What can reach what, after these layers", flow.el));
-  frame(el, life, { controls, body: [buttons, h("div", { class: "attn-panels" }, ...panels), empties, sources] });
+  if (flow) panels.push(panel("Reach through the layers", flow.el));
+  frame(el, life, { controls: [buttons, ...controls], body: [ h("div", { class: "attn-panels" }, ...panels), empties, sources] });
   life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
   draw();
   return life.end;

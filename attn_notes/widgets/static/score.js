@@ -25,6 +25,13 @@ function render({ model, el }) {
     for (const turn of [2.7, -2.7]) context.lineTo(to[0] + (7 + thick) * Math.cos(angle + turn), to[1] + (7 + thick) * Math.sin(angle + turn));
     context.fill();
   }
+  // A name beyond the arrow's end, where it does not lie on the arrow.
+  function name(context, text, end, colour) {
+    const length = Math.hypot(...end) || 1, [a, b] = px(end);
+    context.fillStyle = colour;
+    context.textAlign = end[0] < 0 ? "right" : "left";
+    context.fillText(visible(text, 12), a + (7 * end[0]) / length, b - (13 * end[1]) / length);
+  }
   function paint(context, width, tall) {
     const { colours } = view, side = Math.min(width, tall);
     unit = side / (2 * reach + 0.4); middle = [width / 2, tall / 2];
@@ -41,16 +48,13 @@ function render({ model, el }) {
     context.font = `12px ${colours.font}`; context.textBaseline = "middle";
     keys.forEach((key, n) => {
       arrow(context, px([0, 0]), px(key), colour(n), 1.2 + 5 * weights[n]);
-      const [a, b] = px(key);
-      context.fillStyle = colours.ink; context.textAlign = key[0] < 0 ? "right" : "left";
-      context.fillText(visible(tokens[n], 12), a + (key[0] < 0 ? -9 : 9), b - 6);
+      name(context, tokens[n], key, colours.ink);
     });
     const output = [0, 1].map((c) => keys.reduce((sum, key, n) => sum + weights[n] * key[c], 0));
     context.fillStyle = colours.muted; context.fillRect(px(output)[0] - 5, px(output)[1] - 5, 10, 10);
     arrow(context, px([0, 0]), px(model.get("query")), colours.ink, 2.4);
-    const [a, b] = px(model.get("query"));
-    context.fillStyle = colours.ink; context.font = `600 12px ${colours.font}`; context.textAlign = "left";
-    context.fillText("query", a + 9, b + 8);
+    context.font = `600 12px ${colours.font}`;
+    name(context, "query", model.get("query"), colours.ink);
     const chosen = px(vector(model.get("arrow")));
     context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
     context.arc(...chosen, 11, 0, 7); context.stroke();
