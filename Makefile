@@ -1,0 +1,53 @@
+# Every target is a line or two that can be typed by hand; README shows them for Windows.
+# `make book` and `make test` work from a bare clone with Python 3.11 and make.
+
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+PY := .venv/bin/python
+NOTEBOOKS = book/*.ipynb
+# One thread a process: two processes at default threads slow each other down tenfold.
+CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
+NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
+
+.PHONY: book test test-matrix lint unit nbval browser notebooks lab serve bench clean
+
+book: .venv/ready  ## the book, from the stored outputs
+	.venv/bin/jupyter-book build . -W -n --keep-going
+	@echo "Open $(CURDIR)/_build/html/index.html"
+
+test: lint unit book nbval browser  ## everything that CI runs
+
+lint: .venv/ready
+	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+	$(PY) tools/notebooks.py --check
+
+unit: .venv/ready  ## doctests and unit tests
+	$(CPU) $(PY) -m pytest -n 2 --ignore=tests/browser
+
+nbval: .venv/ready  ## runs every notebook and compares every output
+	$(CPU) $(NBVAL)
+
+browser: .venv/ready book  ## the built pages in Chromium, and JupyterLab
+	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser
+
+test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
+	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL)
+	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
+
+notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
+	$(CPU) $(PY) tools/notebooks.py
+
+lab: .venv/ready  ## the chapters, live
+	$(PY) -m jupyter lab book
+
+serve: book
+	$(PY) -m http.server --directory _build/html 8000
+
+bench: .venv/ready
+	$(PY) -m benchmarks
+
+clean:
+	rm -rf _build .venv
+
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
+	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@

@@ -1,0 +1,259 @@
+"""The book's one Sphinx extension: what a page carries, and the two indexes made at build time.
+
+It adds the theme's style sheet to every page and the widgets' script and style to the pages that
+hold a widget; keeps ipywidgets' state, and with it scripts from other hosts, off every page;
+brings MathJax along; and fills the solutions index and the colophon's versions.
+"""
+
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
+
+STATIC = Path(__file__).resolve().parents[1] / "_static"
+WIDGET = "<attn-widget"
+# Asked for by the theme, but its style sheet already draws the same icons from a font.
+FONTAWESOME = re.compile(r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>")
+VERSIONS = (
+    *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
+    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab", "nbval"),
+)
+
+
+class SolutionsIndex(nodes.General, nodes.Element):
+    """Stands where the index of exercises and solutions will be."""
+
+
+class SolutionsIndexDirective(SphinxDirective):
+    """`{solutions-index}`: every exercise of the book, linked to its solution."""
+
+    def run(self) -> list[nodes.Node]:
+        return [SolutionsIndex()]
+
+
+class VersionsDirective(SphinxDirective):
+    """`{versions}`: the release of each tool this book was built with."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [("Python", platform.python_version())]
+        rows += [(name, importlib.metadata.version(name)) for name in VERSIONS]
+        items = [
+            nodes.list_item("", nodes.paragraph("", f"{name} {version.partition('+')[0]}"))
+            for name, version in rows
+        ]
+        return [nodes.bullet_list("", *items, classes=["versions"])]
+
+
+def github_url(remote: str) -> str:
+    """The https address of a GitHub remote in either spelling; empty for any other remote."""
+    match = re.fullmatch(
+        r"(?:https://|ssh://git@|git@)github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?",
+        remote.strip(),
+    )
+    return f"https://github.com/{match[1]}/{match[2]}" if match else ""
+
+
+def use_repository(app: Sphinx, config: Config) -> None:
+    """Launch buttons follow the repository the book is built from; without one there are none."""
+    git = shutil.which("git")
+    command = [git or "git", "-C", str(app.srcdir), "remote", "get-url", "origin"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False) if git else None
+    url = github_url(done.stdout) if done and done.returncode == 0 else ""
+    options = config.html_theme_options
+    options["repository_url"] = url
+    options["use_repository_button"] = bool(url)
+    if not url:
+        options["launch_buttons"] = {}
+
+
+def add_static_folder(app: Sphinx, config: Config) -> None:
+    """Only the two files a page needs; Jupyter Book would load every script in the folder."""
+    config.html_static_path.append(str(STATIC))
+    app.add_css_file("book.css", priority=900)
+
+
+def typeset_docstring(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]
+) -> None:
+    """Docstrings are written for a terminal: $x$ is a formula there, and |x| an absolute value."""
+    paragraphs = "\n".join(lines).split("\n\n")
+    for i, paragraph in enumerate(paragraphs):
+        if not paragraph.lstrip().startswith(">>>"):
+            pieces = re.sub(r"\$([^$]+)\$", r":math:`\1`", paragraph).split("`")
+            pieces[::2] = [piece.replace("|", r"\|") for piece in pieces[::2]]
+            paragraphs[i] = "`".join(pieces)
+    # The empty comment keeps napoleon from reading "the mask: as painted" as a name and its type.
+    opening = ["..", ""] if what in {"attribute", "data", "property"} else []
+    lines[:] = opening + "\n\n".join(paragraphs).split("\n")
+
+
+def write_assets(app: Sphinx) -> None:
+    """The widgets' files and MathJax, before a page that names them is written."""
+    if app.builder.format != "html":
+        return
+    from attn_notes import widgets
+
+    static = Path(app.outdir) / "_static"
+    copy_mathjax(static / "mathjax")
+    (static / "attn-widgets.js").write_text(widgets.page_script(), encoding="utf-8")
+    (static / "attn-widgets.css").write_text(widgets.page_style(), encoding="utf-8")
+
+
+def strip_widget_state(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Before myst-nb turns a notebook's widgets into scripts from other hosts."""
+    getattr(app.env, "nb_metadata", {}).get(pagename, {}).pop("js_files", None)
+
+
+def add_widget_files(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """One script and one style sheet, on the pages that hold a widget and on no other."""
+    if WIDGET in context.get("body", ""):
+        app.add_css_file("attn-widgets.css", priority=910)
+        app.add_js_file("attn-widgets.js", loading_method="defer")
+
+
+class FoldDropdowns(SphinxPostTransform):
+    """Folded hints and solutions as <details>: they open by keyboard and without scripts."""
+
+    default_priority = 900  # after sphinx-exercise has resolved its titles
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for node in list(self.document.findall(nodes.Element)):
+            classes = node.get("classes", [])
+            if {"exercise", "solution"} & set(classes):
+                for section in node.findall(nodes.section):
+                    section["ids"] = []  # "solution-content", the same for all of them
+            if "dropdown" in classes and node.children and isinstance(node[0], nodes.title):
+                place = node.parent.index(node)
+                node.parent[place : place + 1] = self.fold(node[0], node[1:], classes, node["ids"])
+
+    @staticmethod
+    def fold(
+        title: nodes.title, body: list[nodes.Node], classes: list[str], ids: list[str]
+    ) -> list[nodes.Node]:
+        for link in list(title.findall(nodes.reference)):
+            link.replace_self(link.children)  # a click on the line opens it, and does no more
+        opening = f'<details class="{" ".join(["admonition", *classes])}"><summary>'
+        return [
+            nodes.raw("", opening, format="html"),
+            nodes.inline("", "", *title.children, classes=["admonition-title"]),
+            nodes.raw("", "</summary>", format="html"),
+            # A link to something inside a <details> opens it; a link to the element does not.
+            nodes.container("", *body, ids=ids),
+            nodes.raw("", "</details>", format="html"),
+        ]
+
+
+def solution_entries(env: BuildEnvironment) -> dict[str, list[tuple[nodes.Element, str | None]]]:
+    """For each page in reading order, its exercises and the label of each one's solution."""
+    registry = getattr(env, "sphinx_exercise_registry", {})
+    solved = {
+        entry["node"]["target_label"]: label
+        for label, entry in registry.items()
+        if entry["type"].startswith("solution")
+    }
+    pages: dict[str, list[tuple[nodes.Element, str | None]]] = {}
+    for label, entry in registry.items():
+        if entry["type"].startswith("exercise"):
+            pages.setdefault(entry["docname"], []).append((entry["node"], solved.get(label)))
+    return {page: pages[page] for page in sorted(pages)}
+
+
+def fill_solutions_index(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Replaces the placeholder once every page has been read."""
+    for placeholder in list(doctree.findall(SolutionsIndex)):
+        content: list[nodes.Node] = []
+        for page, exercises in solution_entries(app.env).items():
+            chapter = _link(app, docname, page, "", app.env.titles[page].astext())
+            rows = [_entry(app, docname, page, *exercise) for exercise in exercises]
+            content += [
+                nodes.rubric("", "", chapter),
+                nodes.bullet_list("", *rows, classes=["solutions-index"]),
+            ]
+        placeholder.replace_self(content)
+
+
+def _entry(
+    app: Sphinx, docname: str, page: str, exercise: nodes.Element, solution: str | None
+) -> nodes.list_item:
+    heading = exercise[0].astext().removeprefix("Exercise").strip(" ()") or exercise["label"]
+    line = nodes.paragraph("", "", _link(app, docname, page, exercise["label"], heading))
+    difficulty = re.search(r"★+", exercise.astext())
+    minutes = re.search(r"\d+ min\w*", exercise.astext())
+    facts = [found[0] for found in (difficulty, minutes) if found]
+    if facts:
+        line += nodes.Text("  " + ", ".join(facts))
+    if solution:
+        line += [nodes.Text("  · "), _link(app, docname, page, solution, "solution")]
+    return nodes.list_item("", line)
+
+
+def _link(app: Sphinx, docname: str, page: str, label: str, text: str) -> nodes.reference:
+    target = app.builder.get_relative_uri(docname, page) + (f"#{label}" if label else "")
+    return nodes.reference("", text, refuri=target, internal=True)
+
+
+def refresh_solutions_index(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """An incremental build rewrites the index whatever page changed."""
+    return [page for page in env.found_docs if page.endswith("solutions")]
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Drops from the site what no page needs."""
+    if error is not None or app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    for page in Path(app.outdir).rglob("*.html"):
+        html = page.read_text(encoding="utf-8")
+        html = FONTAWESOME.sub("", html)
+        html = html.replace(
+            '<summary><span class="toctree-toggle"',
+            '<summary aria-label="Pages below"><span class="toctree-toggle"',
+        )
+        page.write_text(html, encoding="utf-8")
+    for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
+        left_over.unlink(missing_ok=True)
+
+
+def copy_mathjax(target: Path) -> None:
+    """The one file a page loads and the fonts that file names: a tenth of the package."""
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    fonts = "output/chtml/fonts/woff-v2"
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source / "tex-chtml.js", target)
+    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_node(SolutionsIndex)
+    app.add_directive("solutions-index", SolutionsIndexDirective)
+    app.add_directive("versions", VersionsDirective)
+    app.add_post_transform(FoldDropdowns)
+    app.connect("config-inited", use_repository)
+    app.connect("config-inited", add_static_folder)
+    app.connect("builder-inited", write_assets)
+    app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
+    app.connect("html-page-context", strip_widget_state, priority=400)
+    app.connect("html-page-context", add_widget_files)
+    app.connect("doctree-resolved", fill_solutions_index)
+    app.connect("env-updated", refresh_solutions_index)
+    app.connect("build-finished", finish, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

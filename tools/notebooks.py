@@ -1,0 +1,161 @@
+"""Executes the book's notebooks in place and cleans them, so that a run changes only what changed.
+
+python tools/notebooks.py                   execute every notebook, then clean it
+python tools/notebooks.py book/index.ipynb  the same for one
+python tools/notebooks.py --clean-only      clean without executing
+python tools/notebooks.py --check           change nothing; fail where cleaning would
+"""
+
+import argparse
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+BOOK = Path(__file__).resolve().parents[1] / "book"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+CELL_METADATA = ("tags", "mystnb")
+TIMEOUT = 600  # seconds a cell
+AT_ONCE = 2
+
+Notebook = dict[str, Any]
+
+
+def clean(notebook: Notebook) -> Notebook:
+    """A copy with outputs, execution counts and ids, and nothing that differs between two runs."""
+    cleaned = deepcopy(notebook)
+    cleaned["metadata"] = _notebook_metadata(cleaned["metadata"])
+    for cell in cleaned["cells"]:
+        kept = {key: cell["metadata"][key] for key in CELL_METADATA if key in cell["metadata"]}
+        cell["metadata"] = kept
+        if cell["cell_type"] == "code":
+            cell["outputs"] = merge_streams([_clean_output(out) for out in cell["outputs"]])
+    return cleaned
+
+
+def _notebook_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The kernel's name and the language; no versions and no widget state."""
+    kept: dict[str, Any] = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    return kept | {key: metadata[key] for key in ("mystnb",) if key in metadata}
+
+
+def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
+    """Without the view of a widget: it is dead when its kernel is gone."""
+    output.pop("transient", None)
+    if "metadata" in output:
+        output["metadata"] = {}
+    output.get("data", {}).pop(WIDGET_VIEW, None)
+    return output
+
+
+def merge_streams(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One stream where the kernel happened to send several in a row under one name."""
+    merged: list[dict[str, Any]] = []
+    for output in outputs:
+        before = merged[-1] if merged else {}
+        if output["output_type"] == "stream" and output.get("name") == before.get("name"):
+            before["text"] = _text(before["text"]) + _text(output["text"])
+        else:
+            merged.append(output)
+    return merged
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else "".join(value)
+
+
+def dumps(notebook: Notebook) -> str:
+    """The one spelling of a notebook on disk."""
+    split = nbformat.v4.rwbase.split_lines(nbformat.from_dict(deepcopy(notebook)))
+    return json.dumps(split, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def read(path: Path) -> Notebook:
+    return dict(nbformat.read(path, as_version=4))
+
+
+def execute(path: Path) -> str:
+    """Runs one notebook in its own folder and writes it back; returns what went wrong, or ""."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    reached = "before the first cell"
+
+    def note(cell: Any, cell_index: int) -> None:
+        nonlocal reached
+        reached = f"cell {cell_index} ({cell.get('id', 'without an id')})"
+
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        store_widget_state=False,
+        on_cell_start=note,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    try:
+        client.execute()
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        return f"{path.name}, {reached}:\n{error}"
+    path.write_text(dumps(clean(notebook)), encoding="utf-8")
+    return ""
+
+
+def run_all(paths: list[Path]) -> int:
+    """Executes two at a time, each on one thread; the number of notebooks that failed."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("ATTN_NOTES_DEVICE", "cpu")
+    failed = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for path, problem in zip(paths, pool.map(execute, paths), strict=True):
+            failed += bool(problem)
+            print(f"{path.name}: {'FAILED' if problem else 'done'}")
+            if problem:
+                print(problem, file=sys.stderr)
+    return failed
+
+
+def tidy(paths: list[Path], *, write: bool) -> int:
+    """Cleans (or, without `write`, only compares); the number of notebooks that were not clean."""
+    unclean = 0
+    for path in paths:
+        wanted = dumps(clean(read(path)))
+        if path.read_text(encoding="utf-8") != wanted:
+            unclean += 1
+            print(f"{path.name}: {'cleaned' if write else 'not clean'}")
+            if write:
+                path.write_text(wanted, encoding="utf-8")
+    return unclean
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("paths", nargs="*", type=Path, help="notebooks; all of book/ if none")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if not clean")
+    parser.add_argument("--clean-only", action="store_true", help="clean without executing")
+    options = parser.parse_args(arguments)
+    paths = options.paths or sorted(BOOK.glob("*.ipynb"))
+    if options.check:
+        unclean = tidy(paths, write=False)
+        if unclean:
+            print("run `make notebooks`, or `python tools/notebooks.py --clean-only`")
+        return int(unclean > 0)
+    if options.clean_only:
+        tidy(paths, write=True)
+        return 0
+    return int(run_all(paths) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
