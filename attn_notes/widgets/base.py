@@ -15,7 +15,7 @@ __all__ = ["BookWidget", "Table"]
 # (caption, column headers, rows of (header, *cells)): a widget for those who have no scripts.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
-_HOST_TRAITS = frozenset(anywidget.AnyWidget().keys)  # layout, _esm and so on: not our state
+_HOST_TRAITS = frozenset(anywidget.AnyWidget().keys)  # layout and so on: not our state
 
 
 class BookWidget(anywidget.AnyWidget):
@@ -40,7 +40,8 @@ class BookWidget(anywidget.AnyWidget):
         Returns:
             Trait names and values, ready for JSON.
         """
-        return {name: getattr(self, name) for name in self.keys if name not in _HOST_TRAITS}
+        ours = (name for name in self.keys if name not in _HOST_TRAITS)
+        return {name: getattr(self, name) for name in ours if not name.startswith("_")}
 
     def _table(self) -> Table:
         raise NotImplementedError

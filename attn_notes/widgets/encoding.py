@@ -1,6 +1,7 @@
 """Numbers on their way to a widget: quanta instead of decimals, checked before they leave."""
 
 import base64
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["decode", "encode", "encode_mask", "finite", "tokens_for", "visible"]
+__all__ = ["decode", "encode", "encode_mask", "encode_scores", "finite", "tokens_for", "visible"]
+
+
+UNPRINTABLE = (
+    (0x80, 0x9F),  # C1 controls
+    (0x2028, 0x202E),  # line separators, and marks that would turn the text around them
+    (0x2066, 0x2069),  # isolates, whose end could be forged
+    (0xD800, 0xDFFF),  # halves of a surrogate pair, which no file can hold
+)
 
 
 def finite(name: str, tensor: Any, *axes: int) -> Tensor:
@@ -31,11 +40,14 @@ def finite(name: str, tensor: Any, *axes: int) -> Tensor:
         torch.float64
     """
     try:
-        numbers = torch.as_tensor(tensor, device="cpu").detach().clone().double()
+        numbers = torch.as_tensor(tensor, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"{name} must be a tensor of numbers, got {type(tensor).__name__}"
         ) from error
+    if numbers.is_complex():
+        raise TypeError(f"{name} must be real numbers, got {numbers.dtype}")
+    numbers = numbers.double()
     if numbers.dim() not in axes:
         wanted = " or ".join(str(n) for n in axes)
         raise ValueError(f"{name} must have {wanted} axes, got shape {tuple(numbers.shape)}")
@@ -60,14 +72,17 @@ def encode(numbers: Tensor, *, low: float, high: float, bits: int = 16) -> dict[
         `{"b64", "shape", "bits", "lo", "hi"}`, ready for JSON; `core.js` decodes it.
 
     Raises:
-        ValueError: bits other than 8 or 16, or `high` not above `low`.
+        ValueError: bits other than 8 or 16, or a range from `low` to `high` that is not positive
+            and finite.
 
     Example:
         >>> encode(torch.tensor([0.0, 1.0]), low=0.0, high=1.0, bits=8)["b64"]
         'AP8='
     """
-    if bits not in (8, 16) or not high > low:
-        raise ValueError(f"bits must be 8 or 16 and high above low, got {bits}, {low}, {high}")
+    if bits not in (8, 16):
+        raise ValueError(f"bits must be 8 or 16, got {bits}")
+    if not 0 < high - low < math.inf:
+        raise ValueError(f"the range must be positive and finite, got {low} to {high}")
     levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
     quanta = levels.round().long().flatten().tolist()
     packed = struct.pack(f"<{len(quanta)}{'B' if bits == 8 else 'H'}", *quanta)
@@ -78,6 +93,27 @@ def encode(numbers: Tensor, *, low: float, high: float, bits: int = 16) -> dict[
         "lo": low,
         "hi": high,
     }
+
+
+def encode_scores(scores: Tensor) -> dict[str, Any]:
+    """Quantise scores on their own range, widened so that constant ones have one too.
+
+    Args:
+        scores: any shape, finite.
+
+    Returns:
+        As `encode`, 16 bits each.
+
+    Raises:
+        ValueError: a range beyond the largest float64.
+
+    Example:
+        >>> decode(encode_scores(torch.tensor([-1.0, 3.0])))
+        tensor([-1.,  3.], dtype=torch.float64)
+    """
+    low, high = float(scores.min()), float(scores.max())
+    pad = max(0.5, abs(low) * 1e-9) if low == high else 0.0  # 1e20 + 0.5 is 1e20
+    return encode(scores, low=low - pad, high=high + pad)
 
 
 def encode_mask(mask: Tensor) -> dict[str, Any]:
@@ -182,8 +218,7 @@ def visible(token: str) -> str:
             text.append(chr(0x2400 + code))
         elif code == 127:
             text.append("␡")
-        # C1 controls, line separators, and halves of a surrogate pair, which no file can hold
-        elif 128 <= code < 160 or code in (0x2028, 0x2029) or 0xD800 <= code < 0xE000:
+        elif any(first <= code <= last for first, last in UNPRINTABLE):
             text.append("\ufffd")
         else:
             text.append(c)

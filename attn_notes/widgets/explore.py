@@ -110,6 +110,18 @@ class Explorer(BookWidget):
         super().__init__(data=data, values=first, frame=frame)
         self.observe(self._recompute, "values")
 
+    @traitlets.validate("values")
+    def _on_the_grid(self, proposal: Any) -> dict[str, Any]:
+        """Each value as the choice it stands for: JSON has no 1.0, and sends it as 1."""
+        grid = {control["name"]: control["choices"] for control in self.data["controls"]}
+        values = proposal["value"]
+        if set(values) != set(grid):
+            raise traitlets.TraitError(f"values must name {', '.join(grid)}, got {values}")
+        for name, value in values.items():
+            if value not in grid[name]:
+                raise traitlets.TraitError(f"{name} must be one of {grid[name]}, got {value!r}")
+        return {name: choices[choices.index(values[name])] for name, choices in grid.items()}
+
     def _call(self, values: dict[str, Any], shape: tuple[int, ...] | None = None) -> Tensor:
         """The function's weights at `values`, checked."""
         weights = self._function(**values)
@@ -185,11 +197,15 @@ def _choices(name: str, control: Control) -> list[Any]:
         low, high, step = control
         if not (low < high and step > 0 and math.isfinite(low + high + step)):
             raise ValueError(f"a slider needs low < high and step > 0, got {name}={control!r}")
+        if (high - low) / step > MOST_BYTES:  # before a list of them fills the memory
+            raise ValueError(f"a slider must have fewer positions to fit, got {name}={control!r}")
         count = round((high - low) / step) + 1
         return [round(low + n * step, 10) for n in range(count) if low + n * step <= high + 1e-9]
     if isinstance(control, list) and control:
         if not all(isinstance(x, int | float | str) for x in control):
             raise TypeError(f"a menu holds numbers or strings, got {name}={control!r}")
+        if not all(math.isfinite(x) for x in control if isinstance(x, float)):
+            raise ValueError(f"a menu's numbers must be finite, got {name}={control!r}")
         return list(control)
     raise TypeError(
         f"a control is (low, high, step), a list of choices, or True/False, got {name}={control!r}"

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from attn_notes.masks import causal_mask, check_mask, masked_softmax
 from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import decode, encode, encode_mask, finite, tokens_for
+from attn_notes.widgets.encoding import (
+    decode,
+    encode,
+    encode_mask,
+    encode_scores,
+    finite,
+    tokens_for,
+)
 
 __all__ = ["AttentionHeatmap", "weights_table"]
 
@@ -172,11 +179,10 @@ def weights_table(
 
 
 def _encode(kind: str, numbers: Tensor) -> dict[str, Any]:
-    """Weights on 0 to 1; scores on their own range, widened so that a constant has one too."""
-    low, high = float(numbers.min()), float(numbers.max())
+    """Weights on 0 to 1; scores on their own range."""
     if kind == "scores":
-        pad = 0.5 if high == low else 0.0
-        return encode(numbers, low=low - pad, high=high + pad)
+        return encode_scores(numbers)
+    low, high = float(numbers.min()), float(numbers.max())
     if low < 0 or high > 1 + 1e-6:
         raise ValueError(f"weights must be from 0 to 1, got {low:.4g} to {high:.4g}")
     return encode(numbers, low=0.0, high=1.0)

@@ -96,6 +96,14 @@ class KernelExplorer(BookWidget):
             raise ValueError(f"bandwidth must be from 0.01 to 100, got {proposal['value']}")
         return float(proposal["value"])
 
+    @traitlets.validate("point")
+    def _one_of_them(self, proposal: Any) -> int:
+        if not 0 <= proposal["value"] < len(self.xs):
+            raise traitlets.TraitError(
+                f"point must be from 0 to {len(self.xs) - 1}, got {proposal['value']}"
+            )
+        return int(proposal["value"])
+
     def predict(self) -> tuple[float, Tensor]:
         """The prediction at the query, and the weights it averages with.
 

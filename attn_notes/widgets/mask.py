@@ -16,7 +16,7 @@ from attn_notes.masks import (
     sliding_window_mask,
 )
 from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import decode, encode, encode_mask, finite, tokens_for
+from attn_notes.widgets.encoding import decode, encode_mask, encode_scores, finite, tokens_for
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["MaskPainter"]
@@ -46,9 +46,9 @@ class MaskPainter(BookWidget):
 
     data = traitlets.Dict().tag(sync=True)
     painted = traitlets.Dict().tag(sync=True)
-    size = traitlets.Int(2).tag(sync=True)
+    size = traitlets.Int(2, min=1).tag(sync=True)
     second = traitlets.Enum(PRESETS, "none").tag(sync=True)
-    second_size = traitlets.Int(2).tag(sync=True)
+    second_size = traitlets.Int(2, min=1).tag(sync=True)
     combine = traitlets.Enum(("and", "or"), "and").tag(sync=True)
     layers = traitlets.Int(1, min=1, max=8).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
@@ -70,13 +70,7 @@ class MaskPainter(BookWidget):
         keys = tokens_for("key_tokens", key_tokens, S)
         if keys is None and L == S:
             keys = queries
-        low, high = float(scores.min()), float(scores.max())
-        pad = 0.5 if high == low else 0.0
-        data = {
-            "scores": encode(scores, low=low - pad, high=high + pad),
-            "queries": queries,
-            "keys": keys,
-        }
+        data = {"scores": encode_scores(scores), "queries": queries, "keys": keys}
         super().__init__(data=data, painted=encode_mask(mask.expand(L, S)))
 
     @traitlets.validate("painted")

@@ -21,6 +21,7 @@ from attn_notes.widgets.encoding import finite, tokens_for
 __all__ = ["ScoreExplorer"]
 
 NAMES = ("dot", "scaled_dot", "gaussian", "bilinear", "additive")
+REACH = 3  # the plane is drawn from -3 to 3
 KEYS = ((1.6, 0.4), (0.5, 1.5), (-1.2, 0.9), (-0.6, -1.4), (2.4, 1.2))
 
 
@@ -29,7 +30,7 @@ class ScoreExplorer(BookWidget):
 
     Args:
         query: (2,), where the query's arrow ends, within -3 to 3.
-        keys: (S, 2), the keys' ends; five of them by default.
+        keys: (S, 2), the keys' ends, within -3 to 3; five of them by default.
         key_tokens: S names of the keys.
         additive: an `AdditiveScore(2, 2, hidden_dim)` to offer as a choice.
         bilinear: a `BilinearScore(2, 2)` to offer as a choice.
@@ -38,8 +39,8 @@ class ScoreExplorer(BookWidget):
 
     Raises:
         TypeError: vectors that are not numbers, scores of another class.
-        ValueError: other shapes, NaN or infinity, an unknown or missing score, scores that do
-            not take vectors of the plane.
+        ValueError: other shapes, NaN or infinity, arrows that end off the plane, an unknown or
+            missing score, scores that do not take vectors of the plane.
 
     Example:
         >>> ScoreExplorer((1.0, 0.0), [[1.0, 0.0], [-1.0, 0.0]])
@@ -73,6 +74,9 @@ class ScoreExplorer(BookWidget):
                 "query and keys must be vectors of the plane, shapes (2,) and (S, 2), got "
                 f"{tuple(query.shape)} and {tuple(keys.shape)}"
             )
+        reach = max(float(query.abs().max()), float(keys.abs().max()))
+        if reach > REACH:
+            raise ValueError(f"query and keys must end within -{REACH} to {REACH}, got {reach:.4g}")
         offered = ["dot", "scaled_dot", "gaussian"]
         offered += ["bilinear"] * (bilinear is not None) + ["additive"] * (additive is not None)
         if score not in offered:
@@ -90,6 +94,15 @@ class ScoreExplorer(BookWidget):
             score=score,
             temperature=temperature,
         )
+
+    @traitlets.validate("arrow")
+    def _one_of_them(self, proposal: Any) -> int:
+        last = len(self.key_vectors) - 1
+        if not -1 <= proposal["value"] <= last:
+            raise traitlets.TraitError(
+                f"arrow must be from -1 to {last}, got {proposal['value']}"
+            )
+        return int(proposal["value"])
 
     def shown(self) -> Tensor:
         """The weights that are shown now.

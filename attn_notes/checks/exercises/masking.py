@@ -85,25 +85,32 @@ def softmax_with_empty_rows(answer: Callable[[Tensor, Tensor], Tensor]) -> None:
         raise CheckFailed("the caller's scores have changed: masked_fill_ works in place")
     if not isinstance(got, Tensor) or got.shape != scores.shape:
         expect_tensor(got, masked_softmax(scores, mask), "the result")
-    _check_empty_row(got[0, 2])
-    if bool((got.masked_fill(mask, 0.0) != 0).any()):
-        at = got.masked_fill(mask, 0.0).nonzero()[0].tolist()
-        raise CheckFailed(
-            f"row {at[1]} of sequence {at[0]} attends to key {at[2]}, which is masked: is the mask "
-            "inverted?"
-        )
+    _check_rows(got, mask)
     expect_tensor(got, masked_softmax(scores, mask), "the weights")
     _check_low_scores(answer(scores - 2e9, mask))
     _check_gradient(answer, scores, mask)
 
 
-def _check_empty_row(row: Tensor) -> None:
-    """What the row with nothing to read became."""
-    if bool(row.isnan().any()):
-        raise CheckFailed("the empty row is NaN, which is 0/0: it should be 0")
-    if bool((row > 0).any()):
+def _check_rows(weights: Tensor, mask: Tensor) -> None:
+    """Closed keys first, then the rows with nothing to read, then the sums of the others."""
+    empty = ~mask.any(-1)
+    stray = ((weights > 0) & ~mask & ~empty[..., None]).nonzero().tolist()
+    if stray:
+        b, i, j = stray[0]
         raise CheckFailed(
-            f"the empty row sums to {row.sum().item():.2f}: it attends to padding, and should be 0"
+            f"row {i} of sequence {b} attends to key {j}, which is masked: is the mask inverted?"
+        )
+    if bool(weights[empty].isnan().any()):
+        raise CheckFailed("the empty row is NaN, which is 0/0: it should be 0")
+    if bool((weights[empty] > 0).any()):
+        total = weights[empty].sum(-1).max().item()
+        raise CheckFailed(
+            f"the empty row sums to {total:.2f}: it attends to padding, and should be 0"
+        )
+    for b, i in ((weights.sum(-1) < 0.99) & ~empty).nonzero().tolist():
+        total = weights[b, i].sum().item()
+        raise CheckFailed(
+            f"row {i} of sequence {b} sums to {total:.2f}: the softmax still counts masked keys"
         )
 
 

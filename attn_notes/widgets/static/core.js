@@ -98,13 +98,17 @@ const largest = (values) => values.reduce((top, x) => Math.max(top, x), 0);
 
 // ---------------------------------------------------------------- words
 
+// C1 controls, line separators and marks that turn the text around them, isolates whose end could
+// be forged, halves of a surrogate pair: as in attn_notes.widgets.encoding.
+const UNPRINTABLE = [[0x80, 0x9f], [0x2028, 0x202e], [0x2066, 0x2069], [0xd800, 0xdfff]];
+
 // A token as it can be drawn: control characters and lone spaces made visible.
 function visible(token, most = 24) {
   const text = Array.from(String(token), (c) => {
     const code = c.codePointAt(0);
     if (code < 32) return String.fromCodePoint(0x2400 + code);
     if (code === 127) return "\u2421";
-    if ((code >= 128 && code < 160) || code === 0x2028 || code === 0x2029) return "\ufffd";
+    if (UNPRINTABLE.some(([first, last]) => code >= first && code <= last)) return "\ufffd";
     return c;
   });
   if (text.every((c) => c === " ")) return "\u2423".repeat(Math.max(1, Math.min(text.length, most)));
@@ -135,8 +139,9 @@ const CIVIDIS =
   "cdbb63cebc63cfbd62d0be62d1bf61d2c060d3c05fd4c15fd5c25ed6c35dd7c45cd9c55cdac65bdbc75adcc859ddc858" +
   "dec958dfca57e0cb56e1cc55e2cd54e4ce53e5cf52e6d051e7d150e8d24fe9d34eead34cebd44bedd54aeed649efd748" +
   "f0d846f1d945f2da44f3db42f5dc41f6dd3ff7de3ef8df3cf9e03afbe138fce236fde334fee434fee535fee636fee838";
-const PALETTE = { categorical: ["#3b82c4", "#d9792b", "#2f9e77", "#c9527f", "#8a6fd1", "#a8871f"],
-  negative: "#b8513a", neutral: "#e9e6df", positive: "#2f6fb0" };
+// The hues of attn_notes.palette.
+const PALETTE = { categorical: ["#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3"],
+  negative: "#3f7fbf", neutral: "#e9e6df", positive: "#c9643c" };
 
 const rgb = (hex) => [0, 2, 4].map((n) => parseInt(hex.slice(n, n + 2), 16));
 const mix = (a, b, t) => a.map((x, n) => Math.round(x + (b[n] - x) * t));
@@ -157,8 +162,8 @@ const level = (x, low, high) => Math.max(0, Math.min(255, Math.round((255 * (x -
 function inks(el) {
   const style = getComputedStyle(el);
   const read = (name) => style.getPropertyValue(`--attn-${name}`).trim();
-  return { paper: read("paper"), panel: read("panel"), ink: read("ink"), muted: read("muted"),
-    line: read("line"), accent: read("accent"), font: style.fontFamily };
+  return { paper: read("paper"), panel: read("surface"), ink: read("ink"), muted: read("muted"),
+    line: read("rule"), accent: read("accent"), font: style.fontFamily };
 }
 
 // ---------------------------------------------------------------- life and state
