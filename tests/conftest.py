@@ -1,0 +1,18 @@
+"""What every test runs under: the same examples on every run, and no window for figures."""
+
+import os
+
+os.environ.setdefault("MPLBACKEND", "agg")
+
+from hypothesis import HealthCheck, settings
+
+# Derandomised: a test that passed keeps passing until the code changes.
+settings.register_profile(
+    "book",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("book")

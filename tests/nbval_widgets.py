@@ -1,0 +1,163 @@
+"""A pytest plugin: nbval compares the data of widgets to within two quanta.
+
+    python -m pytest --nbval book/*.ipynb -p tests.nbval_widgets
+
+The same seed gives numbers 1e-6 apart on different processors, and a number at the border of two
+quanta then lands in the other. Everything else of a widget is compared exactly: keys, strings,
+tokens, shapes, whole numbers, masks. The decimals of its table and of its one-line description
+may differ by one unit in their last place.
+"""
+
+import base64
+import functools
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from nbval.plugin import IPyNbCell
+
+MOST_QUANTA = 2
+ABSOLUTE, RELATIVE = 2e-6, 1e-4  # of a float outside an array, the ends of a scale among them
+
+WIDGET = re.compile(
+    r'(<attn-widget[^>]*><script type="application/json">)(.*?)(</script>)', re.DOTALL
+)
+DECIMAL = re.compile(r"-?\d+\.\d+")
+TABLE_CELL = re.compile(r"(?<=<td>)-?\d+\.\d+(?=</td>)")
+ARRAY_KEYS = {"b64", "shape", "bits"}
+
+
+def difference(reference: str, test: str) -> str | None:
+    """The first difference of two widgets' HTML that counts, in words; None where none does."""
+    blocks = [WIDGET.findall(html) for html in (reference, test)]
+    if not blocks[0] or len(blocks[0]) != len(blocks[1]):
+        return None if reference == test else "one is a widget, the other is not"
+    for (_, ours, _), (_, theirs, _) in zip(*blocks, strict=True):
+        found = _of_values(json.loads(ours), json.loads(theirs), "")
+        if found:
+            return found
+    rest = [WIDGET.sub(r"\1\3", html) for html in (reference, test)]
+    return _of_decimals(*rest, TABLE_CELL, "the table")
+
+
+def difference_of_text(reference: str, test: str) -> str | None:
+    """The first difference of two widgets' descriptions that counts."""
+    return _of_decimals(reference, test, DECIMAL, "the description")
+
+
+def _of_values(ours: Any, theirs: Any, at: str) -> str | None:
+    """Compare two pieces of a widget's state; `at` is the way to them."""
+    if type(ours) is not type(theirs):
+        return f"{at or 'the state'}: {ours!r} became {theirs!r}"
+    if isinstance(ours, dict):
+        return _of_dicts(ours, theirs, at)
+    if isinstance(ours, list):
+        if len(ours) != len(theirs):
+            return f"{at}: {len(ours)} entries became {len(theirs)}"
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return _first(_of_values(a, b, f"{at}[{n}]") for n, (a, b) in pairs)
+    if isinstance(ours, float):
+        same = math.isclose(ours, theirs, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    else:
+        same = ours == theirs
+    return None if same else f"{at}: {ours!r} became {theirs!r}"
+
+
+def _of_dicts(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
+    """Compare two pieces of state by their keys; an encoded array is one piece."""
+    if ours.keys() != theirs.keys():
+        return f"{at or 'the state'}: keys {sorted(ours)} became {sorted(theirs)}"
+    if ours.keys() >= ARRAY_KEYS:
+        return _of_arrays(ours, theirs, at)
+    return _first(_of_values(ours[key], theirs[key], f"{at}.{key}") for key in ours)
+
+
+def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
+    """Compare two encoded arrays: what they say of themselves, then quantum by quantum."""
+    rest = [
+        {key: value for key, value in array.items() if key != "b64"} for array in (ours, theirs)
+    ]
+    found = _first(_of_values(rest[0][key], rest[1][key], f"{at}.{key}") for key in rest[0])
+    if found:
+        return found
+    raw = [base64.b64decode(array["b64"]) for array in (ours, theirs)]
+    if len(raw[0]) != len(raw[1]):
+        return f"{at}: {len(raw[0])} bytes became {len(raw[1])}"
+    if ours["bits"] == 1:
+        return None if raw[0] == raw[1] else f"{at}: the mask differs"
+    code = {8: "B", 16: "H"}[ours["bits"]]
+    quanta = [
+        struct.unpack(f"<{len(bytes_) // struct.calcsize(code)}{code}", bytes_) for bytes_ in raw
+    ]
+    for n, (a, b) in enumerate(zip(*quanta, strict=True)):
+        if abs(a - b) > MOST_QUANTA:
+            return f"{at}: entry {n} is {abs(a - b)} quanta off, from {a} to {b} (2 may be)"
+    return None
+
+
+def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> str | None:
+    """Compare two texts exactly, but for one unit in the last place of their decimals."""
+    if number.sub("#", ours) != number.sub("#", theirs):
+        return f"{what} differs in more than its decimals"
+    for a, b in zip(number.findall(ours), number.findall(theirs), strict=True):
+        places = len(a.partition(".")[2])
+        if places != len(b.partition(".")[2]):
+            return f"{what}: {a} became {b}"
+        if abs(Decimal(a) - Decimal(b)) > Decimal(1).scaleb(-places):
+            return f"{what}: {a} became {b}, more than one unit in the last place"
+    return None
+
+
+def _first(found: Iterator[str | None]) -> str | None:
+    return next((one for one in found if one), None)
+
+
+def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list[str]]:
+    """The test outputs, each equivalent widget replaced by the stored one; and what differs."""
+    tests = [n for n, out in enumerate(test) if "text/html" in out.get("data", {})]
+    references = [out for out in reference if "text/html" in out.get("data", {})]
+    replaced, complaints = list(test), []
+    for n, stored in zip(tests, references, strict=False):
+        html, old = test[n]["data"]["text/html"], stored["data"]["text/html"]
+        if not WIDGET.search(old):
+            continue
+        text, old_text = test[n]["data"].get("text/plain", ""), stored["data"].get("text/plain", "")
+        found = difference(old, html) or difference_of_text(old_text, text)
+        if found:
+            complaints.append(found)
+        else:
+            replaced[n] = type(test[n])({**test[n], "data": {**test[n]["data"], **stored["data"]}})
+    return replaced, complaints
+
+
+def within_two_quanta(compare: Callable[..., bool]) -> Callable[..., bool]:
+    """nbval's own comparison, with equivalent widgets made equal first."""
+
+    @functools.wraps(compare)
+    def wrapped(
+        self: IPyNbCell, test: list[Any], ref: list[Any], *args: Any, **kwargs: Any
+    ) -> bool:
+        replaced, complaints = pair_widgets(test, ref)
+        if complaints:  # said here: a comparison of such long lines would take minutes
+            self.comparison_traceback = [f"widget differs: {words}" for words in complaints]
+            return False
+        return compare(self, replaced, ref, *args, **kwargs)
+
+    return wrapped
+
+
+_COMPARE = IPyNbCell.compare_outputs
+
+
+def pytest_configure(config: Any) -> None:
+    """Put the comparison in place of nbval's."""
+    IPyNbCell.compare_outputs = within_two_quanta(_COMPARE)
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """Give nbval its own comparison back."""
+    IPyNbCell.compare_outputs = _COMPARE

@@ -1,0 +1,332 @@
+"""What every notebook of the book must keep to; each rule gives its complaints, cell by cell.
+
+A rule takes the cells of one notebook. Rules that only chapters keep (the numbered notebooks)
+stand in `CHAPTER_RULES`.
+"""
+
+import ast
+import importlib
+import json
+import math
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attn_notes
+
+Cell = dict[str, Any]
+Rule = Callable[[list[Cell]], list[str]]
+
+KNOWN_TAGS = {"hide-input", "stub", "nbval-ignore-output", "raises-exception"}
+MOST_LINES = 14  # of code in a cell that is read
+MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
+MOST_WIDGET_BYTES = 250_000  # a page
+FEWEST_EXERCISES = 4
+
+FACTORIES = {
+    "arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "normal", "ones", "rand",
+    "randint", "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
+}  # fmt: skip
+
+
+def read(path: Path) -> list[Cell]:
+    """The cells of a notebook, each source one string."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [{**cell, "source": text(cell["source"])} for cell in cells]
+
+
+def text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else "".join(value)
+
+
+def tags(cell: Cell) -> set[str]:
+    return set(cell["metadata"].get("tags", []))
+
+
+def code(cells: list[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def prose(cells: list[Cell]) -> str:
+    return "\n\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+
+
+def parse(cell: Cell) -> ast.Module:
+    """The cell's syntax tree; a line of IPython's own is none of Python's."""
+    lines = cell["source"].splitlines()
+    return ast.parse(
+        "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+    )
+
+
+def data_of(cell: Cell, mime: str) -> list[str]:
+    outputs = cell.get("outputs", [])
+    return [text(out["data"][mime]) for out in outputs if mime in out.get("data", {})]
+
+
+def widgets_of(cell: Cell) -> list[str]:
+    return [html for html in data_of(cell, "text/html") if "<attn-widget" in html]
+
+
+# ---- Rules for every notebook ----------------------------------------------------------------
+
+
+def executed_in_order(cells: list[Cell]) -> list[str]:
+    """Every code cell was run, once, from the top."""
+    counts = [cell.get("execution_count") for cell in code(cells)]
+    expected = list(range(1, len(counts) + 1))
+    return [] if counts == expected else [f"execution counts are {counts}"]
+
+
+def known_tags_only(cells: list[Cell]) -> list[str]:
+    return [
+        f"{cell['id']}: unknown tags {sorted(tags(cell) - KNOWN_TAGS)}"
+        for cell in cells
+        if tags(cell) - KNOWN_TAGS
+    ]
+
+
+def short_cells(cells: list[Cell]) -> list[str]:
+    """A cell is one idea of about ten lines; blanks, comments and imports don't count."""
+    complaints = []
+    for cell in code(cells):
+        lines = cell["source"].splitlines()
+        for node in parse(cell).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for n in range(node.lineno - 1, node.end_lineno or node.lineno):
+                    lines[n] = ""
+        size = len([line for line in lines if line.strip() and not line.strip().startswith("#")])
+        most = MOST_LINES_FOLDED if "hide-input" in tags(cell) else MOST_LINES
+        if size > most:
+            complaints.append(f"{cell['id']}: {size} lines of code, at most {most}")
+    return complaints
+
+
+def tensors_on_a_device(cells: list[Cell]) -> list[str]:
+    """Each factory names its device; random numbers come from a CPU generator and are moved."""
+    complaints = []
+    for cell in code(cells):
+        complaints += [f"{cell['id']}: line {n}" for n in homeless_factories(parse(cell))]
+    for label, answer in solutions(cells).items():
+        complaints += [f"solution {label}: line {n}" for n in homeless_factories(ast.parse(answer))]
+    return complaints
+
+
+def homeless_factories(tree: ast.AST) -> list[int]:
+    """Lines where torch makes a tensor without being told where.
+
+    `torch.randn(…, generator=…)` is fine where its statement moves the result: `(…).to(device)`.
+    """
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+    def is_moved(node: ast.AST) -> bool:
+        while node in parents and not isinstance(node, ast.stmt):
+            node = parents[node]
+            if isinstance(node, ast.Attribute) and node.attr in ("to", "cpu"):
+                return True
+        return False
+
+    lines = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if ast.unparse(node.func.value) != "torch" or node.func.attr not in FACTORIES:
+            continue
+        keywords = {keyword.arg for keyword in node.keywords}
+        if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
+            lines.append(node.lineno)
+    return lines
+
+
+def no_name_of_the_package_redefined(cells: list[Cell]) -> list[str]:
+    return [
+        f"{cell['id']}: redefines {name}"
+        for cell in code(cells)
+        for name in sorted(bindings(parse(cell)) & public_names())
+    ]
+
+
+def public_names() -> set[str]:
+    """The names of every `__all__` that readers import from."""
+    names: set[str] = set()
+    for info in pkgutil.iter_modules(attn_notes.__path__, "attn_notes."):
+        names |= set(importlib.import_module(info.name).__all__)
+    return names
+
+
+def bindings(tree: ast.Module) -> set[str]:
+    """What a cell binds at its top level, imports of the package under their own names excepted."""
+    names: set[str] = set()
+    for node in top_level(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            ours = (node.module or "").split(".")[0] == "attn_notes"
+            names |= {
+                alias.asname or alias.name
+                for alias in node.names
+                if not ours or alias.asname not in (None, alias.name)
+            }
+    return names
+
+
+def top_level(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs in the notebook's own namespace."""
+    inner = (
+        ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp,
+        ast.DictComp, ast.GeneratorExp,
+    )  # fmt: skip
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, inner):
+            yield from top_level(node)
+
+
+def ignored_outputs_are_rare_and_explained(cells: list[Cell]) -> list[str]:
+    ignored = [cell for cell in code(cells) if "nbval-ignore-output" in tags(cell)]
+    most = max(2, math.floor(len(code(cells)) / 10))
+    complaints = [
+        f"{cell['id']}: no comment says why" for cell in ignored if "#" not in cell["source"]
+    ]
+    if len(ignored) > most:
+        complaints.append(f"{len(ignored)} cells are not compared, at most {most} may be")
+    # A comment would do the same as the tag, unseen by this rule.
+    complaints += [
+        f"{cell['id']}: a NBVAL_ comment" for cell in code(cells) if "NBVAL_" in cell["source"]
+    ]
+    return complaints
+
+
+def no_error_but_where_it_is_meant(cells: list[Cell]) -> list[str]:
+    return [
+        f"{cell['id']}: {out['ename']}"
+        for cell in code(cells)
+        for out in cell.get("outputs", [])
+        if out["output_type"] == "error" and "raises-exception" not in tags(cell)
+    ]
+
+
+def nothing_that_changes_between_runs(cells: list[Cell]) -> list[str]:
+    """No address of an object in an output, nothing on stderr, no `;` that hides a result."""
+    complaints = []
+    for cell in code(cells):
+        outputs = cell.get("outputs", [])
+        shown = [*data_of(cell, "text/plain"), *(text(out.get("text", "")) for out in outputs)]
+        if any(re.search(r"\bat 0x[0-9a-f]{6,}", words) for words in shown):
+            complaints.append(f"{cell['id']}: the address of an object")
+        if any(out.get("name") == "stderr" for out in outputs):
+            complaints.append(f"{cell['id']}: a warning or a message on stderr")
+        if cell["source"].rstrip().endswith(";"):
+            complaints.append(f"{cell['id']}: ends in a semicolon")
+    return complaints
+
+
+def no_view_of_a_dead_widget(cells: list[Cell]) -> list[str]:
+    view = "application/vnd.jupyter.widget-view+json"
+    return [f"{cell['id']}: a widget view" for cell in code(cells) if data_of(cell, view)]
+
+
+def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
+    size = sum(len(html.encode()) for cell in code(cells) for html in widgets_of(cell))
+    return (
+        [f"{size} bytes of widgets, at most {MOST_WIDGET_BYTES}"]
+        if size > MOST_WIDGET_BYTES
+        else []
+    )
+
+
+def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
+    return [
+        f"{cell['id']}: no still figure in the next two cells"
+        for n, cell in enumerate(cells)
+        if widgets_of(cell) and not any(data_of(c, "image/png") for c in cells[n + 1 : n + 3])
+    ]
+
+
+# ---- Rules for chapters ----------------------------------------------------------------------
+
+DIRECTIVE = re.compile(
+    r"^(`{3,}|:{3,})\{(exercise|solution)\}[ \t]*(.*)\n((?:.*\n)*?)\1[ \t]*$", re.MULTILINE
+)
+
+
+def directives(cell: Cell) -> list[tuple[str, str, str]]:
+    """(kind, label, body) of each exercise or solution; a solution's label is its exercise's."""
+    found = []
+    source = cell["source"] if cell["cell_type"] == "markdown" else ""
+    for _, kind, title, body in DIRECTIVE.findall(source):
+        label = re.search(r"^:label:[ \t]*(\S+)", body, re.MULTILINE)
+        found.append(
+            (kind, title if kind == "solution" else (label.group(1) if label else ""), body)
+        )
+    return found
+
+
+def labels(cells: list[Cell], kind: str) -> list[str]:
+    return [label for cell in cells for k, label, _ in directives(cell) if k == kind]
+
+
+def solutions(cells: list[Cell]) -> dict[str, str]:
+    """The Python of each solution that has any, by the label of its exercise."""
+    found = {}
+    for cell in cells:
+        for kind, label, body in directives(cell):
+            blocks = re.findall(r"^```python\n(.*?)^```", body, re.MULTILINE | re.DOTALL)
+            if kind == "solution" and blocks:
+                found[label] = "\n".join(blocks)
+    return found
+
+
+def enough_exercises_and_all_solved(cells: list[Cell]) -> list[str]:
+    exercises, solved = labels(cells, "exercise"), labels(cells, "solution")
+    complaints = [f"{label}: has no solution" for label in exercises if label not in solved]
+    complaints += [f"{label}: solves no exercise" for label in solved if label not in exercises]
+    complaints += [f"{label}: twice" for label in set(exercises) if exercises.count(label) > 1]
+    if "" in exercises:
+        complaints.append("an exercise without a label")
+    if len(exercises) < FEWEST_EXERCISES:
+        complaints.append(f"{len(exercises)} exercises, at least {FEWEST_EXERCISES}")
+    return complaints
+
+
+def exercises_say_how_hard_and_how_long(cells: list[Cell]) -> list[str]:
+    return [
+        f"{label}: no stars, or no minutes"
+        for cell in cells
+        for kind, label, body in directives(cell)
+        if kind == "exercise"
+        and not (re.search("★{1,3}", body) and re.search(r"\d+ minutes", body))
+    ]
+
+
+def ends_with_summary_and_further_reading(cells: list[Cell]) -> list[str]:
+    headings = re.findall(r"^## +(.+)$", prose(cells), re.MULTILINE)
+    if [heading.strip().lower() for heading in headings[-2:]] == ["summary", "further reading"]:
+        return []
+    return [f"the last headings are {headings[-2:]}"]
+
+
+RULES: list[Rule] = [
+    executed_in_order,
+    known_tags_only,
+    short_cells,
+    tensors_on_a_device,
+    no_name_of_the_package_redefined,
+    ignored_outputs_are_rare_and_explained,
+    no_error_but_where_it_is_meant,
+    nothing_that_changes_between_runs,
+    no_view_of_a_dead_widget,
+    widgets_fit_on_a_page,
+    a_still_follows_every_widget,
+]
+CHAPTER_RULES: list[Rule] = [
+    enough_exercises_and_all_solved,
+    exercises_say_how_hard_and_how_long,
+    ends_with_summary_and_further_reading,
+]

@@ -1,0 +1,288 @@
+"""The package stays small, layered and documented: read from its source, not from its promises."""
+
+import ast
+import io
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.notebook_rules import homeless_factories
+
+PACKAGE = Path(__file__).parents[1] / "attn_notes"
+FILES = sorted(PACKAGE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+
+MOST_LINES_IN_A_MODULE = 200
+MOST_LINES_IN_A_FUNCTION = 29
+
+# From the ground up: a module may import from the rows below its own, and no other.
+LAYERS = (
+    {"device", "source", "palette"},
+    {"masks"},
+    {"attention", "kernels"},
+    {"scores"},
+    {"checks"},
+    {"plotting", "widgets"},
+)
+# Who may import what beside torch and Python's own library.
+GUESTS = {
+    "plotting": {"matplotlib", "cycler"},  # the one comes with the other
+    "widgets": {"anywidget", "ipywidgets", "traitlets"},
+}
+ROOT_IMPORTS = {"device", "source"}  # what `import attn_notes` itself may load
+
+
+def part(path: Path) -> str:
+    """The module, or the subpackage, that a file belongs to; "" for the package's own root."""
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0].removesuffix(".py").replace("__init__", "")
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The full name of every module imported anywhere in it, inside functions as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            if node.module == "attn_notes":
+                yield from (f"attn_notes.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+# What is imported
+
+
+def test_importing_the_package_loads_torch_and_nothing_heavy():
+    code = (
+        "import sys, torch; before = set(sys.modules); import attn_notes;"
+        "print(*sorted({n.split('.')[0] for n in set(sys.modules) - before}))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
+    loaded = set(run.stdout.split()) - set(sys.stdlib_module_names)
+    assert loaded == {"attn_notes"}
+
+
+def test_the_modules_of_the_maths_load_no_plotting_and_no_widgets():
+    above = LAYERS[-1]
+    maths = sorted({f"attn_notes.{part(path)}" for path in FILES if part(path)} - {
+        f"attn_notes.{name}" for name in above
+    })  # fmt: skip
+    code = f"import sys, {', '.join(maths)}, attn_notes.checks.exercises; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
+    loaded = {name.split(".")[0] for name in run.stdout.split()}
+    assert not loaded & {"matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets", "pandas"}
+
+
+def test_every_module_has_its_place_in_the_layers():
+    placed = [name for layer in LAYERS for name in layer]
+    assert len(placed) == len(set(placed))
+    assert {part(path) for path in FILES} - {""} == set(placed)
+
+
+@EVERY_FILE
+def test_a_module_imports_only_from_the_layers_below_it(path):
+    own = part(path)
+    below: set[str] = ROOT_IMPORTS if own == "" else {own}
+    for layer in LAYERS:
+        if own in layer or own == "":
+            break
+        below = below | layer
+    wanted = {name.split(".")[1] for name in imports(TREES[path]) if name.startswith("attn_notes.")}
+    assert wanted <= below
+
+
+@EVERY_FILE
+def test_a_module_imports_torch_python_and_its_own_guests(path):
+    roots = {name.split(".")[0] for name in imports(TREES[path])}
+    guests = roots - set(sys.stdlib_module_names) - {"attn_notes", "torch"}
+    assert guests <= GUESTS.get(part(path), set())
+
+
+# How large things are
+
+
+def code_lines(source: str) -> set[int]:
+    """The lines that hold code: no blank line, no comment, no docstring."""
+    empty = {
+        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+        tokenize.ENCODING, tokenize.ENDMARKER,
+    }  # fmt: skip
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in empty:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
+    source = '"""Doc.\n\nMore.\n"""\n\n# why\ndef f(\n    x,\n):\n    """Doc."""\n    return x\n'
+    assert code_lines(source) == {7, 8, 9, 11}
+    assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
+
+
+@EVERY_FILE
+def test_a_module_can_be_read_in_one_sitting(path):
+    assert len(code_lines(path.read_text(encoding="utf-8"))) <= MOST_LINES_IN_A_MODULE
+
+
+@EVERY_FILE
+def test_the_body_of_a_function_fits_on_one_screen(path):
+    lines = code_lines(path.read_text(encoding="utf-8"))
+    sizes = {
+        node.name: len(lines & set(range(node.body[0].lineno, (node.end_lineno or 0) + 1)))
+        for node in functions(TREES[path])
+    }
+    assert {n: size for n, size in sizes.items() if size > MOST_LINES_IN_A_FUNCTION} == {}
+
+
+# What is public, and what it says of itself
+
+
+def all_of(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return None
+
+
+@EVERY_FILE
+def test_a_module_says_what_is_public(path):
+    tree = TREES[path]
+    assert ast.get_docstring(tree)
+    names = all_of(tree)
+    assert names is not None
+    assert len(names) == len(set(names))
+    defined = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
+    assert defined <= set(names)
+
+
+def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef, bool]]:
+    """(name, node, whether it is a method) of what a reader may call."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        yield node.name, node, False
+        for inner in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
+                yield f"{node.name}.{inner.name}", inner, True
+
+
+PUBLIC = [
+    pytest.param(node, is_method, id=f"{path.relative_to(PACKAGE)}:{name}")
+    for path, tree in TREES.items()
+    for name, node, is_method in public(tree)
+]
+
+
+def parameters(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
+    """The names that its caller fills in."""
+    if isinstance(node, ast.ClassDef):
+        inits = [f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+        return parameters(inits[0]) if inits else set()
+    arguments = node.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return {argument.arg for argument in named} - {"self", "cls"}
+
+
+def is_exercise(node: ast.AST) -> bool:
+    """Whether it is the check of an exercise: called by name in a chapter, and described there."""
+    return any(
+        getattr(decorator, "id", "") == "exercise"
+        for decorator in getattr(node, "decorator_list", [])
+    )
+
+
+@pytest.mark.parametrize(("node", "is_method"), PUBLIC)
+def test_what_is_public_has_a_docstring_with_all_it_needs(node, is_method):
+    doc = ast.get_docstring(node) or ""
+    assert doc
+    if is_exercise(node):
+        return
+    sections = {line.strip() for line in doc.splitlines()}
+    described = {line.split(":")[0].strip() for line in doc.splitlines() if ":" in line}
+    assert parameters(node) <= described
+    if parameters(node):
+        assert "Args:" in sections
+    if isinstance(node, ast.FunctionDef):
+        is_property = any(getattr(d, "id", "") == "property" for d in node.decorator_list)
+        gives = node.returns is not None and ast.unparse(node.returns) != "None"
+        assert ("Returns:" in sections) == (gives and not is_property)
+    is_error = (
+        isinstance(node, ast.ClassDef) and node.bases and "Error" in ast.unparse(node.bases[0])
+    )
+    if not is_method and not is_error and parameters(node):
+        assert "Example:" in sections
+        assert ">>>" in doc
+
+
+@pytest.mark.parametrize(("node", "is_method"), PUBLIC)
+def test_a_docstring_names_every_error_that_the_body_raises(node, is_method):
+    if is_exercise(node):
+        return
+    raised = {
+        statement.exc.func.id
+        for statement in ast.walk(node)
+        if isinstance(statement, ast.Raise)
+        and isinstance(statement.exc, ast.Call)
+        and isinstance(statement.exc.func, ast.Name)
+    } - {"TraitError"}
+    doc = ast.get_docstring(node) or ""
+    assert {name for name in raised if f"{name}:" not in doc} == set()
+
+
+# What must not be in it
+
+
+@EVERY_FILE
+def test_no_bare_assert_guards_anything(path):
+    asserts = [node.lineno for node in ast.walk(TREES[path]) if isinstance(node, ast.Assert)]
+    assert asserts == []
+
+
+@EVERY_FILE
+def test_every_tensor_is_made_on_a_named_device(path):
+    assert homeless_factories(TREES[path]) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_fine"),
+    [
+        ("torch.zeros(2)", False),
+        ("torch.zeros(2, device=d)", True),
+        ("torch.zeros_like(x)", True),
+        ("torch.randn(2, generator=g)", False),
+        ("torch.randn(2).to(d)", False),
+        ("torch.randn(2, generator=g).to(d)", True),
+        ("(3 * torch.randn(2, generator=g)).sort().values.to(d)", True),
+        ("x = torch.randn(2, generator=g); x = x.to(d)", False),
+        ("torch.as_tensor(x)", False),
+        ("torch.as_tensor(x, device=d)", True),
+        ("numpy.zeros(2)", True),
+        ("x.new_zeros(2)", True),
+    ],
+)
+def test_the_search_for_tensors_without_a_device_finds_them(code, is_fine):
+    assert (homeless_factories(ast.parse(code)) == []) == is_fine

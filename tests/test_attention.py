@@ -1,0 +1,479 @@
+"""Both paths of attention against loops, against torch, and against each other."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
+from attn_notes.checks import check_causal, check_padding_invariant, check_permutation_equivariant
+from attn_notes.masks import causal_mask, padding_mask
+from attn_notes.scores import AdditiveScore, DotProductScore, ScaledDotProductScore
+from tests.oracles import (
+    DV,
+    B,
+    D,
+    H,
+    L,
+    S,
+    assert_same,
+    average_by_loop,
+    coin,
+    gradients,
+    normal,
+    over_leading_axes,
+    weights_by_loop,
+)
+
+INF = float("inf")
+EVERY_PRECISION = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def explicit(q, k, v, **keywords):
+    """The path that stores the weights."""
+    return attention_weights(q, k, **keywords) @ v
+
+
+def by_module(q, k, v, **keywords):
+    """The module that takes any score, where it takes the same keywords."""
+    return Attention(ScaledDotProductScore())(q, k, v, **keywords)[0]
+
+
+PATHS = pytest.mark.parametrize("path", [explicit, scaled_dot_product_attention])
+ALL_PATHS = pytest.mark.parametrize("path", [explicit, scaled_dot_product_attention, by_module])
+
+
+def qkv(*lead: int, dtype: torch.dtype = torch.float64, rows: int = L, columns: int = S):
+    """A query, a key and a value of the usual sizes."""
+    return (
+        normal(*lead, rows, D, seed=1, dtype=dtype),
+        normal(*lead, columns, D, seed=2, dtype=dtype),
+        normal(*lead, columns, DV, seed=3, dtype=dtype),
+    )
+
+
+def mask_with_empty_row(*lead: int, empty: int = 2):
+    mask = coin(*lead, L, S, seed=4)
+    mask[..., empty, :] = False
+    return mask
+
+
+# Against loops, and against torch
+
+
+@PATHS
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention_equals_a_triple_loop(path, masked, biased, is_causal, scale):
+    q, k, v = qkv()
+    mask = mask_with_empty_row() if masked else None
+    bias = normal(L, S, seed=5) if biased else None
+    both = torch.tensor([[j <= i or not is_causal for j in range(S)] for i in range(L)]) & (
+        torch.tensor(True) if mask is None else mask
+    )
+
+    def ours(q, k, v, *bias):
+        keywords = {"attn_bias": bias[0]} if bias else {}
+        return path(q, k, v, attn_mask=mask, is_causal=is_causal, scale=scale, **keywords)
+
+    def loop(q, k, v, *bias):
+        return average_by_loop(weights_by_loop(q, k, both, *bias, scale=scale), v)
+
+    assert_same(ours, loop, q, k, v, *(() if bias is None else (bias,)))
+
+
+@ALL_PATHS
+def test_each_sequence_and_each_head_is_its_own(path):
+    q, k, v = qkv(B, H)
+    assert_same(path, lambda *qkv: over_leading_axes(path, *qkv), q, k, v)
+
+
+def test_the_weights_equal_the_loops_weights():
+    q, k, _ = qkv()
+    mask = mask_with_empty_row()
+    assert_same(
+        lambda q, k: attention_weights(q, k, attn_mask=mask),
+        lambda q, k: weights_by_loop(q, k, mask),
+        q,
+        k,
+    )
+
+
+@ALL_PATHS
+def test_attention_equals_torchs_kernel(path):
+    q, k, v = qkv(B, H)
+    mask = coin(B, 1, L, S, seed=4) | causal_mask(L, S)  # no row empty
+    assert_same(
+        lambda *qkv: path(*qkv, attn_mask=mask),
+        lambda *qkv: F.scaled_dot_product_attention(*qkv, attn_mask=mask),
+        q,
+        k,
+        v,
+    )
+
+
+@PATHS
+def test_is_causal_is_torchs_is_causal_when_the_lengths_differ(path):
+    for rows, columns in ((L, S), (S, L)):
+        assert_same(
+            lambda *qkv: path(*qkv, is_causal=True),
+            lambda *qkv: F.scaled_dot_product_attention(*qkv, is_causal=True),
+            *qkv(B, H, rows=rows, columns=columns),
+        )
+
+
+@PATHS
+def test_attention_equals_multi_head_attention_with_identity_projections(path):
+    heads, head_dim = 3, 5
+    width = heads * head_dim
+    layer = nn.MultiheadAttention(width, heads, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(torch.eye(width).repeat(3, 1))
+        layer.in_proj_bias.zero_()
+        layer.out_proj.weight.copy_(torch.eye(width))
+        layer.out_proj.bias.zero_()
+    x, memory = normal(B, L, width, seed=1), normal(B, S, width, seed=2)
+    mask = coin(L, S, seed=4) | causal_mask(L, S)
+
+    def split(x):
+        return x.unflatten(-1, (heads, head_dim)).transpose(-3, -2)
+
+    def ours(x, memory):
+        q, k = split(x), split(memory)
+        return path(q, k, k, attn_mask=mask).transpose(-3, -2).flatten(-2)
+
+    # There True means masked: the opposite of every mask here.
+    assert_same(ours, lambda x, memory: layer(x, memory, memory, attn_mask=~mask)[0], x, memory)
+    _, weights = layer(x, memory, memory, attn_mask=~mask, average_attn_weights=False)
+    torch.testing.assert_close(attention_weights(split(x), split(memory), attn_mask=mask), weights)
+
+
+@st.composite
+def call(draw):
+    """A query, key, value and keywords of any small size and any combination."""
+    lead = draw(st.sampled_from([(), (2,), (0,), (2, 3), (2, 1, 3)]))
+    size = st.integers(0, 5)
+    rows, columns = draw(size), draw(size)
+    width, value_width = draw(st.integers(1, 5)), draw(size)
+    seed = draw(st.integers(0, 2**16))
+    q = normal(*lead, rows, width, seed=seed)
+    k = normal(*lead, columns, width, seed=seed + 1)
+    v = normal(*lead, columns, value_width, seed=seed + 2)
+    shape = (*lead, rows, columns)
+
+    def broadcast_shape():
+        kept = draw(
+            st.sampled_from([n for n in range(len(shape) + 1) if (n, len(shape)) != (3, 4)])
+        )
+        return [n if draw(st.booleans()) else 1 for n in shape[len(shape) - kept :]]
+
+    keywords = {"is_causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.0, 2.0]))}
+    if draw(st.booleans()):
+        keywords["attn_mask"] = coin(*broadcast_shape(), seed=seed + 3)
+    if draw(st.booleans()):
+        keywords["attn_bias"] = normal(*broadcast_shape(), seed=seed + 4).detach()
+    return (q, k, v), keywords
+
+
+@given(call())
+def test_both_paths_give_the_same_values_and_gradients(case):
+    tensors, keywords = case
+    before = [x.detach().clone() for x in (*tensors, *_tensors(keywords))]
+    assert_same(
+        lambda *qkv: explicit(*qkv, **keywords),
+        lambda *qkv: scaled_dot_product_attention(*qkv, **keywords),
+        *tensors,
+    )
+    for x, old in zip((*tensors, *_tensors(keywords)), before, strict=True):
+        assert x.equal(old)
+
+
+def _tensors(keywords):
+    return [x for x in keywords.values() if isinstance(x, torch.Tensor)]
+
+
+@given(call())
+def test_rows_of_weights_sum_to_one_or_to_zero(case):
+    (q, k, _), keywords = case
+    weights = attention_weights(q, k, **keywords)
+    shape = (*q.shape[:-1], k.shape[-2])
+    may = keywords.get("attn_mask", torch.tensor(True)).expand(shape)
+    may = may & causal_mask(*shape[-2:]) if keywords["is_causal"] else may
+    assert weights.shape == shape
+    assert (weights[~may] == 0).all()
+    torch.testing.assert_close(weights.sum(-1), may.any(-1).to(weights.dtype))
+
+
+@PATHS
+def test_attention_has_the_gradients_of_finite_differences(path):
+    q, k, v = normal(2, 3, seed=1), normal(3, 3, seed=2), normal(3, 2, seed=3)
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    assert torch.autograd.gradcheck(lambda *qkv: path(*qkv, attn_mask=mask), (q, k, v))
+
+
+# Properties
+
+
+@PATHS
+def test_causal_attention_reads_no_later_position(path):
+    x = normal(B, L, D).detach()
+    check_causal(lambda x: path(x, x, x, is_causal=True), x)
+    check_causal(lambda x: path(x, x, x, is_causal=True, attn_mask=coin(L, L) | causal_mask(L)), x)
+
+
+@PATHS
+def test_is_causal_with_a_mask_means_both(path):
+    q, k, v = qkv(B)
+    mask = coin(B, L, S, seed=4)
+    both = path(q, k, v, attn_mask=mask & causal_mask(L, S))
+    assert path(q, k, v, attn_mask=mask, is_causal=True).equal(both)
+
+
+@ALL_PATHS
+def test_what_stands_in_the_padding_does_not_matter(path):
+    def layer(x, lengths):
+        return path(x, x, x, attn_mask=padding_mask(lengths, x.shape[-2]))
+
+    x = normal(3, L, D).detach()
+    check_padding_invariant(layer, x, torch.tensor([1, 3, 5]))
+
+
+@ALL_PATHS
+def test_attention_knows_no_order(path):
+    check_permutation_equivariant(lambda x: path(x, x, x), normal(B, L, D).detach())
+
+
+@PATHS
+def test_permuting_keys_and_values_together_changes_nothing(path):
+    q, k, v = qkv(B, H)
+    order = torch.tensor([3, 6, 1, 0, 5, 2, 4])
+    mask = coin(L, S, seed=4)
+    torch.testing.assert_close(
+        path(q, k[..., order, :], v[..., order, :], attn_mask=mask[:, order]),
+        path(q, k, v, attn_mask=mask),
+    )
+
+
+@PATHS
+def test_one_key_is_read_whole(path):
+    q, k, v = qkv(B, rows=1, columns=1)
+    torch.testing.assert_close(path(q, k, v), v)
+
+
+@PATHS
+def test_a_scale_of_zero_is_the_plain_average(path):
+    q, k, v = qkv(B)
+    average = v.mean(-2, keepdim=True).expand(B, L, DV)
+    torch.testing.assert_close(path(q, k, v, scale=0.0), average)
+
+
+@PATHS
+def test_an_enormous_scale_picks_the_best_key(path):
+    q, k, v = qkv(B)
+    best = (q @ k.mT).argmax(-1)
+    picked = torch.stack([v[b, best[b]] for b in range(B)])
+    torch.testing.assert_close(path(q, k, v, scale=1e8), picked)
+
+
+@PATHS
+@pytest.mark.parametrize("shape", [(), (S,), (1,), (1, S), (L, 1), (L, S), (H, L, S), (B, 1, 1, S)])
+def test_a_bias_is_added_to_the_scores_wherever_it_broadcasts(path, shape):
+    q, k, v = qkv(B, H)
+    bias = normal(*shape, seed=5)
+
+    def by_hand(q, k, v, bias):
+        return (q @ k.mT / math.sqrt(D) + bias).softmax(-1) @ v
+
+    assert_same(lambda q, k, v, bias: path(q, k, v, attn_bias=bias), by_hand, q, k, v, bias)
+
+
+@PATHS
+def test_a_bias_of_minus_infinity_masks(path):
+    q, k, v = qkv(B)
+    mask = mask_with_empty_row()
+    bias = torch.zeros(L, S, dtype=torch.float64).masked_fill(~mask, -INF)
+    assert_same(
+        lambda *qkv: path(*qkv, attn_bias=bias), lambda *qkv: path(*qkv, attn_mask=mask), q, k, v
+    )
+
+
+@PATHS
+def test_masking_comes_after_the_bias(path):
+    q, k, v = qkv(B)
+    mask = mask_with_empty_row()
+    bias = normal(L, S, seed=5).detach()
+    wild = bias.masked_fill(~mask, INF)  # only where nothing may be read
+    torch.testing.assert_close(
+        path(q, k, v, attn_bias=wild, attn_mask=mask), path(q, k, v, attn_bias=bias, attn_mask=mask)
+    )
+
+
+@PATHS
+def test_layout_in_memory_does_not_matter(path):
+    q, k, v = (x.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0) for x in qkv(B))
+    mask, bias = coin(S, L, seed=4).T, normal(S, L, seed=5).detach().T
+    assert not any(x.is_contiguous() for x in (q, k, v, mask, bias))
+    torch.testing.assert_close(
+        path(q, k, v, attn_mask=mask, attn_bias=bias),
+        path(*(x.contiguous() for x in (q, k, v)), attn_mask=mask + False, attn_bias=bias + 0),
+    )
+
+
+# Empty rows, half precision, huge numbers
+
+
+@ALL_PATHS
+@pytest.mark.parametrize("lead", [(), (B,), (B, H)])
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+def test_a_query_that_may_read_nothing_gives_zero_and_finite_gradients(path, lead, dtype):
+    q, k, v = qkv(*lead, dtype=dtype)
+    output = path(q, k, v, attn_mask=mask_with_empty_row())
+    found = gradients(output, (q, k, v))
+    assert output.dtype == dtype
+    assert (output[..., 2, :] == 0).all()
+    assert (found[0][..., 2, :] == 0).all()
+    assert all(x.isfinite().all() for x in (output, *found))
+    assert all((x != 0).any() for x in found)
+
+
+@PATHS
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+def test_an_empty_row_beside_a_bias_is_as_empty(path, dtype):
+    q, k, v = qkv(B, dtype=dtype)
+    bias = normal(L, S, seed=5, dtype=dtype)
+    output = path(q, k, v, attn_mask=mask_with_empty_row(), attn_bias=bias)
+    found = gradients(output, (q, k, v, bias))
+    assert (output[:, 2] == 0).all()
+    assert all(x.isfinite().all() for x in (output, *found))
+
+
+@PATHS
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+def test_a_mask_that_allows_nothing_at_all_gives_zero(path, dtype):
+    q, k, v = qkv(B, H, dtype=dtype)
+    output = path(q, k, v, attn_mask=torch.zeros(L, S, dtype=torch.bool))
+    assert (output == 0).all()
+    assert all((x == 0).all() for x in gradients(output, (q, k, v)))
+
+
+@ALL_PATHS
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
+def test_half_precision_stays_half_and_close(path, dtype, atol):
+    q, k, v = qkv(B, H)
+    mask = mask_with_empty_row()
+    got = path(q.to(dtype), k.to(dtype), v.to(dtype), attn_mask=mask)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), path(q, k, v, attn_mask=mask), atol=atol, rtol=0.0)
+
+
+@PATHS
+def test_a_bias_of_another_precision_does_not_change_the_dtype(path):
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        q, k, v = qkv(B, dtype=dtype)
+        assert path(q, k, v, attn_bias=torch.zeros(L, S)).dtype == dtype
+
+
+@ALL_PATHS
+def test_half_precision_scales_before_a_dot_product_overflows(path):
+    size = 64
+    q = torch.full((1, size), 60.0, dtype=torch.float16)
+    k = torch.cat((q, -q))  # dot products of 230,400, beyond the 65,504 of float16
+    v = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
+    assert path(q, k, v).tolist() == [[1.0]]
+
+
+@ALL_PATHS
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_huge_scores_stay_finite(path, dtype):
+    q, k, v = (x.detach() for x in qkv(B, dtype=dtype))
+    q = (1e6 * q).requires_grad_()
+    output = path(q, k, v, attn_mask=mask_with_empty_row())
+    assert output.isfinite().all()
+    assert gradients(output, [q])[0].isfinite().all()
+
+
+# Attention with any score
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_the_module_with_a_dot_product_is_scaled_dot_product_attention(scale):
+    q, k, v = qkv(B, H)
+    mask = mask_with_empty_row(B, 1)
+    module = Attention(ScaledDotProductScore() if scale is None else DotProductScore())
+    assert_same(
+        lambda *qkv: module(*qkv, attn_mask=mask)[0],
+        lambda *qkv: scaled_dot_product_attention(*qkv, attn_mask=mask, scale=scale),
+        q,
+        k,
+        v,
+    )
+    torch.testing.assert_close(
+        module(q, k, v, mask)[1], attention_weights(q, k, attn_mask=mask, scale=scale)
+    )
+
+
+def test_the_module_takes_any_score():
+    score = AdditiveScore(D, 2, hidden_dim=17).double()
+    q, k, v = normal(B, L, D, seed=1), normal(B, S, 2, seed=2), normal(B, S, DV, seed=3)
+    mask = mask_with_empty_row()
+    output, weights = Attention(score)(q, k, v, mask)
+    scores = score(q, k).masked_fill(~mask, -INF)
+    torch.testing.assert_close(weights, scores.softmax(-1).nan_to_num(0.0))
+    torch.testing.assert_close(output, weights @ v)
+
+
+def test_the_weights_returned_are_those_before_dropout():
+    q, k, v = (x.detach() for x in qkv(B))
+    plain, dropped = Attention(DotProductScore()), Attention(DotProductScore(), dropout=0.9)
+    assert dropped(q, k, v)[1].equal(plain(q, k, v)[1])
+
+
+def test_dropping_every_weight_gives_zero():
+    q, k, v = (x.detach() for x in qkv(B))
+    output, weights = Attention(DotProductScore(), dropout=1.0)(q, k, v)
+    assert (output == 0).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(B, L, dtype=torch.float64))
+
+
+def test_dropout_drops_weights_and_enlarges_those_it_keeps():
+    torch.manual_seed(0)
+    q, k, _ = (x.detach() for x in qkv(B))
+    module = Attention(ScaledDotProductScore(), dropout=0.5)
+    value = torch.eye(S, dtype=torch.float64).expand(B, S, S)  # so the output is the weights
+    output, weights = module(q, k, value)
+    kept = output != 0
+    assert kept.any()
+    assert not kept.all()
+    torch.testing.assert_close(output[kept], 2 * weights[kept])
+
+
+def test_in_evaluation_nothing_is_dropped():
+    q, k, v = (x.detach() for x in qkv(B))
+    module = Attention(DotProductScore(), dropout=0.9).eval()
+    output, weights = module(q, k, v)
+    torch.testing.assert_close(output, weights @ v)
+
+
+def test_the_module_changes_nothing_of_the_callers():
+    tensors = [x.detach() for x in qkv(B)] + [mask_with_empty_row()]
+    before = [x.clone() for x in tensors]
+    Attention(ScaledDotProductScore(), dropout=0.5)(*tensors)
+    assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
+
+
+@ALL_PATHS
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (0, S), (L, 0), (1, 1), (L, 1), (1, S)])
+@pytest.mark.parametrize("lead", [(), (0,), (B, H)])
+def test_sequences_may_be_empty_or_of_length_one(path, rows, columns, lead):
+    q, k, v = qkv(*lead, rows=rows, columns=columns)
+    output = path(q, k, v)
+    assert output.shape == (*lead, rows, DV)
+    assert output.isfinite().all()
+    assert columns or (output == 0).all()
+    assert all(x.isfinite().all() for x in gradients(output, (q, k, v)))

@@ -1,0 +1,261 @@
+"""The checks pass what is right, and name the place and the size of what is wrong."""
+
+import re
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.attention import attention_weights
+from attn_notes.checks import (
+    CheckFailed,
+    check_causal,
+    check_padding_invariant,
+    check_permutation_equivariant,
+    check_weights,
+    influence,
+)
+from attn_notes.checks.exercises.base import exercise, expect_tensor
+from attn_notes.masks import causal_mask, masked_softmax, padding_mask
+from tests.oracles import B, D, H, L, S, coin, normal, rng
+
+LEAD = st.sampled_from([(), (2,), (1, 3)])
+LENGTH = st.integers(1, 7)
+
+
+def x_of(*shape: int, seed: int = 0) -> torch.Tensor:
+    return normal(*shape, seed=seed).detach()
+
+
+def fails(words: str):
+    return pytest.raises(CheckFailed, match=words)
+
+
+def self_attention(x, lengths=None, *, is_causal=False, mask=None):
+    mask = mask if lengths is None else padding_mask(lengths, x.shape[-2])
+    return attention_weights(x, x, attn_mask=mask, is_causal=is_causal) @ x
+
+
+def test_a_failed_check_is_a_failed_assertion():
+    assert issubclass(CheckFailed, AssertionError)
+
+
+# influence
+
+
+@given(LEAD, LENGTH, st.integers(1, 3), st.integers(0, 2**16))
+def test_influence_finds_exactly_which_input_reaches_which_output(lead, length, width, seed):
+    reads = coin(length, length, seed=seed)
+    weights = reads * torch.rand(length, length, generator=rng(seed + 1)).add(0.1).double()
+    x = x_of(*lead, length, width, seed=seed)
+    before = x.clone()
+    found = influence(lambda x: weights @ x, x, seed=seed + 2)
+    assert found.shape == (length, length)
+    assert (found > 0).equal(reads)
+    assert x.equal(before)
+
+
+def test_influence_is_the_largest_change_at_each_position():
+    weights = torch.tensor([[1.0, 0.0], [3.0, -2.0]])
+    x = torch.zeros(2, 1)
+    noise = torch.randn(1, generator=rng(7)).abs()
+    torch.testing.assert_close(influence(lambda x: weights @ x, x, seed=7), weights.abs() * noise)
+
+
+def test_influence_takes_a_layer_that_changes_the_width_and_needs_no_gradient():
+    layer = torch.nn.Linear(3, 5)
+    found = influence(layer, torch.zeros(4, 3))
+    assert (found > 0).equal(torch.eye(4, dtype=torch.bool))
+    assert not found.requires_grad
+
+
+# check_causal
+
+
+@given(LEAD, LENGTH)
+def test_causal_attention_is_causal(lead, length):
+    check_causal(lambda x: self_attention(x, is_causal=True), x_of(*lead, length, 3))
+
+
+@given(LEAD, st.integers(2, 7), st.data())
+def test_a_single_leak_is_found_and_named(lead, length, data):
+    row = data.draw(st.integers(0, length - 2))
+    column = data.draw(st.integers(row + 1, length - 1))
+    mask = causal_mask(length)
+    mask[row, column] = True
+    with fails(rf"output {row} changes by \d.* only the later input {column} does"):
+        check_causal(lambda x: self_attention(x, mask=mask), x_of(*lead, length, 3))
+
+
+def test_a_mask_shifted_by_one_is_caught():
+    mask = causal_mask(L, offset=1)
+    with fails("later input"):
+        check_causal(lambda x: self_attention(x, mask=mask), x_of(L, D))
+
+
+def test_a_layer_that_returns_nan_is_not_called_causal():
+    with fails("changes by nan"):
+        check_causal(lambda x: x * float("nan"), x_of(L, D))
+
+
+def test_a_leak_below_the_tolerance_passes():
+    leak = 1e-8
+    check_causal(lambda x: x + leak * x.flip(-2), x_of(L, D))
+    with fails("later input"):
+        check_causal(lambda x: x + leak * x.flip(-2), x_of(L, D), atol=0.0)
+
+
+# check_permutation_equivariant
+
+
+@given(LEAD, st.integers(0, 7), st.integers(0, 2**16))
+def test_attention_without_positions_is_equivariant(lead, length, seed):
+    check_permutation_equivariant(self_attention, x_of(*lead, length, 3), seed=seed)
+
+
+@given(LEAD, st.integers(2, 7), st.integers(0, 2**16))
+def test_positions_are_noticed_at_every_length_and_every_seed(lead, length, seed):
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
+    with fails(r"permuting the input changes the output at position \d by \d"):
+        check_permutation_equivariant(
+            lambda x: self_attention(x + positions), x_of(*lead, length, 3), seed=seed
+        )
+
+
+# check_padding_invariant
+
+LENGTHS = torch.tensor([1, 3, 5])
+
+
+def test_attention_under_a_padding_mask_is_invariant():
+    x = x_of(3, L, D)
+    before = x.clone()
+    check_padding_invariant(self_attention, x, LENGTHS)
+    assert x.equal(before)
+    assert LENGTHS.tolist() == [1, 3, 5]
+
+
+def test_attention_without_a_mask_is_caught():
+    with fails(r"with other padding, the output of sequence 0 changes by \d.* at position 0"):
+        check_padding_invariant(lambda x, _: self_attention(x), x_of(3, L, D), LENGTHS)
+
+
+def test_a_mask_off_by_one_is_caught():
+    with fails("with other padding"):
+        check_padding_invariant(
+            lambda x, lengths: self_attention(x, (lengths + 1).clamp(max=x.shape[1])),
+            x_of(3, L, D),
+            LENGTHS,
+        )
+
+
+def test_an_average_over_the_padded_length_is_caught_by_more_padding():
+    def mean(x, lengths):
+        real = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+        return (x * real).sum(1, keepdim=True) / x.shape[1] + 0 * x
+
+    with fails("with more padding"):
+        check_padding_invariant(mean, x_of(3, L, D), LENGTHS)
+
+
+def test_what_the_padded_positions_give_does_not_matter():
+    def noisy(x, lengths):
+        real = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+        return torch.where(real, self_attention(x, lengths), x)
+
+    check_padding_invariant(noisy, x_of(3, L, D), LENGTHS)
+
+
+# check_weights
+
+
+def test_weights_of_a_masked_softmax_pass():
+    mask = coin(B, 1, L, S)
+    mask[..., 2, :] = False
+    check_weights(masked_softmax(x_of(B, H, L, S), mask), mask)
+    check_weights(x_of(B, H, L, S).softmax(-1))
+    check_weights(torch.zeros(0, 3))
+
+
+@pytest.mark.parametrize(
+    ("weights", "mask", "words"),
+    [
+        ([[0.5, float("nan")]], None, "numbers of 0 or more"),
+        ([[1.5, -0.5]], None, "numbers of 0 or more"),
+        ([[0.5, 0.4]], None, "row 0 must sum to 1 .* off by 0.1"),
+        ([[float("inf"), 0.0]], None, "row 0 must sum to 1 .* off by inf"),
+        ([[1.0, 0.0], [0.5, 0.5]], [[True, True], [True, False]], "row 1 attends to key 1.* 0.5"),
+        ([[0.0, 0.0]], None, "row 0 must sum to 1"),
+        ([[0.5, 0.5]], [[False, False]], "row 0 attends to key 0"),
+    ],
+)
+def test_weights_that_are_none_are_named(weights, mask, words):
+    with fails(words):
+        check_weights(torch.tensor(weights), None if mask is None else torch.tensor(mask))
+
+
+def test_a_softmax_over_the_wrong_axis_is_caught():
+    with fails("must sum to 1"):
+        check_weights(x_of(L, S).softmax(-2))
+
+
+def test_an_inverted_mask_is_caught():
+    mask = causal_mask(L)
+    with fails("which is masked"):
+        check_weights(masked_softmax(x_of(L, L), ~mask), mask)
+
+
+# Exercises
+
+
+def test_a_right_answer_prints_correct_and_nothing_else(capsys):
+    exercise(lambda answer: None)(3)
+    assert capsys.readouterr().out == "Correct\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "printed"),
+    [
+        (NotImplementedError(), "Not yet: the answer is still to be written\n"),
+        (CheckFailed("row 0 is off"), "Not yet: row 0 is off\n"),
+        (IndexError("3 is too far"), "Not yet: the answer raises IndexError: 3 is too far\n"),
+        (AssertionError("no"), "Not yet: the answer raises AssertionError: no\n"),
+    ],
+)
+def test_an_exercise_prints_what_is_wrong_and_never_raises(capsys, error, printed):
+    def check(answer):
+        raise error
+
+    exercise(check)(None)
+    assert capsys.readouterr().out == printed
+
+
+def test_an_exercise_keeps_the_name_and_docstring_of_its_check():
+    def my_check(answer):
+        """What it asks."""
+
+    assert exercise(my_check).__name__ == "my_check"
+    assert exercise(my_check).__doc__ == "What it asks."
+
+
+@pytest.mark.parametrize(
+    "got", [torch.ones(2), torch.ones(2).double(), torch.ones(2).int(), torch.ones(2) + 1e-6]
+)
+def test_an_expected_tensor_passes_in_any_precision(got):
+    expect_tensor(got, torch.ones(2), "the answer")
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        ([1.0, 2.0], "the answer should be a tensor, got list"),
+        (None, "the answer should be a tensor, got NoneType"),
+        (torch.ones(1, 2), "the answer should have shape (2,), got (1, 2)"),
+        (torch.tensor([1.0, 2.5]), "the answer at (1,) should be 2, got 2.5"),
+        (torch.tensor([float("nan"), 2.0]), "the answer at (0,) should be 1, got nan"),
+    ],
+)
+def test_an_unexpected_answer_is_named(got, words):
+    with fails(re.escape(words)):
+        expect_tensor(got, torch.tensor([1.0, 2.0]), "the answer")

@@ -1,0 +1,492 @@
+"""Every wrong input raises the right error, whose words say what must hold and what came.
+
+One line a mistake: (what it is, the call, the exception, words of the message). Whole shapes
+are among the words wherever shapes are to blame.
+"""
+
+import pytest
+import torch
+
+from attn_notes import kernels as K
+from attn_notes import masks as M
+from attn_notes import scores as C
+from attn_notes.attention import (
+    Attention,
+    attention_weights,
+    check_query_key,
+    check_value,
+    scaled_dot_product_attention,
+)
+from attn_notes.checks import (
+    check_causal,
+    check_weights,
+    influence,
+)
+from attn_notes.masks import masked_softmax
+from attn_notes.plotting import plot_attention, plot_band, plot_heads
+from tests.oracles import DV, B, D, H, L, S
+
+NAN, INF = float("nan"), float("inf")
+T, V = TypeError, ValueError
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape)
+
+
+def true(*shape: int) -> torch.Tensor:
+    return torch.ones(shape, dtype=torch.bool)
+
+
+Q, KEY, VALUE = zeros(B, H, L, D), zeros(B, H, S, D), zeros(B, H, S, DV)
+
+MASKS = [
+    (
+        "a negative length",
+        lambda: M.padding_mask([2, -1], 5),
+        V,
+        "from 0 to the size 5",
+        "from -1 to 2",
+    ),
+    ("a length beyond the size", lambda: M.padding_mask([2, 6], 5), V, "size 5", "from 2 to 6"),
+    ("a length beyond it, by query", lambda: M.padding_mask([[1, 9]], 5), V, "size 5", "to 9"),
+    ("float lengths", lambda: M.padding_mask([2.0], 5), T, "lengths must be integers", "float32"),
+    ("bool lengths", lambda: M.padding_mask([True], 5), T, "lengths must be integers", "bool"),
+    ("lengths of three axes", lambda: M.padding_mask([[[1]]], 5), V, "(B,) or (B, L)", "(1, 1, 1)"),
+    ("one number for lengths", lambda: M.padding_mask(3, 5), V, "(B,) or (B, L)", "()"),
+    ("a negative size", lambda: M.padding_mask([], -1), V, "size must not be negative", "-1"),
+    (
+        "a size that is no integer",
+        lambda: M.padding_mask([1], 2.5),
+        T,
+        "size must be an integer",
+        "2.5",
+    ),
+    ("a negative L", lambda: M.causal_mask(-1), V, "must not be negative", "L = -1"),
+    ("a negative S", lambda: M.causal_mask(2, -3), V, "must not be negative", "S = -3"),
+    ("a float L", lambda: M.causal_mask(2.5), T, "L must be an integer", "2.5"),
+    ("a float S", lambda: M.causal_mask(2, 3.0), T, "S must be an integer", "3.0"),
+    ("a float offset", lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer", "0.5"),
+    (
+        "a window of 0",
+        lambda: M.sliding_window_mask(3, window=0),
+        V,
+        "window must be at least 1",
+        "0",
+    ),
+    ("a negative window", lambda: M.sliding_window_mask(3, window=-2), V, "at least 1", "-2"),
+    (
+        "a float window",
+        lambda: M.sliding_window_mask(3, window=1.5),
+        T,
+        "window must be an integer",
+        "1.5",
+    ),
+    ("a window on a negative size", lambda: M.sliding_window_mask(-3, window=1), V, "L = -3"),
+    ("a negative prefix", lambda: M.prefix_mask(3, prefix=-1), V, "from 0 to S = 3", "-1"),
+    ("a prefix beyond S", lambda: M.prefix_mask(3, 5, prefix=6), V, "from 0 to S = 5", "6"),
+    ("a float prefix", lambda: M.prefix_mask(3, prefix=1.0), T, "prefix must be an integer", "1.0"),
+    (
+        "float segments",
+        lambda: M.block_mask(zeros(3)),
+        T,
+        "query_segments must be integers",
+        "float32",
+    ),
+    (
+        "bool key segments",
+        lambda: M.block_mask(zeros(3).long(), true(3)),
+        T,
+        "key_segments must be integers",
+        "bool",
+    ),
+    (
+        "segments of two batches",
+        lambda: M.block_mask(zeros(2, 3).long(), zeros(5, 3).long()),
+        V,
+        "share their leading axes",
+        "(2, 3) and (5, 3)",
+    ),
+    (
+        "one number for segments",
+        lambda: M.block_mask(torch.tensor(1)),
+        V,
+        "query_segments must have shape (..., length)",
+    ),
+    (
+        "two batches of lengths",
+        lambda: M.pair_mask([1, 2], [1], 3, 3),
+        V,
+        "must both have shape (B,)",
+        "(2,) and (1,)",
+    ),
+    (
+        "lengths by query for a pair",
+        lambda: M.pair_mask([[1]], [[1]], 3, 3),
+        V,
+        "must both have shape (B,)",
+        "(1, 1) and (1, 1)",
+    ),
+    ("a query too long", lambda: M.pair_mask([4], [1], 3, 5), V, "query_lengths", "size 3"),
+    ("a key too long", lambda: M.pair_mask([1], [6], 3, 5), V, "key_lengths", "size 5"),
+    (
+        "float lengths in a pair",
+        lambda: M.pair_mask([1], [1.0], 3, 5),
+        T,
+        "key_lengths must be integers",
+    ),
+]
+
+# Whoever takes a mask refuses the same masks, with the same words.
+TAKES_A_MASK = {
+    "masked_softmax": lambda mask: masked_softmax(zeros(B, H, L, S), mask),
+    "attention_weights": lambda mask: attention_weights(Q, KEY, attn_mask=mask),
+    "fused": lambda mask: scaled_dot_product_attention(Q, KEY, VALUE, attn_mask=mask),
+    "fused causal": lambda mask: scaled_dot_product_attention(
+        Q, KEY, VALUE, attn_mask=mask, is_causal=True
+    ),
+    "Attention": lambda mask: Attention(C.DotProductScore())(Q, KEY, VALUE, mask),
+    "check_mask": lambda mask: M.check_mask(mask, torch.Size((B, H, L, S))),
+    "check_weights": lambda mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
+}
+WRONG_MASKS = [
+    ("a float mask", zeros(L, S), T, "mask must be a bool tensor (True = may attend)", "float32"),
+    ("an integer mask", zeros(L, S).long(), T, "must be a bool tensor", "int64"),
+    ("a list for a mask", [[True] * S] * L, T, "must be a bool tensor", "list"),
+    ("a mask of other sizes", true(S, L), V, "must broadcast to the scores", f"({S}, {L})"),
+    (
+        "a mask of another batch",
+        true(B + 1, 1, L, S),
+        V,
+        "must broadcast",
+        f"({B + 1}, 1, {L}, {S})",
+    ),
+    ("a mask of five axes", true(1, B, H, L, S), V, "must broadcast", f"(1, {B}, {H}, {L}, {S})"),
+    ("a mask of three axes", true(B, L, S), V, "mask[:, None]", f"({B}, {L}, {S})"),
+    # Three heads and a batch of three: it would broadcast, and mean something else.
+    ("three axes that would fit", true(H, L, S), V, "mask[:, None]", f"({B}, {H}, {L}, {S})"),
+]
+
+TAKES_A_BIAS = {
+    "attention_weights": lambda bias: attention_weights(Q, KEY, attn_bias=bias),
+    "fused": lambda bias: scaled_dot_product_attention(Q, KEY, VALUE, attn_bias=bias),
+}
+WRONG_BIASES = [
+    ("a bool bias", true(L, S), T, "attn_bias must be a floating-point tensor", "bool"),
+    ("an integer bias", zeros(L, S).long(), T, "must be a floating-point tensor", "int64"),
+    ("a number for a bias", 1.0, T, "must be a floating-point tensor", "float"),
+    ("a bias of other sizes", zeros(S, L), V, "attn_bias must broadcast", f"({S}, {L})"),
+    ("a bias of five axes", zeros(1, 1, 1, L, S), V, "must broadcast", f"(1, 1, 1, {L}, {S})"),
+]
+
+TAKES_QUERY_AND_KEY = {
+    "check_query_key": check_query_key,
+    "attention_weights": attention_weights,
+    "fused": lambda q, k: scaled_dot_product_attention(q, k, zeros(*k.shape[:-1], DV)),
+    "GaussianScore": C.GaussianScore(),
+    "DotProductScore": C.DotProductScore(),
+    "ScaledDotProductScore": C.ScaledDotProductScore(),
+}
+WRONG_PAIRS = [
+    (
+        "two widths",
+        (zeros(B, H, L, D), zeros(B, H, S, DV)),
+        "share head_dim (last axis)",
+        f"query ({B}, {H}, {L}, {D}) and key ({B}, {H}, {S}, {DV})",
+    ),
+    (
+        "two batches",
+        (zeros(B, L, D), zeros(H, S, D)),
+        "share their leading axes",
+        f"query ({B}, {L}, {D}) and key ({H}, {S}, {D})",
+    ),
+    (
+        "a batch of one, which would broadcast",
+        (zeros(B, L, D), zeros(1, S, D)),
+        "share their leading axes",
+        f"query ({B}, {L}, {D}) and key (1, {S}, {D})",
+    ),
+    (
+        "another number of axes",
+        (zeros(B, L, D), zeros(S, D)),
+        "share their leading axes",
+        f"query ({B}, {L}, {D}) and key ({S}, {D})",
+    ),
+    ("one axis", (zeros(D), zeros(S, D)), "(..., L, D) and (..., S, D)", f"query ({D},)"),
+    ("no width", (zeros(L, 0), zeros(S, 0)), "head_dim of at least 1", f"query ({L}, 0)"),
+]
+
+TAKES_A_VALUE = {
+    "check_value": check_value,
+    "fused": lambda k, v: scaled_dot_product_attention(zeros(*k.shape[:-2], L, D), k, v),
+    "Attention": lambda k, v: Attention(C.DotProductScore())(zeros(*k.shape[:-2], L, D), k, v),
+}
+WRONG_VALUES = [
+    ("fewer values than keys", (zeros(B, S, D), zeros(B, L, DV)), f"({B}, {L}, {DV})"),
+    ("values of another batch", (zeros(B, S, D), zeros(1, S, DV)), f"(1, {S}, {DV})"),
+    ("values of one axis", (zeros(S, D), zeros(S)), f"value ({S},)"),
+]
+
+WIDE_SCORES = {
+    "BilinearScore": C.BilinearScore(2, 3),
+    "AdditiveScore": C.AdditiveScore(2, 3, 5),
+    "ConcatScore": C.ConcatScore(2, 3, 5),
+}
+WRONG_WIDTHS = [
+    (
+        "query and key swapped",
+        (zeros(L, 3), zeros(S, 2)),
+        "query_dim = 2 and key_dim = 3",
+        f"({L}, 3)",
+    ),
+    ("a key as wide as the query", (zeros(L, 2), zeros(S, 2)), "key_dim = 3", f"({S}, 2)"),
+    ("a query of one axis", (zeros(2), zeros(S, 3)), "(..., L, D)", "query (2,)"),
+    ("two batches", (zeros(B, L, 2), zeros(1, S, 3)), "leading axes", f"key (1, {S}, 3)"),
+]
+
+
+def nw(queries=None, keys=None, values=None, **keywords):
+    x = zeros(S)
+    return K.nadaraya_watson(
+        x if queries is None else queries, x if keys is None else keys,
+        x if values is None else values, **keywords,
+    )  # fmt: skip
+
+
+OTHERS = [
+    *[
+        (
+            f"a bandwidth of {h}",
+            lambda h=h: nw(bandwidth=h),
+            V,
+            "bandwidth must be a positive number",
+            str(h),
+        )
+        for h in (0.0, 0, -1.0, NAN, INF, -INF)
+    ],
+    (
+        "a bandwidth that would widen the weights",
+        lambda: nw(bandwidth=zeros(3, 1, 1) + 1),
+        V,
+        "bandwidth must broadcast",
+        "(3, 1, 1)",
+    ),
+    (
+        "keys without values",
+        lambda: nw(values=zeros(L)),
+        V,
+        "same shape (..., S)",
+        f"values ({L},)",
+    ),
+    ("values of two axes", lambda: nw(values=zeros(S, 1)), V, "same shape", f"values ({S}, 1)"),
+    ("a query with no axis", lambda: nw(zeros()), V, "leading axes", "queries ()"),
+    ("a batch of queries alone", lambda: nw(zeros(B, L)), V, "leading axes", f"queries ({B}, {L})"),
+    (
+        "leaving out the self of other queries",
+        lambda: nw(zeros(L), exclude_self=True),
+        V,
+        "with exclude_self the queries must be the keys",
+        f"queries ({L},), keys ({S},)",
+    ),
+    (
+        "a model's points that do not fit",
+        lambda: K.KernelRegression()(zeros(B, L), zeros(S), zeros(S)),
+        V,
+        "leading axes",
+        f"queries ({B}, {L})",
+    ),
+    (
+        "a model's self left out of other queries",
+        lambda: K.KernelRegression()(zeros(L), zeros(S), zeros(S), exclude_self=True),
+        V,
+        "with exclude_self",
+    ),
+    *[
+        (
+            f"a model from w = {w}",
+            lambda w=w: K.KernelRegression(w),
+            V,
+            "w must be a finite number",
+            str(w),
+        )
+        for w in (NAN, INF)
+    ],
+    (
+        "integer scores",
+        lambda: masked_softmax(zeros(L, S).long()),
+        T,
+        "scores must be floating point",
+        "int64",
+    ),
+    (
+        "a dropout above 1",
+        lambda: Attention(C.DotProductScore(), 1.5),
+        V,
+        "dropout probability",
+        "1.5",
+    ),
+    (
+        "a negative dropout",
+        lambda: Attention(C.DotProductScore(), -0.1),
+        V,
+        "dropout probability",
+        "-0.1",
+    ),
+    # Checks
+    ("an input of one axis", lambda: influence(lambda x: x, zeros(3)), V, "(..., L, E)", "(3,)"),
+    ("an empty input", lambda: influence(lambda x: x, zeros(0, 3)), V, "none of them 0", "(0, 3)"),
+    (
+        "a layer that changes the length",
+        lambda: influence(lambda x: x[..., :2, :], zeros(B, 3, D)),
+        V,
+        "layer must keep the length",
+        f"input ({B}, 3, {D}) and output ({B}, 2, {D})",
+    ),
+    (
+        "a layer that drops an axis",
+        lambda: check_causal(lambda x: x.sum((0, 2)), zeros(B, 3, D)),
+        V,
+        "layer must keep the length",
+        "output (3,)",
+    ),
+]
+
+PLOTS = [
+    ("NaN", lambda: plot_attention(torch.tensor([[NAN]])), V, "weights must be finite", "NaN"),
+    ("infinity", lambda: plot_attention(torch.tensor([[INF]])), V, "weights must be finite"),
+    ("three axes", lambda: plot_attention(zeros(H, L, S)), V, "shape (L, S)", f"({H}, {L}, {S})"),
+    (
+        "too few query tokens",
+        lambda: plot_attention(zeros(L, S), query_tokens=["a"]),
+        V,
+        f"query_tokens must be {L}",
+        "got 1",
+    ),
+    (
+        "too many key tokens",
+        lambda: plot_attention(zeros(L, S), key_tokens=["a"] * 9),
+        V,
+        f"key_tokens must be {S}",
+        "got 9",
+    ),
+    (
+        "tokens that are no strings",
+        lambda: plot_attention(zeros(2, 2), query_tokens=[3, 5]),
+        T,
+        "query_tokens must be strings",
+        "[3, 5]",
+    ),
+    ("a float mask", lambda: plot_attention(zeros(L, S), mask=zeros(L, S)), T, "bool", "float32"),
+    ("a list for a mask", lambda: plot_attention(zeros(1, 1), mask=[[True]]), T, "bool", "list"),
+    (
+        "a mask of other sizes",
+        lambda: plot_attention(zeros(L, S), mask=true(S, L)),
+        V,
+        "mask must broadcast",
+        f"({S}, {L})",
+    ),
+    (
+        "a mask of more axes",
+        lambda: plot_attention(zeros(L, S), mask=true(H, L, S)),
+        V,
+        "mask must broadcast",
+        f"({H}, {L}, {S})",
+    ),
+    ("heads of two axes", lambda: plot_heads(zeros(L, S)), V, "(H, L, S)", f"({L}, {S})"),
+    ("no head", lambda: plot_heads(zeros(0, L, S)), V, "(H, L, S)", f"(0, {L}, {S})"),
+    ("NaN in a head", lambda: plot_heads(torch.full((H, L, S), NAN)), V, "weights must be finite"),
+    (
+        "too few titles",
+        lambda: plot_heads(zeros(3, L, S), titles=["a"]),
+        V,
+        "titles must be 3",
+        "got 1",
+    ),
+    (
+        "masks of other heads",
+        lambda: plot_heads(zeros(3, L, S), mask=true(2, L, S)),
+        V,
+        "mask must broadcast",
+        f"(2, {L}, {S})",
+    ),
+    (
+        "runs of one axis",
+        lambda: plot_band([1, 2], zeros(2)),
+        V,
+        "runs must have shape (R, 2)",
+        "(2,)",
+    ),
+    ("runs of another length", lambda: plot_band([1, 2], zeros(5, 3)), V, "(R, 2)", "(5, 3)"),
+    ("no run", lambda: plot_band([1, 2], zeros(0, 2)), V, "R at least 1", "(0, 2)"),
+    ("one number to vary", lambda: plot_band(3.0, zeros(5, 1)), V, "x must have shape (N,)", "()"),
+    ("NaN in a run", lambda: plot_band([1], torch.tensor([[NAN]])), V, "runs must be finite"),
+]
+
+TABLE = [
+    *MASKS,
+    *OTHERS,
+    *PLOTS,
+    *[
+        (f"{what}: {name}", lambda call=call, mask=mask: call(mask), error, *words)
+        for name, call in TAKES_A_MASK.items()
+        for what, mask, error, *words in WRONG_MASKS
+    ],
+    *[
+        (f"{what}: {name}", lambda call=call, bias=bias: call(bias), error, *words)
+        for name, call in TAKES_A_BIAS.items()
+        for what, bias, error, *words in WRONG_BIASES
+    ],
+    *[
+        (f"{what}: {name}", lambda call=call, pair=pair: call(*pair), V, *words)
+        for name, call in TAKES_QUERY_AND_KEY.items()
+        for what, pair, *words in WRONG_PAIRS
+    ],
+    *[
+        (
+            f"{what}: {name}",
+            lambda call=call, pair=pair: call(*pair),
+            V,
+            "all axes but the last",
+            *words,
+        )
+        for name, call in TAKES_A_VALUE.items()
+        for what, pair, *words in WRONG_VALUES
+    ],
+    *[
+        (f"{what}: {name}", lambda call=call, pair=pair: call(*pair), V, *words)
+        for name, call in WIDE_SCORES.items()
+        for what, pair, *words in WRONG_WIDTHS
+    ],
+]
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case[0].replace(" ", "_"))
+def test_a_wrong_input_is_named(case):
+    _, call, error, *words = case
+    with pytest.raises(error) as caught:
+        call()
+    message = str(caught.value)
+    assert type(caught.value) is error
+    missing = [word for word in words if word not in message]
+    assert not missing, f"{message!r} does not say {missing}"
+    assert "\n" not in message
+
+
+def test_every_mistake_of_the_table_is_there_once():
+    names = [case[0] for case in TABLE]
+    assert len(names) == len(set(names))
+
+
+def test_a_refused_plot_leaves_the_figure_it_was_given_alone():
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots()
+    with pytest.raises(ValueError, match="finite"):
+        plot_attention(torch.tensor([[NAN]]), ax=ax)
+    assert not ax.images
+    plt.close(figure)
+
+
+def test_a_length_that_is_beyond_no_size_of_a_meta_tensor_is_not_read():
+    lengths = torch.tensor([9], device="meta")  # it has no value to be wrong
+    assert M.padding_mask(lengths, 5).shape == (1, 1, 5)

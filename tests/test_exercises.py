@@ -1,0 +1,154 @@
+"""Every exercise of every chapter: stub, solution and typical wrong answers, run as a reader would.
+
+A chapter's first code cell is run once; then, on what it imports, the committed stub must print
+`Not yet: …`, the solution in its place `Correct`, and each wrong answer of
+`tests/wrong_answers/` the phrase that names its mistake.
+"""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attn_notes.checks import exercises
+from tests import notebook_rules as rules
+
+ROOT = Path(__file__).parents[1]
+CHAPTERS = sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb"))
+CALL = re.compile(r"exercises\.(\w+)\(")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One stub, and what goes into its place."""
+
+    chapter: Path
+    label: str
+    stub: str
+    solution: str | None
+    checks: tuple[str, ...]
+    wrong: tuple[tuple[str, str], ...]  # (code, phrase of the message)
+
+    def with_answer(self, code: str) -> str:
+        """The stub cell with `code` for everything but its last lines, the calls of the checks."""
+        return f"{code.rstrip()}\n\n\n" + "\n".join(calls(self.stub))
+
+
+def calls(stub: str) -> list[str]:
+    """The lines at the end of a stub that hand the answer to its checks."""
+    lines = stub.rstrip().splitlines()
+    found = 0
+    while found < len(lines) and lines[-1 - found].startswith("exercises."):
+        found += 1
+    return lines[len(lines) - found :]
+
+
+def wrong_answers(chapter: Path) -> dict[str, list[tuple[str, str]]]:
+    """What `tests/wrong_answers/` holds for a chapter; nothing where it holds no file."""
+    path = ROOT / "tests" / "wrong_answers" / f"{chapter.stem[3:]}.py"
+    if not path.exists():
+        return {}
+    spec = importlib.util.spec_from_file_location(f"wrong_answers_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ANSWERS
+
+
+def exercises_of(chapter: Path) -> list[Exercise]:
+    """The exercises of a chapter that have a stub, in order."""
+    cells = rules.read(chapter)
+    solutions, wrong = rules.solutions(cells), wrong_answers(chapter)
+    found, label = [], ""
+    for cell in cells:
+        label = [label, *rules.labels([cell], "exercise")][-1]
+        if "stub" in rules.tags(cell):
+            source = cell["source"]
+            names = tuple(CALL.findall("\n".join(calls(source))))
+            answers = tuple(answer for name in names for answer in wrong.get(name, []))
+            exercise = Exercise(chapter, label, source, solutions.get(label), names, answers)
+            found.append(exercise)
+    return found
+
+
+EXERCISES = [exercise for chapter in CHAPTERS for exercise in exercises_of(chapter)]
+EVERY_EXERCISE = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.label)
+
+
+@pytest.fixture(autouse=True)
+def in_the_book_on_a_cpu(monkeypatch):
+    monkeypatch.chdir(ROOT / "book")
+    monkeypatch.setenv("ATTN_NOTES_DEVICE", "cpu")
+
+
+@cache
+def imports(chapter: Path) -> dict[str, Any]:
+    """What the first code cell of a chapter leaves in the namespace."""
+    os.environ["ATTN_NOTES_DEVICE"] = "cpu"
+    first = rules.code(rules.read(chapter))[0]
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(rules.parse(first), f"{chapter.stem}: first cell", "exec"), namespace)
+    return namespace
+
+
+def printed(exercise: Exercise, code: str) -> str:
+    """What the code prints when it is run after the chapter's first cell."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, exercise.label, "exec"), dict(imports(exercise.chapter)))
+    return out.getvalue()
+
+
+@EVERY_EXERCISE
+def test_the_committed_stub_is_not_yet_an_answer(exercise):
+    assert printed(exercise, exercise.stub).startswith("Not yet:")
+
+
+@EVERY_EXERCISE
+def test_the_solution_in_the_stubs_place_is_correct(exercise):
+    assert exercise.solution, f"{exercise.label} has a stub and no solution in Python"
+    expected = "Correct\n" * len(exercise.checks)
+    assert printed(exercise, exercise.with_answer(exercise.solution)) == expected
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "phrase"),
+    [
+        pytest.param(exercise, answer, phrase, id=f"{exercise.label}-{n}")
+        for exercise in EXERCISES
+        for n, (answer, phrase) in enumerate(exercise.wrong)
+    ],
+)
+def test_a_wrong_answer_is_told_what_is_wrong(exercise, answer, phrase):
+    said = printed(exercise, exercise.with_answer(answer))
+    assert "Not yet:" in said
+    assert phrase in said
+    # Naming an error is not naming a mistake, unless the phrase says which error it should be.
+    assert "the answer raises" not in said or "raises" in phrase
+
+
+@EVERY_EXERCISE
+def test_an_exercise_has_a_check_and_a_wrong_answer_for_each(exercise):
+    assert exercise.checks, f"the stub of {exercise.label} does not end in a call of exercises"
+    wrong = wrong_answers(exercise.chapter)
+    assert [name for name in exercise.checks if not wrong.get(name)] == []
+
+
+def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():
+    used = [name for exercise in EXERCISES for name in exercise.checks]
+    assert sorted(used) == sorted(exercises.__all__)
+    answered = {name for chapter in CHAPTERS for name in wrong_answers(chapter)}
+    assert answered <= set(used)
+
+
+def test_the_lines_that_stay_are_the_last_that_call_a_check():
+    stub = "exercises.not_this_one(1)\nx = None\n\nexercises.one(x)\nexercises.two(x)\n"
+    exercise = Exercise(Path("01_x.ipynb"), "ex", stub, None, ("one", "two"), ())
+    assert calls(stub) == ["exercises.one(x)", "exercises.two(x)"]
+    assert exercise.with_answer("x = 1\n") == "x = 1\n\n\nexercises.one(x)\nexercises.two(x)"

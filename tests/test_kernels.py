@@ -1,0 +1,344 @@
+"""Kernels integrate to 1, and Nadaraya-Watson is the average that it says it is."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.kernels import (
+    KernelRegression,
+    boxcar_kernel,
+    epanechnikov_kernel,
+    gaussian_kernel,
+    nadaraya_watson,
+    triangular_kernel,
+)
+from tests.oracles import B, H, L, S, assert_same, gradients, normal, rng
+
+KERNELS = {
+    "gaussian": gaussian_kernel,
+    "boxcar": boxcar_kernel,
+    "triangular": triangular_kernel,
+    "epanechnikov": epanechnikov_kernel,
+}
+EVERY_KERNEL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+BOUNDED = pytest.mark.parametrize(
+    "kernel", [k for name, k in KERNELS.items() if name != "gaussian"], ids=lambda k: k.__name__
+)
+SMOOTH = pytest.mark.parametrize(
+    "kernel", [gaussian_kernel, triangular_kernel, epanechnikov_kernel], ids=lambda k: k.__name__
+)
+SEED = st.integers(0, 2**16)
+
+
+# The kernels themselves
+
+# Odd, so that 0 is on it; the jumps of the boxcar at -1 and 1 fall on it as well.
+GRID = torch.linspace(-10, 10, 200_001, dtype=torch.float64)
+
+
+@EVERY_KERNEL
+def test_a_kernel_integrates_to_one(kernel):
+    assert torch.trapezoid(kernel(GRID), GRID).item() == pytest.approx(1.0, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "variance"),
+    [
+        (gaussian_kernel, 1.0),
+        (boxcar_kernel, 1 / 3),
+        (triangular_kernel, 1 / 6),
+        (epanechnikov_kernel, 1 / 5),
+    ],
+)
+def test_a_kernel_has_the_variance_of_its_density(kernel, variance):
+    second_moment = torch.trapezoid(kernel(GRID) * GRID.square(), GRID).item()
+    assert second_moment == pytest.approx(variance, abs=2e-4)
+
+
+@EVERY_KERNEL
+def test_a_kernel_is_even_and_never_negative_and_falls_from_zero(kernel):
+    heights = kernel(GRID)
+    torch.testing.assert_close(heights, heights.flip(0))
+    assert (heights >= 0).all()
+    right = heights[GRID >= 0]
+    assert (right.diff() <= 0).all()
+
+
+@BOUNDED
+def test_a_bounded_kernel_reaches_as_far_as_one_width(kernel):
+    assert kernel(torch.tensor([-0.999, 0.999])).gt(0).all()
+    assert kernel(torch.tensor([-1.001, 1.001, 40.0])).eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        (gaussian_kernel, lambda u: math.exp(-u * u / 2) / math.sqrt(2 * math.pi)),
+        (boxcar_kernel, lambda u: 0.5 if abs(u) <= 1 else 0.0),
+        (triangular_kernel, lambda u: max(0.0, 1 - abs(u))),
+        (epanechnikov_kernel, lambda u: max(0.0, 0.75 * (1 - u * u))),
+    ],
+)
+def test_a_kernel_equals_its_formula(kernel, formula):
+    points = [-3.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.25]
+    u = torch.tensor([points], dtype=torch.float64)
+    expected = torch.tensor([[formula(p) for p in points]], dtype=torch.float64)
+    torch.testing.assert_close(kernel(u), expected)
+    assert u.tolist() == [points]
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_kernel_keeps_shape_and_precision(kernel, dtype):
+    heights = kernel(torch.zeros(2, 0, 3, dtype=dtype))
+    assert heights.shape == (2, 0, 3)
+    assert heights.dtype == dtype
+
+
+# Nadaraya-Watson
+
+
+def by_loop(queries, keys, values, *, kernel, bandwidth, exclude_self):
+    """The formula, one query at a time, in one dimension; needs a key in reach."""
+    outputs = []
+    for i, x in enumerate(queries):
+        others = [j for j in range(len(keys)) if not (exclude_self and i == j)]
+        heights = [kernel((x - keys[j]) / bandwidth) for j in others]
+        total = sum(heights)
+        outputs.append(sum(h / total * values[j] for h, j in zip(heights, others, strict=True)))
+    return torch.stack(outputs)
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_the_prediction_equals_the_formula_written_out(kernel, exclude_self):
+    keys, values = normal(S, seed=2), normal(S, seed=3)
+    queries = keys if exclude_self else normal(L, seed=1)
+    inputs = (queries, keys, values)
+    keywords = {"kernel": kernel, "bandwidth": 3.0, "exclude_self": exclude_self}
+    assert_same(
+        lambda *points: nadaraya_watson(*points, **keywords)[0],
+        lambda *points: by_loop(*points, **keywords),
+        *inputs,
+    )
+
+
+@st.composite
+def regression(draw):
+    """Points of any small size, a kernel and a width."""
+    lead = draw(st.sampled_from([(), (2,), (0,), (2, 3)]))
+    rows, columns, seed = draw(st.integers(0, 6)), draw(st.integers(0, 6)), draw(SEED)
+    points = (
+        3 * normal(*lead, rows, seed=seed).detach(),
+        3 * normal(*lead, columns, seed=seed + 1).detach(),
+        normal(*lead, columns, seed=seed + 2).detach(),
+    )
+    kernel = draw(st.sampled_from(list(KERNELS.values())))
+    return points, {"kernel": kernel, "bandwidth": draw(st.floats(0.01, 100))}
+
+
+@given(regression())
+def test_the_prediction_is_an_average_of_the_values(case):
+    (queries, keys, values), keywords = case
+    before = [x.clone() for x in (queries, keys, values)]
+    outputs, weights = nadaraya_watson(queries, keys, values, **keywords)
+    assert outputs.shape == queries.shape
+    assert weights.shape == (*queries.shape, keys.shape[-1])
+    assert (weights >= 0).all()
+    u = (queries[..., None] - keys[..., None, :]) / keywords["bandwidth"]
+    reached = (keywords["kernel"](u) > 0).any(-1)
+    if keywords["kernel"] is gaussian_kernel:
+        reached = torch.full_like(reached, keys.shape[-1] > 0)  # it reaches any distance
+    torch.testing.assert_close(weights.sum(-1), reached.to(weights.dtype))
+    torch.testing.assert_close(outputs, (weights * values[..., None, :]).sum(-1))
+    assert (outputs[~reached] == 0).all()
+    assert all(x.equal(old) for x, old in zip((queries, keys, values), before, strict=True))
+
+
+@given(regression(), st.floats(-20, 20), st.floats(0.1, 10))
+def test_moving_and_stretching_the_axis_changes_nothing(case, shift, stretch):
+    (queries, keys, values), keywords = case
+    if keywords["kernel"] is boxcar_kernel:
+        return  # rounding may carry a key over its edge
+    moved = {**keywords, "bandwidth": keywords["bandwidth"] * stretch}
+    torch.testing.assert_close(
+        nadaraya_watson(queries * stretch + shift, keys * stretch + shift, values, **moved),
+        nadaraya_watson(queries, keys, values, **keywords),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@given(regression(), SEED)
+def test_the_order_of_the_points_does_not_matter(case, seed):
+    (queries, keys, values), keywords = case
+    order = torch.randperm(keys.shape[-1], generator=rng(seed))
+    outputs, weights = nadaraya_watson(queries, keys, values, **keywords)
+    shuffled = nadaraya_watson(queries, keys[..., order], values[..., order], **keywords)
+    torch.testing.assert_close(shuffled, (outputs, weights[..., order]))
+
+
+@EVERY_KERNEL
+def test_each_regression_of_a_batch_is_its_own(kernel):
+    points = normal(B, H, L, seed=1), normal(B, H, S, seed=2), normal(B, H, S, seed=3)
+    outputs, weights = nadaraya_watson(*points, kernel=kernel)
+    for b in range(B):
+        for h in range(H):
+            alone = nadaraya_watson(*(x[b, h] for x in points), kernel=kernel)
+            torch.testing.assert_close((outputs[b, h], weights[b, h]), alone)
+
+
+@EVERY_KERNEL
+def test_a_wide_kernel_is_average_pooling(kernel):
+    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=1e6)
+    torch.testing.assert_close(outputs, values.mean().expand(L), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / S), rtol=1e-5, atol=1e-5)
+
+
+def test_a_narrow_gaussian_is_the_nearest_neighbour():
+    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    outputs, _ = nadaraya_watson(queries, keys, values, bandwidth=1e-6)
+    nearest = (queries[:, None] - keys).abs().argmin(-1)
+    assert outputs.equal(values[nearest])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("distance", [20.0, 200.0])
+def test_twenty_widths_from_every_key_the_weights_still_sum_to_one(dtype, distance):
+    queries = torch.tensor([distance, -distance], dtype=dtype, requires_grad=True)
+    keys, values = torch.tensor([0.0, 8.0], dtype=dtype), torch.tensor([10.0, 20.0], dtype=dtype)
+    outputs, weights = nadaraya_watson(queries, keys, values)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, dtype=dtype))
+    assert outputs[0] > outputs[1]  # each side leans to its own nearest key
+    assert outputs.dtype == dtype
+    assert gradients(outputs, [queries])[0].isfinite().all()
+
+
+@BOUNDED
+def test_no_key_in_reach_gives_zero_and_finite_gradients(kernel):
+    queries = torch.tensor([0.1, 50.0], dtype=torch.float64, requires_grad=True)
+    keys, values = normal(S, seed=2), normal(S, seed=3)
+    outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel)
+    assert outputs[0] != 0
+    assert outputs[1] == 0
+    assert (weights[1] == 0).all()
+    found = gradients(outputs, (queries, keys, values))
+    assert all(x.isfinite().all() for x in found)
+    assert found[0][1] == 0
+
+
+@EVERY_KERNEL
+def test_excluding_self_is_leaving_the_point_out(kernel):
+    keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
+    outputs, weights = nadaraya_watson(keys, keys, values, kernel=kernel, exclude_self=True)
+    assert (weights.diagonal(dim1=-2, dim2=-1) == 0).all()
+    for i in range(S):
+        rest = [j for j in range(S) if j != i]
+        alone, _ = nadaraya_watson(keys[:, [i]], keys[:, rest], values[:, rest], kernel=kernel)
+        torch.testing.assert_close(outputs[:, [i]], alone)
+
+
+@EVERY_KERNEL
+def test_a_single_point_left_out_leaves_nothing(kernel):
+    keys, values = normal(B, 1, seed=2), normal(B, 1, seed=3)
+    outputs, weights = nadaraya_watson(keys, keys, values, kernel=kernel, exclude_self=True)
+    assert (outputs == 0).all()
+    assert (weights == 0).all()
+    assert all(x.isfinite().all() for x in gradients(outputs, (keys, values)))
+
+
+@SMOOTH
+def test_the_prediction_has_the_gradients_of_finite_differences(kernel):
+    queries, keys, values = normal(3, seed=1), normal(5, seed=2), normal(5, seed=3)
+    width = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
+
+    def predict(queries, keys, values, width):
+        return nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=width)
+
+    assert torch.autograd.gradcheck(predict, (queries, keys, values, width))
+
+
+def test_a_width_may_be_a_tensor_and_differ_by_query():
+    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    widths = torch.tensor([0.5, 1.0, 2.0, 3.0, 5.0], dtype=torch.float64)
+    outputs, _ = nadaraya_watson(queries, keys, values, bandwidth=widths[:, None])
+    for i, width in enumerate(widths.tolist()):
+        alone, _ = nadaraya_watson(queries[[i]], keys, values, bandwidth=width)
+        torch.testing.assert_close(outputs[[i]], alone)
+
+
+def test_layout_in_memory_does_not_matter():
+    points = [normal(n, B, seed=n).detach().T for n in (L, S, S)]
+    assert not points[0].is_contiguous()
+    torch.testing.assert_close(
+        nadaraya_watson(*points), nadaraya_watson(*(x.contiguous() for x in points))
+    )
+
+
+# The learned width
+
+
+@EVERY_KERNEL
+@pytest.mark.parametrize("w", [-4.0, -0.5, 0.5, 4.0])
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(kernel, w, exclude_self):
+    model = KernelRegression(w, kernel=kernel).double()
+    keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
+    queries = keys if exclude_self else normal(B, L, seed=1)
+    assert model.bandwidth.item() == pytest.approx(1 / abs(w))
+    torch.testing.assert_close(
+        model(queries, keys, values, exclude_self=exclude_self),
+        nadaraya_watson(
+            queries, keys, values, kernel=kernel, bandwidth=1 / abs(w), exclude_self=exclude_self
+        ),
+    )
+
+
+@EVERY_KERNEL
+def test_at_w_zero_the_model_is_average_pooling(kernel):
+    model = KernelRegression(0.0, kernel=kernel).double()
+    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    outputs, _ = model(queries, keys, values)
+    torch.testing.assert_close(outputs, values.mean().expand(L))
+    assert gradients(outputs, [model.w])[0] == 0  # the prediction is even in w
+    assert model.bandwidth == math.inf
+
+
+def test_the_gradient_in_w_is_the_covariance_of_values_and_squared_distances():
+    model = KernelRegression(1.5).double()
+    queries, keys, values = (normal(n, seed=n).detach() for n in (L, S, S))
+    outputs, weights = model(queries, keys, values)
+    squared = (queries[:, None] - keys).square()
+    for i in range(L):
+        (got,) = torch.autograd.grad(outputs[i], model.w, retain_graph=True)
+        mean = (weights[i] * squared[i]).sum()
+        covariance = (weights[i] * (squared[i] - mean) * values).sum()
+        torch.testing.assert_close(got, (-model.w * covariance).detach())
+
+
+def test_w_is_the_one_parameter_and_its_width_is_detached():
+    model = KernelRegression(2.0)
+    assert [name for name, _ in model.named_parameters()] == ["w"]
+    assert not model.bandwidth.requires_grad
+    assert model.w.shape == ()
+
+
+def test_training_with_self_among_the_keys_narrows_the_width_and_leaving_it_out_does_not():
+    keys = torch.linspace(0, 5, 40)
+    values = keys.sin() + 0.3 * torch.randn(40, generator=rng())
+    widths = {}
+    for exclude_self in (False, True):
+        model = KernelRegression(2.0)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        for _ in range(150):
+            optimizer.zero_grad()
+            outputs, _ = model(keys, keys, values, exclude_self=exclude_self)
+            (outputs - values).square().mean().backward()
+            optimizer.step()
+        widths[exclude_self] = model.bandwidth.item()
+    assert widths[False] < 0.1
+    assert 0.15 < widths[True] < 1.0

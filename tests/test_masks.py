@@ -1,0 +1,303 @@
+"""Masks say what they mean, entry by entry, and masked_softmax keeps its promises."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attn_notes.masks import (
+    block_mask,
+    causal_mask,
+    masked_softmax,
+    padding_mask,
+    pair_mask,
+    prefix_mask,
+    sliding_window_mask,
+)
+from tests.oracles import B, H, L, S, assert_same, coin, gradients, normal, softmax_by_loop
+
+SIZE = st.integers(0, 7)
+OFFSET = st.integers(-8, 8)
+SEED = st.integers(0, 2**16)
+HALF_AND_FULL = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+INF = float("inf")
+
+
+def table(rows: int, columns: int, may) -> Tensor:
+    """A mask written out entry by entry."""
+    cells = [[bool(may(i, j)) for j in range(columns)] for i in range(rows)]
+    return torch.tensor(cells, dtype=torch.bool).view(rows, columns)
+
+
+# What each mask allows
+
+
+@given(st.lists(st.integers(0, 7), max_size=4), st.integers(7, 9))
+def test_padding_mask_allows_the_first_keys_up_to_the_length(lengths, size):
+    expected = [[[j < length for j in range(size)]] for length in lengths]
+    mask = padding_mask(lengths, size)
+    assert mask.dtype == torch.bool
+    assert mask.shape == (len(lengths), 1, size)
+    assert mask.tolist() == expected
+
+
+@given(st.integers(0, 3), SIZE, SIZE, SEED)
+def test_padding_mask_takes_one_length_for_each_query(batch, rows, size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, size + 1, (batch, rows), generator=generator)
+    mask = padding_mask(lengths, size)
+    assert mask.shape == (batch, rows, size)
+    for b in range(batch):
+        assert mask[b].equal(table(rows, size, lambda i, j, b=b: j < lengths[b, i]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_padding_mask_takes_integers_of_every_kind(dtype):
+    lengths = torch.tensor([0, 2, 5], dtype=dtype)
+    assert padding_mask(lengths, 5).equal(padding_mask([0, 2, 5], 5))
+    assert lengths.tolist() == [0, 2, 5]
+
+
+@given(SIZE, SIZE, OFFSET)
+def test_causal_mask_allows_keys_up_to_the_query_and_the_offset(rows, columns, offset):
+    mask = causal_mask(rows, columns, offset=offset)
+    assert mask.dtype == torch.bool
+    assert mask.equal(table(rows, columns, lambda i, j: j <= i + offset))
+    assert mask.equal(torch.ones(rows, columns, dtype=torch.bool).tril(offset))
+
+
+@given(SIZE, SIZE)
+def test_causal_mask_with_a_cache_is_the_last_rows_of_the_whole_mask(new, cached):
+    whole = causal_mask(cached + new)
+    assert causal_mask(new, cached + new, offset=cached).equal(whole[cached:])
+
+
+@given(SIZE, SIZE, OFFSET, st.integers(1, 9))
+def test_sliding_window_allows_the_last_keys_up_to_the_query(rows, columns, offset, window):
+    mask = sliding_window_mask(rows, columns, window=window, offset=offset)
+    assert mask.equal(table(rows, columns, lambda i, j: i + offset - window < j <= i + offset))
+
+
+@given(SIZE)
+def test_sliding_window_runs_from_the_diagonal_to_the_causal_mask(size):
+    assert sliding_window_mask(size, window=1).equal(torch.eye(size, dtype=torch.bool))
+    assert sliding_window_mask(size, window=size + 1).equal(causal_mask(size))
+
+
+@given(SIZE, SIZE, OFFSET, st.data())
+def test_prefix_mask_opens_the_prefix_and_is_causal_after_it(rows, columns, offset, data):
+    prefix = data.draw(st.integers(0, columns))
+    mask = prefix_mask(rows, columns, prefix=prefix, offset=offset)
+    assert mask.equal(table(rows, columns, lambda i, j: j < prefix or j <= i + offset))
+
+
+@given(SIZE)
+def test_prefix_mask_runs_from_causal_to_no_mask(size):
+    assert prefix_mask(size, prefix=0).equal(causal_mask(size))
+    assert prefix_mask(size, prefix=size).all()
+
+
+@given(SIZE, SIZE, st.integers(0, 2), SEED)
+def test_block_mask_allows_the_same_segment_alone(rows, columns, batch, seed):
+    generator = torch.Generator().manual_seed(seed)
+    queries = torch.randint(0, 3, (batch, rows), generator=generator)
+    keys = torch.randint(0, 3, (batch, columns), generator=generator)
+    mask = block_mask(queries, keys)
+    assert mask.shape == (batch, rows, columns)
+    for b in range(batch):
+        assert mask[b].equal(table(rows, columns, lambda i, j, b=b: queries[b, i] == keys[b, j]))
+
+
+def test_block_mask_of_packed_sequences_is_block_diagonal():
+    segments = torch.tensor([0, 0, 1, 1, 1, 2])
+    blocks = [torch.ones(n, n, dtype=torch.bool) for n in (2, 3, 1)]
+    assert block_mask(segments).equal(torch.block_diag(*blocks).bool())
+
+
+@given(st.integers(0, 3), SIZE, SIZE, SEED)
+def test_pair_mask_needs_a_real_query_and_a_real_key(batch, rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    queries = torch.randint(0, rows + 1, (batch,), generator=generator)
+    keys = torch.randint(0, columns + 1, (batch,), generator=generator)
+    mask = pair_mask(queries, keys, rows, columns)
+    assert mask.shape == (batch, rows, columns)
+    for b in range(batch):
+        assert mask[b].equal(table(rows, columns, lambda i, j, b=b: i < queries[b] and j < keys[b]))
+
+
+def test_masks_are_made_where_they_are_asked_for():
+    lengths = torch.tensor([1, 2], device="meta")
+    made = [
+        padding_mask([1, 2], 3, device="meta"),
+        padding_mask(lengths, 3),
+        pair_mask([1], [2], 3, 5, device="meta"),
+        causal_mask(3, device="meta"),
+        sliding_window_mask(3, window=2, device="meta"),
+        prefix_mask(3, prefix=1, device="meta"),
+        block_mask(lengths),
+    ]
+    assert {mask.device.type for mask in made} == {"meta"}
+
+
+# masked_softmax
+
+
+@st.composite
+def scores_and_mask(draw):
+    """Scores (..., L, S) of any small size, and a mask of a shape that broadcasts to them."""
+    lead = draw(st.sampled_from([(), (2,), (0,), (2, 3)]))
+    shape = (*lead, draw(SIZE), draw(SIZE))
+    kept = draw(st.integers(1, len(shape)) if len(shape) != 4 else st.sampled_from([1, 2, 4]))
+    mask_shape = [n if draw(st.booleans()) else 1 for n in shape[-kept:]]
+    seed = draw(SEED)
+    scores = 5 * normal(*shape, seed=seed).detach()
+    return scores, coin(*mask_shape, seed=seed + 1, heads=draw(st.sampled_from([0.2, 0.5, 0.9])))
+
+
+@given(scores_and_mask())
+def test_weights_sum_to_one_or_to_zero_and_masked_keys_have_none(case):
+    scores, mask = case
+    before = scores.clone(), mask.clone()
+    weights = masked_softmax(scores, mask)
+    allowed = mask.expand_as(scores)
+    assert weights.shape == scores.shape
+    assert weights.dtype == scores.dtype
+    assert (weights >= 0).all()
+    assert (weights[~allowed] == 0).all()
+    assert (weights[allowed] > 0).all()
+    torch.testing.assert_close(weights.sum(-1), allowed.any(-1).to(scores.dtype))
+    assert scores.equal(before[0])
+    assert mask.equal(before[1])
+
+
+@given(scores_and_mask())
+def test_masked_softmax_equals_the_softmax_written_out(case):
+    scores, mask = case
+    allowed = mask.expand_as(scores).flatten(0, -2)
+    rows = scores.flatten(0, -2)
+    weights = masked_softmax(scores, mask).flatten(0, -2)
+    for row, may, got in zip(rows, allowed, weights, strict=True):
+        expected = softmax_by_loop(list(row), may.tolist())
+        torch.testing.assert_close(got, torch.stack(expected) if expected else got)
+
+
+@given(scores_and_mask())
+def test_without_a_mask_it_is_torchs_softmax(case):
+    scores, _ = case
+    assert_same(masked_softmax, lambda x: x.softmax(-1), scores.requires_grad_())
+
+
+@given(scores_and_mask())
+def test_masking_before_the_softmax_is_renormalising_after_it(case):
+    scores, mask = case
+    kept = scores.softmax(-1) * mask
+    total = kept.sum(-1, keepdim=True)
+    renormalised = kept / total.masked_fill(total == 0, 1.0)
+    torch.testing.assert_close(masked_softmax(scores, mask), renormalised)
+
+
+@given(scores_and_mask(), st.floats(-50, 50))
+def test_shifting_a_row_of_scores_changes_nothing(case, shift):
+    scores, mask = case
+    torch.testing.assert_close(masked_softmax(scores + shift, mask), masked_softmax(scores, mask))
+
+
+@given(scores_and_mask(), SEED)
+def test_permuting_the_keys_permutes_the_weights(case, seed):
+    scores, mask = case
+    mask = mask.expand_as(scores)
+    order = torch.randperm(scores.shape[-1], generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(
+        masked_softmax(scores[..., order], mask[..., order]),
+        masked_softmax(scores, mask)[..., order],
+    )
+
+
+@given(scores_and_mask())
+def test_a_score_of_minus_infinity_counts_as_masked(case):
+    scores, mask = case
+    filled = scores.masked_fill(~mask, -INF)
+    assert masked_softmax(filled).equal(masked_softmax(scores, mask))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
+def test_dim_chooses_the_axis_of_the_keys(dim):
+    scores, mask = normal(B, L, S), coin(B, L, S, seed=1)
+    mask.transpose(dim, -1)[0, 0] = False  # an empty row along that axis
+    assert_same(
+        lambda x: masked_softmax(x, mask, dim=dim),
+        lambda x: masked_softmax(x.transpose(dim, -1), mask.transpose(dim, -1)).transpose(dim, -1),
+        scores,
+    )
+    torch.testing.assert_close(
+        masked_softmax(scores, mask, dim=dim).sum(dim), mask.any(dim).to(scores.dtype)
+    )
+
+
+def test_one_key_gets_all_the_weight():
+    assert masked_softmax(normal(B, L, 1)).equal(torch.ones(B, L, 1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", HALF_AND_FULL)
+def test_an_empty_row_has_weights_and_gradient_zero_in_every_precision(dtype):
+    scores, mask = normal(B, L, S, dtype=dtype), coin(L, S, seed=1)
+    mask[2] = False
+    weights = masked_softmax(scores, mask)
+    (gradient,) = gradients(weights, [scores])
+    assert weights.dtype == dtype
+    assert (weights[:, 2] == 0).all()
+    assert (gradient[:, 2] == 0).all()
+    assert weights.isfinite().all()
+    assert gradient.isfinite().all()
+    assert (gradient[:, mask.sum(-1) > 1] != 0).any()  # the other rows still learn
+
+
+@pytest.mark.parametrize("dtype", HALF_AND_FULL)
+def test_an_empty_row_is_empty_too_when_its_scores_are_minus_infinity(dtype):
+    scores = torch.zeros(2, S, dtype=dtype).index_fill(0, torch.tensor([1]), -INF).requires_grad_()
+    weights = masked_softmax(scores)
+    (gradient,) = gradients(weights, [scores])
+    torch.testing.assert_close(weights[0], torch.full((S,), 1 / S, dtype=dtype))
+    assert (weights[1] == 0).all()
+    assert gradient.isfinite().all()
+    assert (gradient[1] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", HALF_AND_FULL)
+def test_huge_scores_give_weights_and_gradients_that_are_finite(dtype):
+    top = torch.finfo(dtype).max
+    scores = torch.tensor([[top, -top, 0.0], [-top, -top, -top]], dtype=dtype).requires_grad_()
+    weights = masked_softmax(scores, torch.tensor([[True, True, True], [True, True, False]]))
+    assert weights.tolist() == [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]
+    assert gradients(weights, [scores])[0].isfinite().all()
+
+
+def test_what_is_masked_may_be_anything_even_nan():
+    scores = torch.tensor([[0.0, float("nan"), INF, 0.0]], dtype=torch.float64)
+    mask = torch.tensor([True, False, False, True])
+    assert masked_softmax(scores, mask).tolist() == [[0.5, 0.0, 0.0, 0.5]]
+
+
+def test_masked_softmax_has_the_gradients_of_finite_differences():
+    scores, mask = normal(2, 3, 5), coin(3, 5, seed=1)
+    mask[1] = False
+    assert torch.autograd.gradcheck(lambda x: masked_softmax(x, mask), scores)
+    assert torch.autograd.gradgradcheck(lambda x: masked_softmax(x, mask), scores)
+
+
+def test_layout_in_memory_does_not_matter():
+    scores, mask = normal(L, S, H, B), coin(S, L, seed=1)
+    turned = scores.permute(3, 2, 0, 1)  # (B, H, L, S), not contiguous
+    assert not turned.is_contiguous()
+    torch.testing.assert_close(
+        masked_softmax(turned, mask.T), masked_softmax(turned.contiguous(), mask.T.contiguous())
+    )
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 3, 5), (2, 0, 5), (2, 3, 0)])
+def test_empty_scores_give_empty_weights(shape):
+    scores = normal(*shape)
+    weights = masked_softmax(scores, torch.ones(shape, dtype=torch.bool))
+    assert weights.shape == shape
+    assert gradients(weights, [scores])[0].shape == shape

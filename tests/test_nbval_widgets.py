@@ -1,0 +1,214 @@
+"""The plugin lets two quanta pass and nothing else; tried on HTML, and through nbval itself."""
+
+import base64
+import copy
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+from attn_notes.widgets import AttentionHeatmap
+from tests.nbval_widgets import difference, difference_of_text, pair_widgets
+
+ROOT = Path(__file__).parents[1]
+QUANTA = [0, 1000, 40_000, 65_535]
+
+
+def packed(code: str, numbers) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
+
+
+def state() -> dict:
+    return {
+        "weights": {"b64": packed("H", QUANTA), "shape": [2, 2], "bits": 16, "lo": 0.0, "hi": 1.0},
+        "overview": {
+            "b64": packed("B", [0, 128, 250]),
+            "shape": [3],
+            "bits": 8,
+            "lo": -2.0,
+            "hi": 3.0,
+        },
+        "mask": {"b64": base64.b64encode(b"\xa0").decode(), "shape": [3], "bits": 1},
+        "tokens": ["a</script>", "é"],
+        "row": 3,
+        "temperature": 0.5,
+        "causal": True,
+        "title": None,
+    }
+
+
+def html(state: dict, number: str = "0.25", name: str = "a") -> str:
+    data = json.dumps({"widget": "heatmap", "state": state}).replace("<", "\\u003c")
+    table = f"<table><tr><th>{name} 0.5</th><td>{number}</td><td>7</td></tr></table>"
+    return (
+        f'<attn-widget><script type="application/json">{data}</script>'
+        f'<div class="attn-fallback">{table}</div></attn-widget>'
+    )
+
+
+def changed(**changes) -> str:
+    """The widget with some of its state changed: `weights__hi=2.0` sets state["weights"]["hi"]."""
+    new = copy.deepcopy(state())
+    for path, value in changes.items():
+        *way, last = path.split("__")
+        place = new
+        for key in way:
+            place = place[key]
+        place[last] = value
+    return html(new)
+
+
+def moved(by: int, at: int = 1) -> str:
+    numbers = list(QUANTA)
+    numbers[at] += by
+    return packed("H", numbers)
+
+
+SAME = {
+    "nothing changed": html(state()),
+    "one quantum": changed(weights__b64=moved(1)),
+    "two quanta": changed(weights__b64=moved(2)),
+    "two quanta down": changed(weights__b64=moved(-2)),
+    "two quanta of 256": changed(overview__b64=packed("B", [2, 126, 252])),
+    "an end of the scale moved by 1e-6": changed(weights__hi=1.000001, weights__lo=-1e-6),
+    "a float moved by 1e-6": changed(temperature=0.500001),
+    "a number of the table, by one in its last place": html(state(), "0.26"),
+}
+OTHER = {
+    "three quanta": (changed(weights__b64=moved(3)), "entry 1 is 3 quanta off"),
+    "three quanta down": (changed(weights__b64=moved(-3, at=2)), "entry 2 is 3 quanta off"),
+    "three quanta of 256": (
+        changed(overview__b64=packed("B", [3, 128, 250])),
+        ".overview: entry 0",
+    ),
+    "a bit of the mask": (
+        changed(mask__b64=base64.b64encode(b"\xe0").decode()),
+        "the mask differs",
+    ),
+    "a shape": (changed(weights__shape=[4, 1]), ".weights.shape[0]: 2 became 4"),
+    "another number of axes": (changed(weights__shape=[4]), "entries"),
+    "fewer numbers": (changed(weights__b64=packed("H", QUANTA[:-1])), "8 bytes became 6"),
+    "other bits": (changed(mask__bits=8), ".mask.bits: 1 became 8"),
+    "the scale": (changed(weights__hi=1.01), ".weights.hi"),
+    "the zero of the scale": (changed(weights__lo=1e-4), ".weights.lo"),
+    "a token": (changed(tokens=["a</script>", "e"]), ".tokens[1]: 'é' became 'e'"),
+    "a token more": (changed(tokens=["a</script>", "é", ""]), "2 entries became 3"),
+    "a whole number": (changed(row=4), ".row: 3 became 4"),
+    "a whole number for a float": (changed(temperature=1), ".temperature: 0.5 became 1"),
+    "a bool for a whole number": (changed(row=True), ".row: 3 became True"),
+    "a bool": (changed(causal=False), ".causal"),
+    "something for nothing": (changed(title=""), ".title: None became ''"),
+    "a float": (changed(temperature=0.501), ".temperature"),
+    "a new key": (changed(more=1), "keys"),
+    "a number of the table, by two": (html(state(), "0.27"), "0.25 became 0.27"),
+    "a number of the table with other places": (html(state(), "0.250"), "0.25 became 0.250"),
+    "a word of the table": (html(state(), name="b"), "more than its decimals"),
+    "a decimal in a heading": (html(state()).replace("0.5</th>", "0.6</th>"), "more than"),
+    "a number for a word": (html(state(), "masked"), "more than its decimals"),
+    "a whole number of the table": (html(state()).replace(">7<", ">8<"), "more than"),
+    "another widget": (html(state()).replace("heatmap", "kernel"), ".widget"),
+    "no widget": ("<b>0.25</b>", "not"),
+    "two widgets": (2 * html(state()), "not"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_a_processor_may_change_passes(name):
+    assert difference(html(state()), SAME[name]) is None
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_anything_else_is_a_difference_and_is_named(name):
+    test, words = OTHER[name]
+    assert words in difference(html(state()), test)
+    assert difference(test, html(state()))
+
+
+def test_html_that_is_no_widget_is_compared_exactly():
+    assert difference("<b>0.25</b>", "<b>0.25</b>") is None
+    assert difference("<b>0.25</b>", "<b>0.26</b>")
+
+
+def test_a_description_may_differ_in_its_last_place():
+    assert difference_of_text("Map(3 x 4, 0.00 to 0.25)", "Map(3 x 4, 0.00 to 0.26)") is None
+    assert difference_of_text("Map(3 x 4, 0.00 to 0.25)", "Map(3 x 4, 0.00 to 0.27)")
+    assert difference_of_text("Map(3 x 4, 0.00 to 0.25)", "Map(3 x 5, 0.00 to 0.25)")
+
+
+def output(html: str, text: str = "Map(0.25)") -> nbformat.NotebookNode:
+    data = {"text/html": html, "text/plain": text}
+    return nbformat.from_dict({"output_type": "execute_result", "metadata": {}, "data": data})
+
+
+def test_only_equivalent_widgets_are_replaced_by_what_is_stored():
+    stored = [output(html(state())), output("<b>1</b>"), output(html(state()))]
+    fresh = [output(SAME["two quanta"]), output("<b>2</b>"), output(OTHER["three quanta"][0])]
+    replaced, complaints = pair_widgets(fresh, stored)
+    assert replaced[0]["data"] == stored[0]["data"]
+    assert replaced[1]["data"] == fresh[1]["data"]
+    assert len(complaints) == 1
+    assert fresh[0]["data"]["text/html"] == SAME["two quanta"]  # nothing of the caller's changed
+
+
+def test_the_widgets_of_this_package_are_what_the_plugin_compares():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, 5, generator=generator, dtype=torch.float64)
+
+    def page(weights, **keywords):
+        return AttentionHeatmap(weights, **keywords).page_html()
+
+    weights = scores.softmax(-1)
+    assert difference(page(weights), page(weights + 1e-6)) is None
+    assert "quanta off" in difference(page(weights), page((scores + 0.01).tanh().softmax(-1)))
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    other = mask.clone()
+    other[0, 3] = False
+    assert "mask" in difference(page(weights, mask=mask), page(weights, mask=other))
+    assert difference(
+        page(weights, key_tokens=list("abcde")), page(weights, key_tokens=list("abcdf"))
+    )
+
+
+# Through nbval, as CI runs it
+
+# (what the cell gives, whether it passes, words of the report)
+CELLS = [
+    (html(state()), True, ""),
+    (SAME["two quanta"], True, ""),
+    (OTHER["three quanta"][0], False, "entry 1 is 3 quanta off"),
+    (OTHER["a token"][0], False, ".tokens[1]: 'é' became 'e'"),
+    ("<b>no widget</b>", False, "one is a widget, the other is not"),
+]
+
+
+def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
+    cells = []
+    for n, (fresh, _, _) in enumerate(CELLS):
+        data = {"text/html": html(state()), "text/plain": "<IPython.core.display.HTML object>"}
+        shown = nbformat.v4.new_output("execute_result", data=data, execution_count=n + 1)
+        source = f"from IPython.display import HTML\nHTML({fresh!r})"
+        cell = nbformat.v4.new_code_cell(source, execution_count=n + 1, outputs=[shown], id=f"c{n}")
+        cells.append(cell)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, tmp_path / "tiny.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", str(tmp_path / "tiny.ipynb"), "-v"]
+    plugins = ["-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull]
+    run = subprocess.run(
+        [*command, *plugins, "--rootdir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    for n, (_, passes, words) in enumerate(CELLS):
+        assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout
+        assert words in run.stdout
+    assert run.returncode == 1

@@ -1,0 +1,235 @@
+"""Every notebook keeps every rule, and every rule can be broken."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import notebook_rules as rules
+
+BOOK = Path(__file__).parents[1] / "book"
+NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
+CHAPTERS = [path for path in NOTEBOOKS if path.stem[:2].isdigit()]
+
+
+def by_name(rule):
+    return rule.__name__
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=by_name)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_keeps_the_rules(path, rule):
+    assert rule(rules.read(path)) == []
+
+
+@pytest.mark.parametrize("rule", rules.CHAPTER_RULES, ids=by_name)
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_keeps_the_rules_of_chapters(path, rule):
+    assert rule(rules.read(path)) == []
+
+
+def test_there_is_an_opening_page_and_the_chapters_count_from_one():
+    assert BOOK / "index.ipynb" in NOTEBOOKS
+    assert [int(path.stem[:2]) for path in CHAPTERS] == list(range(1, len(CHAPTERS) + 1))
+    assert CHAPTERS
+
+
+# Rules that are broken on purpose
+
+
+def cell(source="", *, count=1, tags=(), outputs=()):
+    return {
+        "cell_type": "code",
+        "id": "a-cell",
+        "source": source,
+        "execution_count": count,
+        "metadata": {"tags": list(tags)},
+        "outputs": list(outputs),
+    }
+
+
+def markdown(source, tags=()):
+    return {"cell_type": "markdown", "id": "text", "source": source, "metadata": {"tags": tags}}
+
+
+def shows(**data):
+    mimes = {name.replace("_", "/"): value for name, value in data.items()}
+    return {"output_type": "display_data", "metadata": {}, "data": mimes}
+
+
+WIDGET = cell(outputs=[shows(text_html="<attn-widget></attn-widget>")])
+STILL = cell(outputs=[shows(image_png="iVBOR")])
+ADDRESS = "<object at 0x7f00deadbeef>"
+ERROR = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+VIEW = {
+    "output_type": "display_data",
+    "data": {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}},
+}
+
+
+def exercise(label, kind="exercise", body="★ 5 minutes."):
+    head = f":label: {label}\n" if kind == "exercise" else ":class: dropdown\n"
+    title = "A title" if kind == "exercise" else label
+    return markdown(f"````{{{kind}}} {title}\n{head}\n{body}\n````")
+
+
+def solved(*names):
+    return [exercise(name, kind) for name in names for kind in ("exercise", "solution")]
+
+
+FOUR = solved("a", "b", "c", "d")
+PLAIN = "```python\nx = torch.zeros(2)\n```"
+
+# (rule, cells that keep it, cells that break it, words of the complaint)
+BROKEN = [
+    (
+        rules.executed_in_order,
+        [cell(count=1), cell(count=2)],
+        [cell(count=2), cell(count=1)],
+        "[2, 1]",
+    ),
+    (rules.executed_in_order, [markdown("")], [cell(count=None)], "None"),
+    (rules.executed_in_order, [], [cell(count=1), cell(count=3)], "[1, 3]"),
+    (rules.known_tags_only, [cell(tags=["stub"])], [cell(tags=["nbval-skip"])], "nbval-skip"),
+    (rules.known_tags_only, [], [markdown("", tags=["remove-cell"])], "remove-cell"),
+    (rules.short_cells, [cell("x = 1\n\n# why\n" * 14)], [cell("x = 1\n" * 15)], "15 lines"),
+    (
+        rules.short_cells,
+        [cell("from a import (\n    b,\n)\n" + "x = 1\n" * 14)],
+        [cell("import a\n" + "x = 1\n" * 15)],
+        "15 lines",
+    ),
+    (
+        rules.short_cells,
+        [cell("x = 1\n" * 20, tags=["hide-input"])],
+        [cell("x = 1\n" * 21, tags=["hide-input"])],
+        "21 lines",
+    ),
+    (
+        rules.tensors_on_a_device,
+        [cell("x = (2 * torch.randn(2, generator=rng)).sort().values.to(device)")],
+        [cell("y = 1\nx = torch.randn(2, generator=rng)")],
+        "line 2",
+    ),
+    (
+        rules.tensors_on_a_device,
+        [cell("%matplotlib inline\nx = torch.zeros(2, device=device)")],
+        [cell("x = torch.zeros(2)")],
+        "line 1",
+    ),
+    (rules.tensors_on_a_device, [], [cell("x = torch.rand(2).to(device)")], "line 1"),
+    (rules.tensors_on_a_device, [], [exercise("a", "solution", PLAIN)], "solution a: line 1"),
+    (
+        rules.no_name_of_the_package_redefined,
+        [cell("from attn_notes.masks import causal_mask\na = [causal_mask for causal_mask in x]")],
+        [cell("def causal_mask(L):\n    pass")],
+        "redefines causal_mask",
+    ),
+    *[
+        (rules.no_name_of_the_package_redefined, [], [cell(source)], f"redefines {name}")
+        for source, name in (
+            ("masked_softmax = lambda x: x", "masked_softmax"),
+            ("for gaussian_kernel in kernels:\n    pass", "gaussian_kernel"),
+            ("class Attention:\n    pass", "Attention"),
+            ("if True:\n    a, (get_device, *b) = c", "get_device"),
+            ("with x as influence:\n    pass", "influence"),
+            ("from other import plain as padding_mask", "padding_mask"),
+            ("from attn_notes.masks import causal_mask as prefix_mask", "prefix_mask"),
+            ("from torch.nn.functional import scaled_dot_product_attention", "scaled_dot_product"),
+            ("import thing as plot_heads", "plot_heads"),
+            ("print(show_source := 3)", "show_source"),
+        )
+    ],
+    (
+        rules.ignored_outputs_are_rare_and_explained,
+        [cell("# a time\nx = 1", tags=["nbval-ignore-output"])] * 2,
+        [cell("x = 1", tags=["nbval-ignore-output"])],
+        "no comment says why",
+    ),
+    (
+        rules.ignored_outputs_are_rare_and_explained,
+        [cell("# a time", tags=["nbval-ignore-output"])] * 3 + [cell()] * 27,
+        [cell("# a time", tags=["nbval-ignore-output"])] * 3 + [cell()] * 26,
+        "3 cells are not compared, at most 2",
+    ),
+    (
+        rules.ignored_outputs_are_rare_and_explained,
+        [],
+        [cell("# NBVAL_IGNORE_OUTPUT\nx = 1")],
+        "NBVAL_",
+    ),
+    (
+        rules.no_error_but_where_it_is_meant,
+        [cell(tags=["raises-exception"], outputs=[ERROR])],
+        [cell(outputs=[ERROR])],
+        "ValueError",
+    ),
+    (rules.nothing_that_changes_between_runs, [cell("x;y")], [cell("x;\n")], "semicolon"),
+    (
+        rules.nothing_that_changes_between_runs,
+        [cell(outputs=[shows(text_plain="colour 0x7f00")])],
+        [cell(outputs=[shows(text_plain=ADDRESS)])],
+        "address",
+    ),
+    (
+        rules.nothing_that_changes_between_runs,
+        [],
+        [cell(outputs=[{"output_type": "stream", "name": "stdout", "text": [ADDRESS]}])],
+        "address",
+    ),
+    (
+        rules.nothing_that_changes_between_runs,
+        [],
+        [cell(outputs=[{"output_type": "stream", "name": "stderr", "text": "careful"}])],
+        "stderr",
+    ),
+    (rules.no_view_of_a_dead_widget, [WIDGET], [cell(outputs=[VIEW])], "widget view"),
+    (
+        rules.widgets_fit_on_a_page,
+        [cell(outputs=[shows(text_html=["<attn-widget>", "é" * 100_000])])],
+        [cell(outputs=[shows(text_html=["<attn-widget>", "é" * 65_000])])] * 2,
+        "260026 bytes",
+    ),
+    (
+        rules.a_still_follows_every_widget,
+        [WIDGET, markdown(""), STILL],
+        [STILL, WIDGET, markdown(""), markdown(""), STILL],
+        "no still figure",
+    ),
+    (rules.enough_exercises_and_all_solved, FOUR, FOUR[:-1], "d: has no solution"),
+    (rules.enough_exercises_and_all_solved, [], FOUR[:-2], "3 exercises"),
+    (rules.enough_exercises_and_all_solved, [], [*FOUR, exercise("e", "solution")], "e: solves no"),
+    (rules.enough_exercises_and_all_solved, [], [*FOUR, exercise("a")], "a: twice"),
+    (rules.enough_exercises_and_all_solved, [], [*FOUR, exercise("")], "without a label"),
+    (
+        rules.exercises_say_how_hard_and_how_long,
+        [exercise("a", body="★★ 15 minutes."), exercise("a", "solution", "")],
+        [exercise("a", body="★★ Try.")],
+        "a: no stars, or no minutes",
+    ),
+    (
+        rules.ends_with_summary_and_further_reading,
+        [markdown("## Exercises\n\nx"), markdown("## Summary\n\n1.\n\n## Further reading\n\nx")],
+        [markdown("## Summary"), markdown("## Exercises"), markdown("## Further reading")],
+        "Exercises",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept", "broken", "words"), BROKEN, ids=[rule.__name__ for rule, *_ in BROKEN]
+)
+def test_a_rule_passes_what_keeps_it_and_names_what_breaks_it(rule, kept, broken, words):
+    assert rule(kept) == [] or not kept
+    complaints = rule(broken)
+    assert complaints
+    assert words in " ".join(complaints)
+
+
+def test_every_rule_was_broken_once():
+    assert {rule for rule, *_ in BROKEN} == {*rules.RULES, *rules.CHAPTER_RULES}
+
+
+def test_solutions_are_found_by_the_label_of_their_exercise():
+    cells = [*FOUR, exercise("e", "solution", "Words.\n\n```python\nx = 1\n```\n\nMore.")]
+    assert rules.solutions(cells) == {"e": "x = 1\n"}
+    assert rules.labels(cells, "exercise") == ["a", "b", "c", "d"]

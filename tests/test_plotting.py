@@ -1,0 +1,214 @@
+"""Figures show the numbers they were given, on one scale, in one language."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
+
+from attn_notes.palette import CATEGORICAL, FIGURE_INK
+from attn_notes.plotting import plot_attention, plot_band, plot_heads, use_style
+from tests.oracles import H, L, S, coin, normal
+
+
+@pytest.fixture(autouse=True)
+def fresh_figures():
+    with plt.rc_context():
+        yield
+        plt.close("all")
+
+
+def weights_of(*shape: int) -> torch.Tensor:
+    return normal(*shape).detach().softmax(-1)
+
+
+def hatched(ax) -> set[tuple[int, int]]:
+    """(row, column) of every hatched cell."""
+    cells = [patch for patch in ax.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
+    return {(round(c.get_y() + 0.5), round(c.get_x() + 0.5)) for c in cells}
+
+
+def labels(ticks) -> list[str]:
+    return [tick.get_text() for tick in ticks]
+
+
+# One panel
+
+
+def test_the_cells_are_the_weights_with_queries_down_and_keys_across():
+    weights = weights_of(L, S)
+    (image,) = plot_attention(weights).images
+    assert np.array_equal(image.get_array().data, weights.numpy())
+    assert image.origin == "upper"
+    assert image.get_cmap().name == "cividis"
+
+
+@given(st.floats(1e-3, 1.0))
+def test_the_scale_is_zero_to_one_whatever_the_weights_are(top):
+    (image,) = plot_attention(top * torch.eye(3), colorbar=False).images
+    assert image.get_clim() == (0.0, 1.0)
+    plt.close("all")
+
+
+def test_the_scale_can_be_chosen_and_be_signed():
+    (image,) = plot_attention(torch.eye(2), vmax=0.25).images
+    assert image.get_clim() == (0.0, 0.25)
+    (image,) = plot_attention(-torch.eye(2), vmax=2.0, signed=True).images
+    assert image.get_clim() == (-2.0, 2.0)
+    assert image.get_cmap().name == "attn_signed"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_precision_and_a_gradient_are_drawn_and_left_alone(dtype):
+    weights = weights_of(L, S).to(dtype).requires_grad_()
+    before = weights.detach().clone()
+    mask = coin(L, S)
+    old_mask = mask.clone()
+    plot_attention(weights, mask=mask)
+    assert weights.equal(before)
+    assert weights.requires_grad
+    assert mask.equal(old_mask)
+
+
+@pytest.mark.parametrize("shape", [(L, S), (1, S), (L, 1), (S,), ()])
+def test_masked_cells_are_hatched_and_hold_no_colour_and_no_number(shape):
+    mask = coin(*shape, seed=1)
+    allowed = mask.expand(L, S)
+    ax = plot_attention(weights_of(L, S), mask=mask)
+    masked = {tuple(at) for at in (~allowed).nonzero().tolist()}
+    assert hatched(ax) == masked
+    assert np.array_equal(np.ma.getmaskarray(ax.images[0].get_array()), ~allowed.numpy())
+    written = {(round(t.get_position()[1]), round(t.get_position()[0])) for t in ax.texts}
+    assert written == {(i, j) for i in range(L) for j in range(S)} - masked
+
+
+def test_without_a_mask_nothing_is_hatched():
+    assert hatched(plot_attention(weights_of(L, S))) == set()
+
+
+def test_each_number_stands_in_its_own_cell():
+    weights = weights_of(L, S)
+    ax = plot_attention(weights)
+    for text in ax.texts:
+        column, row = text.get_position()
+        assert text.get_text() == f"{float(weights[row, column]):.2f}"
+    assert len(ax.texts) == L * S
+
+
+def test_numbers_are_left_out_of_large_panels_unless_asked_for():
+    assert plot_attention(weights_of(8, 8)).texts
+    assert not plot_attention(weights_of(8, 9)).texts
+    assert plot_attention(weights_of(8, 9), annotate=True).texts
+    assert not plot_attention(weights_of(2, 2), annotate=False).texts
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_numbers_contrast_with_their_cells(signed):
+    def luminance(colour):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    weights = torch.linspace(-1 if signed else 0, 1, 64).view(8, 8)
+    ax = plot_attention(weights, signed=signed)
+    (image,) = ax.images
+    for text in ax.texts:
+        column, row = text.get_position()
+        cell = luminance(image.cmap(image.norm(image.get_array()[row, column])))
+        ink = luminance(to_rgba(text.get_color()))
+        ratio = (max(cell, ink) + 0.05) / (min(cell, ink) + 0.05)
+        assert ratio >= 4.5, f"{text.get_text()} has a contrast of {ratio:.2f}"
+
+
+def test_axes_are_named_and_tokens_stand_on_both():
+    queries, keys = [f"q{i}" for i in range(L)], [f"k{j}" for j in range(S)]
+    ax = plot_attention(weights_of(L, S), query_tokens=queries, key_tokens=keys, title="A title")
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("queries (read)", "keys (are read)")
+    assert labels(ax.get_yticklabels()) == queries
+    assert labels(ax.get_xticklabels()) == keys
+    assert ax.get_title() == "A title"
+
+
+def test_query_tokens_serve_both_axes_of_a_square_alone():
+    ax = plot_attention(weights_of(2, 2), query_tokens=["a", "b"])
+    assert labels(ax.get_xticklabels()) == ["a", "b"]
+    ax = plot_attention(weights_of(2, 3), query_tokens=["a", "b"])
+    assert "a" not in labels(ax.get_xticklabels())
+
+
+@pytest.mark.parametrize("token", ["$x$", r"\frac", "a_b^c", "<script>", "$", "$$", "%", "{}", ""])
+def test_tokens_are_drawn_as_they_are(token):
+    ax = plot_attention(weights_of(1, 1), query_tokens=[token])
+    (label,) = ax.get_xticklabels()
+    ax.figure.canvas.draw()
+    shown, is_math = label._preprocess_math(label.get_text())
+    assert not is_math
+    assert shown == token
+
+
+def test_it_draws_where_it_is_told():
+    figure, (left, right) = plt.subplots(1, 2)
+    assert plot_attention(torch.eye(2), ax=right, colorbar=False) is right
+    assert not left.images
+    assert len(figure.axes) == 2
+    assert len(plot_attention(torch.eye(2)).figure.axes) == 2  # the scale is the second
+
+
+# Several heads
+
+
+def test_heads_share_one_scale_and_each_shows_its_own_weights():
+    weights = weights_of(H, L, S)
+    *panels, _ = plot_heads(weights, vmax=0.5).axes
+    assert len(panels) == H
+    for h, ax in enumerate(panels):
+        assert ax.images[0].get_clim() == (0.0, 0.5)
+        assert np.array_equal(ax.images[0].get_array().data, weights[h].numpy())
+        assert ax.get_title() == f"head {h}"
+
+
+@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (1, L, S), (S,), (H, 1, 1)])
+def test_heads_take_one_mask_for_all_or_one_each(shape):
+    mask = coin(*shape, seed=1)
+    *panels, _ = plot_heads(weights_of(H, L, S), mask=mask, titles=list("abc")).axes
+    for h, ax in enumerate(panels):
+        allowed = mask.expand(H, L, S)[h]
+        assert hatched(ax) == {tuple(at) for at in (~allowed).nonzero().tolist()}
+        assert ax.get_title() == "abc"[h]
+
+
+# Bands over seeds
+
+
+def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
+    x, runs = [1.0, 2.0, 4.0], torch.stack([torch.arange(3.0) * s for s in (0, 1, 2, 3, 10)])
+    ax = plot_band(x, runs, label="runs", color="#112233")
+    (line,) = ax.lines
+    assert line.get_xdata().tolist() == x
+    assert line.get_ydata().tolist() == [0.0, 2.0, 4.0]
+    assert line.get_label() == "runs"
+    (band,) = ax.collections
+    corners = {tuple(point) for path in band.get_paths() for point in path.vertices.tolist()}
+    assert {(4.0, 2.0), (4.0, 6.0), (2.0, 1.0), (2.0, 3.0)} <= corners
+    assert to_rgba(line.get_color()) == to_rgba("#112233")
+
+
+def test_bands_on_the_same_axes_take_colours_of_their_own():
+    use_style()
+    ax = plot_band([1, 2], torch.ones(3, 2))
+    assert plot_band(torch.tensor([1, 2]), torch.zeros(1, 2), ax=ax) is ax
+    assert [line.get_color() for line in ax.lines] == list(CATEGORICAL[:2])
+
+
+# The style
+
+
+def test_the_style_has_transparent_paper_and_one_ink():
+    use_style()
+    ax = plot_attention(weights_of(2, 2))
+    assert to_rgba(ax.figure.get_facecolor())[3] == 0.0
+    assert to_rgba(ax.get_facecolor())[3] == 0.0
+    assert ax.xaxis.label.get_color() == FIGURE_INK
+    assert plt.rcParams["axes.prop_cycle"].by_key()["color"] == list(CATEGORICAL)

@@ -1,0 +1,352 @@
+"""The repository's promises: clean notebooks, exact pins, licences, one palette, no other host."""
+
+import ast
+import importlib.metadata
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from attn_notes import palette
+from tools import browser, notebooks
+
+ROOT = Path(__file__).resolve().parents[1]
+BOOK = ROOT / "book"
+COMMITTED = sorted(BOOK.glob("*.ipynb"))
+sys.path.append(str(BOOK / "_ext"))
+import attn_book  # noqa: E402
+
+
+def messy() -> notebooks.Notebook:
+    """A notebook with everything that the cleaner must take out."""
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {
+            "kernelspec": {"name": "venv", "display_name": "My venv", "language": "python"},
+            "language_info": {"name": "python", "version": "3.11.7", "mimetype": "text/x-python"},
+            "widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}},
+        },
+        "cells": [
+            {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": "# Title\n\nText"},
+            {
+                "cell_type": "code",
+                "id": "run",
+                "execution_count": 7,
+                "metadata": {"tags": ["stub"], "execution": {"iopub.execute_input": "2026"}},
+                "source": "print(1)",
+                "outputs": [
+                    {"output_type": "stream", "name": "stdout", "text": "1\n"},
+                    {"output_type": "stream", "name": "stdout", "text": ["2\n", "3\n"]},
+                    {"output_type": "stream", "name": "stderr", "text": "careful\n"},
+                    {"output_type": "stream", "name": "stdout", "text": "4\n"},
+                    {
+                        "output_type": "execute_result",
+                        "execution_count": 7,
+                        "metadata": {"needs_background": "light"},
+                        "data": {
+                            "text/plain": "Widget",
+                            "text/html": "<attn-widget></attn-widget>",
+                            notebooks.WIDGET_VIEW: {"model_id": "1f0c"},
+                        },
+                    },
+                ],
+            },
+        ],
+    }
+
+
+def test_the_cleaner_keeps_outputs_counts_and_ids():
+    cell = notebooks.clean(messy())["cells"][1]
+    assert (cell["id"], cell["execution_count"]) == ("run", 7)
+    assert cell["metadata"] == {"tags": ["stub"]}
+    assert cell["outputs"][-1]["data"] == {
+        "text/plain": "Widget",
+        "text/html": "<attn-widget></attn-widget>",
+    }
+
+
+def test_the_cleaner_merges_streams_of_one_name_in_a_row_only():
+    streams = notebooks.clean(messy())["cells"][1]["outputs"][:-1]
+    assert [(s["name"], s["text"]) for s in streams] == [
+        ("stdout", "1\n2\n3\n"),
+        ("stderr", "careful\n"),
+        ("stdout", "4\n"),
+    ]
+
+
+def test_the_cleaner_drops_what_differs_between_two_runs():
+    text = notebooks.dumps(notebooks.clean(messy()))
+    for trace in ("2026", "3.11.7", "1f0c", "My venv", "widget-state", "widget-view", "needs_back"):
+        assert trace not in text
+
+
+def test_the_cleaner_leaves_its_argument_alone_and_is_idempotent():
+    notebook = messy()
+    once = notebooks.clean(notebook)
+    assert notebook == messy()
+    assert notebooks.clean(once) == once
+    text = notebooks.dumps(once)
+    assert notebooks.dumps(json.loads(text)) == text
+    assert text.endswith("}\n")
+
+
+def test_check_finds_an_unclean_notebook_and_clean_only_mends_it(tmp_path, capsys):
+    path = tmp_path / "messy.ipynb"
+    path.write_text(json.dumps(messy()), encoding="utf-8")
+    assert notebooks.main(["--check", str(path)]) == 1
+    assert "messy.ipynb: not clean" in capsys.readouterr().out
+    assert notebooks.main(["--clean-only", str(path)]) == 0
+    assert notebooks.main(["--check", str(path)]) == 0
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_a_committed_notebook_is_clean_and_wholly_executed(path):
+    notebook = notebooks.read(path)
+    assert path.read_text(encoding="utf-8") == notebooks.dumps(notebooks.clean(notebook))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and cell["source"]]
+    not_run = [cell["id"] for cell in code if cell["execution_count"] is None]
+    assert not not_run, "nbval compares nothing in a cell that was never executed"
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_cell_ids_are_readable_and_unique(path):
+    ids = [cell["id"] for cell in notebooks.read(path)["cells"]]
+    assert len(set(ids)) == len(ids)
+    assert not [name for name in ids if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f-]+)?", name)]
+
+
+# ---- Requirements ----------------------------------------------------------------------------
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    stated = [line.split("#")[0].strip() for line in lines]
+    return dict(line.split("==") for line in stated if line)
+
+
+def test_every_requirement_is_an_exact_public_version():
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    for line in filter(None, (line.split("#")[0].strip() for line in text.splitlines())):
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
+    assert "//" not in text
+    assert pins()["torch"] == "2.13.0"
+
+
+def test_each_direct_requirement_says_why():
+    direct = (ROOT / "requirements.txt").read_text(encoding="utf-8").split("# What those need")[0]
+    stated = [line for line in direct.splitlines() if "==" in line]
+    assert stated
+    assert not [line for line in stated if "#" not in line]
+
+
+def test_the_pins_are_closed_and_satisfy_what_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    asked = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    pinned = {canonicalize_name(name): version for name, version in pins().items()}
+    for requirement in map(Requirement, asked):
+        if requirement.name != "attn-notes":
+            version = pinned[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version), requirement
+    for name in pinned:
+        for stated in importlib.metadata.requires(name) or []:
+            needed = Requirement(stated)
+            if name != "torch" and (not needed.marker or needed.marker.evaluate({"extra": ""})):
+                assert canonicalize_name(needed.name) in pinned, f"{name} needs {needed}"
+
+
+def test_torch_is_the_only_hard_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [Requirement(line).name for line in project["dependencies"]] == ["torch"]
+
+
+# ---- One palette -----------------------------------------------------------------------------
+
+
+def css_variables(selector: str) -> dict[str, str]:
+    css = (BOOK / "_static" / "book.css").read_text(encoding="utf-8")
+    block = css.split(f"{selector} {{", 1)[1].split("}", 1)[0]
+    return dict(re.findall(r"--attn-([\w-]+): (#[0-9a-f]{6});", block))
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_style_sheet_and_package_share_one_palette():
+    light = css_variables(":root")
+    expected = dict(palette.LIGHT) | {
+        "negative": palette.NEGATIVE,
+        "positive": palette.POSITIVE,
+        "figure-ink": palette.FIGURE_INK,
+    }
+    expected |= {f"category-{i}": colour for i, colour in enumerate(palette.CATEGORICAL, 1)}
+    assert {name: light[name] for name in expected} == expected
+    dark = css_variables('html[data-theme="dark"]')
+    assert {name: dark[name] for name in palette.DARK} == dict(palette.DARK)
+
+
+@pytest.mark.parametrize("page", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
+def test_colours_can_be_read_on_both_pages(page):
+    paper = page["paper"]
+    for name in ("ink", "muted", "accent"):
+        assert contrast(page[name], paper) >= 4.5, name
+        assert contrast(page[name], page["surface"]) >= 4.5, name
+    assert contrast(palette.FIGURE_INK, paper) >= 4
+    for colour in (*palette.CATEGORICAL, palette.NEGATIVE, palette.POSITIVE):
+        assert contrast(colour, paper) >= 3, colour
+
+
+# ---- The book's sources ----------------------------------------------------------------------
+
+SOURCES = [
+    path
+    for folder in ("attn_notes", "book")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".css", ".html", ".js", ".mjs", ".svg"}
+]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_no_page_asset_names_another_host(path):
+    addresses = re.findall(
+        r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"')]*", path.read_text("utf-8")
+    )
+    assert [a for a in addresses if not a.startswith("http://www.w3.org/")] == []
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_no_output_fetches_anything(path):
+    for cell in notebooks.read(path)["cells"]:
+        for output in cell.get("outputs", []):
+            html = str(output.get("data", {}).get("text/html", ""))
+            assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", html), cell["id"]
+
+
+def toc_files() -> list[str]:
+    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    return [*re.findall(r"file: (\S+)", toc), *re.findall(r"root: (\S+)", toc)]
+
+
+def test_the_contents_name_every_page_and_no_other():
+    pages = [
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for path in BOOK.rglob("*")
+        if path.suffix in {".md", ".ipynb"} and ".ipynb_checkpoints" not in path.parts
+    ]
+    assert sorted(toc_files()) == sorted(pages)
+
+
+def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
+    modules = {
+        path.stem if path.suffix == ".py" else path.name
+        for path in (ROOT / "attn_notes").iterdir()
+        if not path.name.startswith("_")
+        and (path.suffix == ".py" or (path / "__init__.py").exists())
+    }
+    overview = (BOOK / "api" / "index.md").read_text(encoding="utf-8")
+    for module in modules - {"device", "source"}:  # both stand on the page of attn_notes itself
+        page = (BOOK / "api" / f"{module}.md").read_text(encoding="utf-8")
+        assert f"automodule:: attn_notes.{module}\n" in page
+        assert f"<{module}>`" in overview
+
+
+def test_the_package_does_not_need_the_widgets_to_be_imported():
+    """Read from the source, because these tests have already loaded everything."""
+    light = {"__init__", "device", "source", "kernels", "scores", "masks", "attention", "palette"}
+    for name in light:
+        tree = ast.parse((ROOT / "attn_notes" / f"{name}.py").read_text(encoding="utf-8"))
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        } | {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        heavy = (
+            "matplotlib",
+            "ipywidgets",
+            "anywidget",
+            "attn_notes.plotting",
+            "attn_notes.widgets",
+        )
+        assert not [module for module in imported if module.startswith(heavy)], name
+
+
+# ---- Publishing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("remote", "url"),
+    [
+        (
+            "https://github.com/someone/attention-notes.git\n",
+            "https://github.com/someone/attention-notes",
+        ),
+        ("https://github.com/someone/notes", "https://github.com/someone/notes"),
+        ("git@github.com:someone/a.b-c.git", "https://github.com/someone/a.b-c"),
+        ("ssh://git@github.com/someone/notes.git", "https://github.com/someone/notes"),
+        ("https://user:secret@github.com/someone/notes.git", ""),
+        ("https://example.org/someone/notes.git", ""),
+        ("/home/someone/notes", ""),
+        ("", ""),
+    ],
+)
+def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
+    assert attn_book.github_url(remote) == url
+
+
+def test_docstrings_are_typeset_but_their_examples_are_not():
+    lines = ["Half of $|u|$ and |v|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
+    attn_book.typeset_docstring(None, "function", "f", None, None, lines)
+    assert lines == [r"Half of :math:`|u|` and \|v\|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
+
+
+def test_the_book_is_built_from_stored_outputs_and_from_listed_pages_only():
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    assert config["execute"] == {"execute_notebooks": "off"}
+    assert config["only_build_toc_files"] is True
+    assert config["exclude_patterns"] == [".*"], "or .venv is read as part of the book"
+    extensions = config["sphinx"]["config"]["extensions"]
+    assert not {"sphinx_thebe", "sphinx.ext.intersphinx"} & set(extensions)
+    assert not str(config["sphinx"]["config"]["mathjax_path"]).startswith("http")
+
+
+def test_code_and_text_are_licensed_apart():
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+    text = (ROOT / "LICENSE-TEXT").read_text(encoding="utf-8")
+    assert "https://creativecommons.org/licenses/by/4.0/legalcode" in text
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["license"] == "MIT"
+    assert citation["version"] == importlib.metadata.version("attn-notes")
+
+
+def test_every_citation_exists():
+    keys = set(re.findall(r"@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8")))
+    for path in [*COMMITTED, *BOOK.glob("*.md")]:
+        cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", path.read_text(encoding="utf-8"))
+        for key in ",".join(cited).split(","):
+            assert not key.strip() or key.strip() in keys, f"{path.name} cites {key}"
+
+
+def test_a_browser_chosen_by_hand_must_exist(monkeypatch, tmp_path):
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
+    with pytest.raises(FileNotFoundError, match="must be the path of a browser"):
+        browser.find()
+    chosen = tmp_path / "chromium"
+    chosen.touch()
+    monkeypatch.setenv("CHROMIUM", str(chosen))
+    assert browser.find() == str(chosen)

@@ -1,0 +1,124 @@
+"""The code shown on a page is the package's own code, without its docstrings."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import textwrap
+
+import pytest
+import torch
+
+import attn_notes
+from attn_notes.checks import CheckFailed
+from attn_notes.kernels import gaussian_kernel
+from attn_notes.source import show_source
+
+
+def public_code():
+    """Every public function and class of the package that is written in it."""
+    found = {}
+    for info in pkgutil.walk_packages(attn_notes.__path__, "attn_notes."):
+        if info.name.startswith("attn_notes.widgets"):
+            continue
+        module = importlib.import_module(info.name)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
+                thing.__module__ == info.name
+            ):
+                found[f"{info.name}.{name}"] = thing
+    return found
+
+
+def without_docstrings(code: str) -> str:
+    """The same code by way of the syntax tree, for comparison."""
+    tree = ast.parse(textwrap.dedent(code))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        if ast.get_docstring(node) and len(node.body) > 1:
+            del node.body[0]
+    return ast.dump(tree)
+
+
+@pytest.mark.parametrize("thing", public_code().values(), ids=public_code())
+def test_what_is_shown_is_the_code_without_its_docstrings(thing):
+    shown = show_source(thing).text
+    assert ast.dump(ast.parse(shown)) == without_docstrings(inspect.getsource(thing))
+    assert "Args:" not in shown
+    assert not shown.endswith("\n")
+
+
+def test_what_is_shown_runs_and_gives_the_same():
+    namespace = {"torch": torch, "math": __import__("math"), "Tensor": torch.Tensor}
+    exec(show_source(gaussian_kernel).text, namespace)
+    u = torch.linspace(-3, 3, 7)
+    assert namespace["gaussian_kernel"](u).equal(gaussian_kernel(u))
+
+
+def test_a_notebook_shows_it_as_highlighted_python():
+    def double(x):
+        """Twice x."""
+        return 2 * x
+
+    source = show_source(double)
+    assert repr(source) == "def double(x):\n    return 2 * x"
+    assert source._repr_markdown_() == "```python\ndef double(x):\n    return 2 * x\n```"
+
+
+def test_comments_and_blank_lines_stay():
+    def spaced(x):
+        """Twice x.
+
+        At length.
+        """
+        # Why it is so.
+        y = x
+
+        return y + x
+
+    expected = "def spaced(x):\n    # Why it is so.\n    y = x\n\n    return y + x"
+    assert show_source(spaced).text == expected
+
+
+def test_docstrings_of_methods_and_inner_functions_go_too():
+    class Thing:
+        """A thing."""
+
+        def method(self):
+            """What it does."""
+
+            def inner():
+                """Inside."""
+                return 1
+
+            return inner
+
+    expected = (
+        "class Thing:\n    def method(self):\n        def inner():\n            return 1\n\n"
+        "        return inner"
+    )
+    assert show_source(Thing).text == expected
+
+
+# fmt: off
+def test_a_class_whose_docstring_has_no_blank_line_after_it_loses_no_code():
+    class Tight:
+        """A thing."""
+        size = 3
+
+    assert show_source(Tight).text == "class Tight:\n    size = 3"
+# fmt: on
+
+
+def test_a_body_that_is_only_a_docstring_keeps_it():
+    shown = show_source(CheckFailed).text
+    assert shown.startswith("class CheckFailed(AssertionError):\n")
+    compile(shown, "shown", "exec")
+
+
+@pytest.mark.parametrize("thing", [42, len, torch.zeros, "text", torch.zeros(1)])
+def test_what_has_no_python_source_is_refused(thing):
+    with pytest.raises(TypeError, match="thing must be a function or class written in Python"):
+        show_source(thing)

@@ -1,0 +1,870 @@
+"""Widgets say on the page what they hold in Python, run nothing, and refuse what is wrong."""
+
+import base64
+import html
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import pytest
+import torch
+import traitlets
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes import palette
+from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
+from attn_notes.masks import (
+    block_mask,
+    causal_mask,
+    masked_softmax,
+    prefix_mask,
+    sliding_window_mask,
+)
+from attn_notes.scores import AdditiveScore, BilinearScore, GaussianScore
+from attn_notes.widgets import (
+    AttentionHeatmap,
+    KernelExplorer,
+    MaskPainter,
+    ScoreExplorer,
+    SpellingAttention,
+    assets,
+    explore,
+    page_script,
+    page_style,
+)
+from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.encoding import decode, encode, encode_mask, visible
+from tests.hostile import HOSTILE
+from tests.oracles import coin
+from tests.widgets import (
+    EVERY,
+    TOKENISED,
+    WORDS,
+    gappy_mask,
+    learned,
+    near,
+    of_arrows,
+    of_function,
+    of_letters,
+    of_mask,
+    of_points,
+    of_scores,
+    scores,
+    weights,
+)
+
+INF, NAN = float("inf"), float("nan")
+every_widget = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+
+
+class Element(HTMLParser):
+    """What a page's parser makes of `page_html`: tags, attributes, the state and the table."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.state, self.cells = "", []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag in ("th", "td"):
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self.tags[-1] == "script" and not self.state:
+            self.state = data
+        elif self.tags[-1] != "caption":
+            self.cells[-1] += data
+
+
+def page_state(widget: BookWidget) -> dict:
+    return json.loads(Element(widget.page_html()).state)["state"]
+
+
+# What a page gets
+
+
+@every_widget
+def test_the_element_is_one_line_and_the_same_each_time_it_is_made(make):
+    element = make().page_html()
+    assert element == make().page_html()
+    assert len(element.splitlines()) == 1
+    assert element.startswith("<attn-widget>")
+    assert element.endswith("</attn-widget>")
+
+
+def test_the_elements_are_the_same_in_another_process_with_another_hash_seed():
+    code = "from tests.widgets import EVERY\nfor make in EVERY.values(): print(make().page_html())"
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, check=True
+    )
+    assert done.stdout.decode().splitlines() == [make().page_html() for make in EVERY.values()]
+
+
+@every_widget
+def test_neither_ids_nor_addresses_nor_uuids_are_in_the_element(make):
+    element = make().page_html()
+    text = re.sub(r'"b64": "[^"]*"', "", element)
+    assert not re.search(r"0x[0-9a-f]{6}|[0-9a-f]{8}-[0-9a-f]{4}-|[0-9a-f]{32}", text)
+    assert not re.search(r"\bid=|IPY_MODEL|_esm|_css|layout|anywidget", text)
+    assert Element(element).attributes <= {"type", "class", "scope"}
+
+
+@every_widget
+def test_the_state_on_the_page_is_every_synced_trait_and_nothing_of_the_host(make):
+    widget = make()
+    ours = next(kind for kind in type(widget).__mro__ if kind.__module__.startswith("attn_notes"))
+    frames = {"frames"} if make is of_function else set()
+    assert set(page_state(widget)) == set(ours.class_own_traits(sync=True)) | frames
+
+
+@every_widget
+def test_the_notebook_gets_the_element_and_the_repr_beside_the_live_view(make):
+    widget = make()
+    data, _ = widget._repr_mimebundle_()
+    assert data["text/html"] == widget.page_html()
+    assert data["text/plain"] == repr(widget)
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+REPRS = {
+    "scores": "AttentionHeatmap(5 queries x 5 keys, 3 heads, weights 0.00 to 1.00)",
+    "layers": "AttentionHeatmap(4 queries x 5 keys, 2 layers, 3 heads, weights 0.00 to 0.97)",
+    "points": "KernelExplorer(20 points, gaussian kernel of width 0.30: 0.90 at 2.00)",
+    "arrows": "ScoreExplorer(dot, temperature 1.00: weights 0.55 0.02 0.02 0.35 0.05)",
+    "mask": "MaskPainter(5 queries x 5 keys, 15 cells open, 0 empty rows)",
+    "letters": "SpellingAttention(4 words at temperature 0.20)",
+    "function": "Explorer(width=0.5, causal=False, falls=round; 16 frames of 5 queries x 5 keys)",
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
+    assert repr(EVERY[name]()) == REPRS[name]
+
+
+@every_widget
+def test_an_element_stays_small(make):
+    assert len(make().page_html()) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("widget", "kilobytes"),
+    [
+        (lambda: AttentionHeatmap(weights(64, 64)), 17),
+        (lambda: AttentionHeatmap(scores=scores(8, 32, 32), mask=causal_mask(32)), 26),
+        (lambda: MaskPainter(scores(24, 24)), 6),
+        (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
+        (lambda: explore(lambda n: weights(64, 64, seed=n), n=[1, 2, 3, 4, 5, 6, 7, 8, 9]), 120),
+    ],
+)
+def test_a_page_of_two_hundred_and_fifty_kilobytes_holds_several_widgets(widget, kilobytes):
+    assert len(widget().page_html()) < 1000 * kilobytes
+
+
+# Tokens are data
+
+
+@pytest.mark.parametrize("make", TOKENISED.values(), ids=TOKENISED)
+def test_no_token_leaves_the_state_or_the_table(make):
+    element = make(HOSTILE).page_html()
+    assert len(element.splitlines()) == 1
+    parsed = Element(element)
+    tags = {"attn-widget", "script", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert set(parsed.tags) <= tags | {"bdi"}
+    assert parsed.tags.count("script") == parsed.tags.count("table") == 1
+    assert parsed.attributes <= {"type", "class", "scope"}
+    assert not set("<>&") & set(parsed.state)
+    assert parsed.state.isascii()
+
+
+@pytest.mark.parametrize("token", HOSTILE, ids=ascii)
+def test_a_token_comes_out_of_the_state_exactly_and_out_of_the_table_visibly(token):
+    widget = AttentionHeatmap(torch.eye(2), query_tokens=[token, "b"], title=token)
+    data = page_state(widget)["data"]
+    assert data["queries"] == data["keys"] == [token, "b"]
+    assert data["title"] == token
+    headers = [cell for cell in Element(widget.page_html()).cells if cell.strip("01.")]
+    assert headers == [visible(token), "b"] * 2
+
+
+@pytest.mark.parametrize("token", HOSTILE, ids=ascii)
+def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_character(token):
+    text = visible(token)
+    assert text
+    assert not text.isspace()
+    text.encode("utf-8")
+    assert len(text.splitlines()) == 1
+    controls = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+    assert controls.isdisjoint(map(ord, text))
+
+
+def test_what_a_reader_may_type_reaches_the_page_as_it_is():
+    for token in HOSTILE:
+        assert page_state(SpellingAttention(token))["text"] == token
+
+
+def test_the_words_of_the_opening_page_are_cut_at_spaces_alone_and_at_twenty_four():
+    assert SpellingAttention("a\u00a0b  c\n\td ").words() == ["a\u00a0b", "c", "d"]
+    assert len(SpellingAttention(" ".join("abcdefghijklmnopqrstuvwxyz")).words()) == 24
+
+
+# Quanta
+
+finite_floats = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
+@given(
+    st.lists(finite_floats, min_size=1, max_size=40),
+    st.sampled_from([8, 16]),
+    finite_floats,
+    st.floats(1e-3, 1e6),
+)
+def test_numbers_come_back_within_half_a_quantum_and_clamped(numbers, bits, low, span):
+    tensor = torch.tensor(numbers, dtype=torch.float64)
+    back = decode(encode(tensor, low=low, high=low + span, bits=bits))
+    quantum = span / (2**bits - 1)
+    clamped = tensor.clamp(low, low + span)
+    assert back.shape == tensor.shape
+    assert (back - clamped).abs().max() <= quantum / 2 + 1e-9 * (abs(low) + span)
+
+
+@given(st.lists(st.integers(0, 7), max_size=3), st.integers(0, 99))
+def test_a_mask_comes_back_exactly(shape, seed):
+    mask = coin(*shape, seed=seed)
+    packed = encode_mask(mask)
+    assert decode(packed).equal(mask)
+    assert len(base64.b64decode(packed["b64"])) == math.ceil(mask.numel() / 8)
+
+
+@given(st.floats(-1e300, 1e300), st.sampled_from([1e-300, 1e-9, 1.0, 1e300]))
+def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
+    for numbers in ([[centre, centre]], [[centre, centre + spread]]):
+        wide = torch.tensor(numbers, dtype=torch.float64)
+        shown = AttentionHeatmap(scores=wide).shown()
+        assert shown.sum() == pytest.approx(1)
+        if wide[0, 0] == wide[0, 1]:
+            assert shown.tolist() == [[0.5, 0.5]]
+        assert MaskPainter(wide).shown().equal(shown)
+
+
+def test_weights_in_half_precision_and_with_a_gradient_are_shown_and_left_alone():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        given_weights = weights(3, 4).to(dtype).requires_grad_()
+        shown = AttentionHeatmap(given_weights).shown()
+        torch.testing.assert_close(shown, given_weights.detach().double(), atol=1e-5, rtol=0)
+        assert given_weights.requires_grad
+
+
+def test_a_weight_a_rounding_error_above_one_is_one():
+    assert AttentionHeatmap(torch.tensor([[1 + 1e-7, 0.0]])).shown().tolist() == [[1.0, 0.0]]
+
+
+# Nothing of the caller's is changed
+
+
+def test_tensors_and_lists_of_the_caller_stay_as_they_were():
+    tokens, mask, numbers = list(WORDS), gappy_mask(5, 5), scores(5, 5)
+    copies = (list(tokens), mask.clone(), numbers.clone())
+    widget = MaskPainter(numbers, mask=mask, query_tokens=tokens)
+    widget.painted = encode_mask(~mask)
+    heatmap = AttentionHeatmap(scores=numbers, mask=mask, query_tokens=tokens)
+    heatmap.temperature = 3.0
+    heatmap.data["queries"][0] = "changed"
+    assert tokens == copies[0]
+    assert mask.equal(copies[1])
+    assert numbers.equal(copies[2])
+
+
+def test_modules_and_choices_of_the_caller_stay_as_they_were():
+    modules, choices = learned(), [1, 2, 3]
+    before = {name: dict(module.state_dict()) for name, module in modules.items()}
+    widget = ScoreExplorer(**modules)
+    widget.score = "additive"
+    widget.shown()
+    for name, module in modules.items():
+        for key, value in module.state_dict().items():
+            assert value.equal(before[name][key])
+            assert value.dtype == torch.float32
+    explorer = explore(lambda n: torch.eye(n - n + 2), n=choices)
+    explorer.data["controls"][0]["choices"].append(4)
+    assert choices == [1, 2, 3]
+
+
+def test_what_a_function_returns_is_not_changed_and_may_be_reused():
+    out = weights(2, 2)
+    before = out.clone()
+    widget = explore(lambda n: out, n=[1, 2])
+    widget.values = {"n": 2}
+    assert out.equal(before)
+
+
+# What Python says is shown
+
+
+def test_the_heatmap_shows_the_softmax_under_the_temperature_and_the_mask_now_chosen():
+    numbers, mask = scores(3, 5, 5), gappy_mask(5, 5)
+    widget = AttentionHeatmap(scores=numbers, mask=mask)
+    quantum = float(numbers.max() - numbers.min()) / 65535
+    masks = {"given": mask, "causal": causal_mask(5), "none": None}
+    for head in range(3):
+        for temperature in (0.1, 1.0, 20.0):
+            for choice, chosen in masks.items():
+                widget.head, widget.temperature, widget.mask_choice = head, temperature, choice
+                expected = masked_softmax(numbers[head] / temperature, chosen)
+                tolerance = quantum / temperature
+                torch.testing.assert_close(widget.shown(), expected, atol=tolerance, rtol=0)
+
+
+def test_the_heatmap_starts_with_the_mask_it_was_given():
+    assert of_scores().mask_choice == "given"
+    assert AttentionHeatmap(scores=scores(2, 2)).mask_choice == "none"
+
+
+def test_layers_and_heads_are_numbered_as_they_were_given():
+    given_weights = weights(2, 3, 4, 5)
+    widget = AttentionHeatmap(given_weights)
+    for layer in range(2):
+        for head in range(3):
+            widget.layer, widget.head = layer, head
+            torch.testing.assert_close(
+                widget.shown(), given_weights[layer, head], atol=1e-5, rtol=0
+            )
+
+
+def test_the_kernel_explorer_predicts_what_nadaraya_watson_predicts():
+    widget = of_points()
+    for name, kernel in (("boxcar", boxcar_kernel), ("epanechnikov", epanechnikov_kernel)):
+        for query in (-50.0, 1.0, 4.2):
+            widget.kernel, widget.query, widget.bandwidth = name, query, 0.7
+            points = (torch.tensor(x, dtype=torch.float64) for x in ([query], widget.xs, widget.ys))
+            output, expected = nadaraya_watson(*points, kernel=kernel, bandwidth=0.7)
+            prediction, found = widget.predict()
+            torch.testing.assert_close(found, expected[0])
+            assert prediction == pytest.approx(float(output))
+
+
+def test_the_score_explorer_shows_the_package_s_own_scores_with_the_parameters_it_was_given():
+    modules = learned()
+    widget = ScoreExplorer(**modules)
+    query, keys = torch.tensor([widget.query]), torch.tensor(widget.key_vectors)
+    scored = {**modules, "gaussian": GaussianScore()}
+    for name, module in scored.items():
+        widget.score, widget.temperature = name, 0.5
+        expected = (module(query, keys)[0] / 0.5).softmax(-1)
+        torch.testing.assert_close(widget.shown(), expected.detach().double(), atol=2e-3, rtol=0)
+    widget.score, widget.temperature = "scaled_dot", 1.0
+    expected = (query @ keys.T / math.sqrt(2)).softmax(-1)[0].double()
+    torch.testing.assert_close(widget.shown(), expected)
+
+
+SECONDS = {
+    "none": lambda L, S, size: torch.ones(L, S, dtype=torch.bool),
+    "causal": lambda L, S, size: causal_mask(L, S),
+    "window": lambda L, S, size: sliding_window_mask(L, S, window=size),
+    "prefix": lambda L, S, size: prefix_mask(L, S, prefix=size),
+    "padding": lambda L, S, size: torch.arange(S).expand(L, S) < size,
+    "block": lambda L, S, size: block_mask(torch.arange(L) // size, torch.arange(S) // size),
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_the_painter_combines_what_is_painted_with_the_package_s_masks(name, size):
+    painted, numbers = gappy_mask(5, 4), scores(5, 4)
+    widget = MaskPainter(numbers, mask=painted)
+    widget.second, widget.second_size = name, size
+    second = SECONDS[name](5, 4, size)
+    for combine, expected in (("and", painted & second), ("or", painted | second)):
+        widget.combine = combine
+        if name == "none":
+            expected = painted
+        assert widget.attn_mask.equal(expected)
+        torch.testing.assert_close(
+            widget.shown(), masked_softmax(numbers, expected), atol=1e-4, rtol=0
+        )
+
+
+def test_a_mask_painted_in_the_browser_is_a_mask_to_use():
+    widget = of_mask()
+    widget.painted = {**encode_mask(torch.eye(5, dtype=torch.bool))}
+    assert widget.attn_mask.equal(torch.eye(5, dtype=torch.bool))
+    assert widget.shown().equal(torch.eye(5, dtype=torch.float64))
+
+
+def test_the_spelling_widget_shows_the_softmax_of_cosines_of_letter_counts():
+    widget = SpellingAttention("Tea eat ox")
+    cosine = torch.tensor([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]]).double()
+    torch.testing.assert_close(widget.shown(), (cosine / 0.2).softmax(-1))
+    widget.temperature, widget.causal = 2.0, True
+    torch.testing.assert_close(widget.shown(), masked_softmax(cosine / 2, causal_mask(3)))
+    widget.text = ""
+    assert widget.shown().shape == (0, 0)
+    assert repr(widget) == "SpellingAttention(0 words at temperature 2.00)"
+
+
+def test_a_letter_counts_as_often_as_it_stands():
+    cosine = 2 / math.sqrt(5)  # (2, 1) and (1, 0)
+    expected = torch.tensor([[1, cosine], [cosine, 1]]).double().softmax(-1)
+    widget = SpellingAttention("aab a", temperature=1.0)
+    torch.testing.assert_close(widget.shown(), expected)
+
+
+# A function explored
+
+
+def test_every_frame_on_the_page_is_what_the_function_gives():
+    frames = decode(page_state(of_function())["frames"])
+    grid = [(w, c, f) for w in (0.5, 1, 1.5, 2) for c in (False, True) for f in ("round", "sharp")]
+    assert frames.shape == (16, 5, 5)
+    for frame, (width, causal, falls) in zip(frames, grid, strict=True):
+        expected = near(width, causal, falls).double()
+        torch.testing.assert_close(frame, expected, atol=0.5 / 65535 + 1e-7, rtol=0)
+
+
+def test_a_live_explorer_calls_the_function_with_the_values_now_chosen():
+    widget = of_function()
+    widget.values = {"width": 2.0, "causal": True, "falls": "sharp"}
+    torch.testing.assert_close(widget.shown(), near(2.0, True, "sharp").double(), atol=1e-5, rtol=0)
+
+
+def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_stands_for():
+    seen = []
+
+    def function(width):
+        seen.append(width)
+        return torch.full((2, 2), 0.5)
+
+    widget = explore(function, width=(0.5, 1.5, 0.5))
+    widget.values = {"width": 1}  # JSON knows no 1.0
+    assert [type(width) for width in seen] == [float] * len(seen)
+    assert repr(widget) == "Explorer(width=1.0; 3 frames of 2 queries x 2 keys)"
+
+
+def test_a_box_starts_as_it_was_given_and_a_menu_at_its_first_choice():
+    widget = explore(lambda **_: torch.eye(2), box=True, menu=["b", "a"], slider=(3, 5, 1))
+    assert widget.values == {"box": True, "menu": "b", "slider": 3}
+    kinds = [control["kind"] for control in widget.data["controls"]]
+    assert kinds == ["box", "menu", "slider"]
+
+
+@given(st.integers(-50, 50), st.integers(1, 40), st.sampled_from([1, 0.5, 0.1, 0.05, 0.3]))
+def test_a_slider_holds_both_its_ends_and_equal_steps_between(low, steps, step):
+    high = round(low + steps * step, 10)
+    widget = explore(lambda x: torch.eye(1), x=(low, high, step))
+    choices = widget.data["controls"][0]["choices"]
+    assert len(choices) == steps + 1
+    assert choices == pytest.approx([low + n * step for n in range(steps + 1)])
+    assert (choices[0], choices[-1]) == (low, pytest.approx(high))
+
+
+def test_a_slider_whose_steps_do_not_end_at_high_ends_below_it():
+    widget = explore(lambda x: torch.eye(1), x=(0.0, 1.0, 0.3))
+    assert widget.data["controls"][0]["choices"] == [0.0, 0.3, 0.6, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (lambda n: 1 / (n - 2), "ZeroDivisionError"),
+        (lambda n: [1.0], "TypeError: the function must return weights of shape (L, S), got list"),
+        (lambda n: torch.eye(3), "ValueError: the function must keep its shape (2, 2), got (3, 3)"),
+        (lambda n: 2 * torch.eye(2), "ValueError: the function's weights must be from 0 to 1"),
+        (lambda n: torch.full((2, 2), NAN), "ValueError: the function's weights must be finite"),
+    ],
+)
+def test_what_a_function_raises_live_is_shown_and_the_last_map_stays(broken, words):
+    now = {"function": lambda n: torch.eye(2)}
+    widget = explore(lambda n: now["function"](n), n=[1, 2, 3])
+    now["function"] = broken
+    widget.values = {"n": 2}
+    assert widget.error.startswith(words)
+    assert widget.shown().equal(torch.eye(2).double())
+    now["function"] = lambda n: torch.full((2, 2), 0.5)
+    widget.values = {"n": 3}
+    assert widget.error == ""
+    assert widget.shown() == pytest.approx(0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "controls"),
+    [
+        (8, {"a": (0.0, 1.0, 0.001)}),
+        (16, {"a": (0, 20, 1), "b": (0, 20, 1)}),
+        (30, {"a": (0, 9, 1), "b": (0, 6, 1), "c": [1, 2, 3], "d": True}),
+        (190, {"a": [1, 2, 3]}),
+    ],
+)
+def test_too_many_frames_are_refused_with_a_grid_that_fits(size, controls):
+    def function(**_):
+        return torch.eye(size)
+
+    with pytest.raises(ValueError, match=r"beyond 100 kB; (.*) would fit \((.*)\)") as caught:
+        explore(function, **controls)
+    grid, names = re.search(r"; ([\dx ]+) would fit \(([^)]*)\)", str(caught.value)).groups()
+    counts = dict(zip(names.split(", "), map(int, grid.split(" x ")), strict=True))
+    assert list(counts) == list(controls)
+    fitting = explore(function, **{name: list(range(n)) for name, n in counts.items()})
+    assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
+
+
+def test_one_frame_that_is_too_large_says_how_many_cells_fit():
+    with pytest.raises(ValueError, match="at most 37500 cells fit"):
+        explore(lambda n: torch.eye(200), n=[1])
+    assert len(page_state(explore(lambda n: torch.eye(193), n=[1]))["frames"]["b64"]) <= 100_000
+
+
+def test_a_slider_of_a_billion_positions_is_refused_before_it_is_made():
+    with pytest.raises(ValueError, match="must have fewer positions to fit"):
+        explore(lambda n: torch.eye(2), n=(0.0, 1.0, 1e-9))
+
+
+# Wrong input
+
+EYE, OPEN = torch.eye(2), torch.ones(2, 2, dtype=torch.bool)
+
+
+def flat(**_):
+    return torch.full((2, 2), 0.5)
+
+
+WRONG = {
+    "nothing to show": (lambda: AttentionHeatmap(), ValueError, "either weights or scores"),
+    "both": (lambda: AttentionHeatmap(EYE, scores=EYE), ValueError, "got both or neither"),
+    "NaN": (lambda: AttentionHeatmap(NAN * EYE), ValueError, r"finite, got nan at (0, 0)"),
+    "infinity": (
+        lambda: AttentionHeatmap(scores=torch.tensor([[0.0, -INF]])),
+        ValueError,
+        "scores must be finite, got -inf at (0, 1)",
+    ),
+    "empty": (
+        lambda: AttentionHeatmap(torch.zeros(0, 3)),
+        ValueError,
+        "not be empty, got shape (0, 3)",
+    ),
+    "one axis": (
+        lambda: AttentionHeatmap(torch.ones(3)),
+        ValueError,
+        "2 or 3 or 4 axes, got shape (3,)",
+    ),
+    "five axes": (
+        lambda: AttentionHeatmap(torch.ones(1, 1, 1, 1, 1)),
+        ValueError,
+        "got shape (1, 1, 1, 1, 1)",
+    ),
+    "words": (
+        lambda: AttentionHeatmap([["a"]]),
+        TypeError,
+        "must be a tensor of numbers, got list",
+    ),
+    "complex": (
+        lambda: AttentionHeatmap(EYE * 1j),
+        TypeError,
+        "must be real numbers, got torch.complex64",
+    ),
+    "above 1": (lambda: AttentionHeatmap(1.5 * EYE), ValueError, "from 0 to 1, got 0 to 1.5"),
+    "below 0": (lambda: AttentionHeatmap(EYE - 0.5), ValueError, "from 0 to 1, got -0.5 to 0.5"),
+    "range": (
+        lambda: AttentionHeatmap(scores=torch.tensor([[-1e308, 1e308]]).double() * 1.5),
+        ValueError,
+        "range must be positive and finite, got -1.5e+308 to 1.5e+308",
+    ),
+    "float mask": (
+        lambda: AttentionHeatmap(EYE, mask=EYE),
+        TypeError,
+        "mask must be a bool tensor",
+    ),
+    "list mask": (lambda: AttentionHeatmap(EYE, mask=[[True]]), TypeError, "got list"),
+    "mask shape": (
+        lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3, dtype=torch.bool)),
+        ValueError,
+        "got mask (2, 3) and scores (2, 2)",
+    ),
+    "too few tokens": (
+        lambda: AttentionHeatmap(EYE, query_tokens=["a"]),
+        ValueError,
+        "query_tokens must be 2, one a row or column, got 1",
+    ),
+    "too many tokens": (
+        lambda: AttentionHeatmap(EYE, key_tokens="a b c".split()),
+        ValueError,
+        "key_tokens must be 2",
+    ),
+    "one string": (
+        lambda: AttentionHeatmap(EYE, query_tokens="ab"),
+        TypeError,
+        "list of strings, got the one string 'ab'",
+    ),
+    "numbers as tokens": (
+        lambda: AttentionHeatmap(EYE, query_tokens=[1, 2]),
+        TypeError,
+        "must be strings, got int",
+    ),
+    "a head too far": (
+        lambda: setattr(AttentionHeatmap(EYE), "head", 1),
+        traitlets.TraitError,
+        "head must be from 0 to 0, got 1",
+    ),
+    "a head before": (
+        lambda: setattr(AttentionHeatmap(EYE), "head", -1),
+        traitlets.TraitError,
+        "got -1",
+    ),
+    "a layer too far": (
+        lambda: setattr(AttentionHeatmap(EYE), "layer", 1),
+        traitlets.TraitError,
+        "layer must be from 0 to 0, got 1",
+    ),
+    "no temperature": (
+        lambda: setattr(AttentionHeatmap(scores=EYE), "temperature", 0.0),
+        traitlets.TraitError,
+        "temperature",
+    ),
+    "no mask": (
+        lambda: setattr(AttentionHeatmap(scores=EYE), "mask_choice", "given"),
+        traitlets.TraitError,
+        "only where a mask was given",
+    ),
+    "keys unlike values": (
+        lambda: KernelExplorer(torch.ones(2), torch.ones(3)),
+        ValueError,
+        "same shape (S,), got (2,) and (3,)",
+    ),
+    "no points": (
+        lambda: KernelExplorer(torch.ones(0), torch.ones(0)),
+        ValueError,
+        "keys must not be empty",
+    ),
+    "points in the plane": (
+        lambda: KernelExplorer(torch.ones(2, 2), torch.ones(2, 2)),
+        ValueError,
+        "1 axes",
+    ),
+    "kernel": (lambda: KernelExplorer([0.0], [0.0], kernel="cosine"), ValueError, "got 'cosine'"),
+    "width 0": (
+        lambda: KernelExplorer([0.0], [0.0], bandwidth=0),
+        ValueError,
+        "from 0.01 to 100, got 0",
+    ),
+    "width below 0": (lambda: KernelExplorer([0.0], [0.0], bandwidth=-1), ValueError, "got -1"),
+    "width too large": (lambda: KernelExplorer([0.0], [0.0], bandwidth=101), ValueError, "got 101"),
+    "width NaN": (lambda: KernelExplorer([0.0], [0.0], bandwidth=NAN), ValueError, "got nan"),
+    "query NaN": (
+        lambda: KernelExplorer([0.0], [0.0], query=NAN),
+        ValueError,
+        "query must be finite",
+    ),
+    "a point too far": (
+        lambda: setattr(of_points(), "point", 20),
+        traitlets.TraitError,
+        "point must be from 0 to 19, got 20",
+    ),
+    "truth": (
+        lambda: KernelExplorer([0.0], [0.0], truth=(torch.ones(2), torch.ones(3))),
+        ValueError,
+        "two tensors (N,), got (2,) and (3,)",
+    ),
+    "query in space": (lambda: ScoreExplorer((1.0, 2.0, 3.0)), ValueError, "got (3,) and (5, 2)"),
+    "query off the plane": (lambda: ScoreExplorer((4.0, 0.0)), ValueError, "within -3 to 3"),
+    "keys in space": (
+        lambda: ScoreExplorer(keys=torch.ones(4, 3)),
+        ValueError,
+        "got (2,) and (4, 3)",
+    ),
+    "no keys": (lambda: ScoreExplorer(keys=torch.ones(0, 2)), ValueError, "keys must not be empty"),
+    "score": (
+        lambda: ScoreExplorer(score="cosine"),
+        ValueError,
+        "dot, scaled_dot, gaussian, got 'cosine'",
+    ),
+    "score not given": (lambda: ScoreExplorer(score="additive"), ValueError, "got 'additive'"),
+    "an arrow too far": (
+        lambda: setattr(of_arrows(), "arrow", 5),
+        traitlets.TraitError,
+        "arrow must be from -1 to 4, got 5",
+    ),
+    "score's class": (
+        lambda: ScoreExplorer(additive=BilinearScore(2, 2)),
+        TypeError,
+        "additive must be AdditiveScore",
+    ),
+    "score's width": (
+        lambda: ScoreExplorer(additive=AdditiveScore(3, 2, 4)),
+        ValueError,
+        "query_dim = key_dim = 2, got 3 and 2",
+    ),
+    "temperature": (lambda: ScoreExplorer(temperature=0.0), traitlets.TraitError, "temperature"),
+    "painter's mask": (lambda: MaskPainter(EYE, mask=EYE), TypeError, "mask must be a bool tensor"),
+    "painter's scores": (lambda: MaskPainter(torch.ones(2)), ValueError, "2 axes, got shape (2,)"),
+    "painter's size": (
+        lambda: setattr(of_mask(), "second_size", 0),
+        traitlets.TraitError,
+        "second_size",
+    ),
+    "painter's stroke": (
+        lambda: setattr(of_mask(), "painted", encode_mask(OPEN)),
+        traitlets.TraitError,
+        "encoded mask [5, 5], got [2, 2]",
+    ),
+    "painter's preset": (
+        lambda: setattr(of_mask(), "second", "diagonal"),
+        traitlets.TraitError,
+        "diagonal",
+    ),
+    "painter's layers": (lambda: setattr(of_mask(), "layers", 9), traitlets.TraitError, "layers"),
+    "text": (lambda: SpellingAttention(["a"]), traitlets.TraitError, "text"),
+    "spelling's temperature": (
+        lambda: SpellingAttention(temperature=0),
+        traitlets.TraitError,
+        "temperature",
+    ),
+    "no control": (lambda: explore(flat), ValueError, "at least one control"),
+    "no tensor": (
+        lambda: explore(lambda n: [[1.0]], n=[1]),
+        TypeError,
+        "weights of shape (L, S), got list",
+    ),
+    "heads": (
+        lambda: explore(lambda n: torch.ones(1, 2, 2), n=[1]),
+        TypeError,
+        "(L, S), got (1, 2, 2)",
+    ),
+    "changing shape": (
+        lambda: explore(lambda n: torch.eye(n), n=[1, 2]),
+        ValueError,
+        "keep its shape (1, 1), got (2, 2) at {'n': 2}",
+    ),
+    "explored NaN": (
+        lambda: explore(lambda n: NAN * EYE, n=[1]),
+        ValueError,
+        "weights must be finite",
+    ),
+    "explored 2": (
+        lambda: explore(lambda n: n * EYE, n=[1, 2]),
+        ValueError,
+        "got 0 to 2 at {'n': 2}",
+    ),
+    "explored tokens": (
+        lambda: explore(flat, n=[1], query_tokens=["a"]),
+        ValueError,
+        "query_tokens must be 2",
+    ),
+    "slider backwards": (
+        lambda: explore(flat, n=(2, 1, 1)),
+        ValueError,
+        "low < high and step > 0, got n=(2, 1, 1)",
+    ),
+    "slider without step": (lambda: explore(flat, n=(1, 2, 0)), ValueError, "step > 0"),
+    "slider of two": (
+        lambda: explore(flat, n=(1, 2)),
+        TypeError,
+        "(low, high, step), got n=(1, 2)",
+    ),
+    "slider of words": (lambda: explore(flat, n=("a", "b", "c")), TypeError, "(low, high, step)"),
+    "endless slider": (lambda: explore(flat, n=(0, INF, 1)), ValueError, "low < high"),
+    "slider NaN": (lambda: explore(flat, n=(0, 1, NAN)), ValueError, "step > 0"),
+    "empty menu": (
+        lambda: explore(flat, n=[]),
+        TypeError,
+        "a list of choices, or True/False, got n=[]",
+    ),
+    "menu of lists": (lambda: explore(flat, n=[[1]]), TypeError, "a menu holds numbers or strings"),
+    "menu of NaN": (lambda: explore(flat, n=[NAN]), ValueError, "finite"),
+    "a value off the grid": (
+        lambda: setattr(explore(flat, n=[1, 2]), "values", {"n": 3}),
+        traitlets.TraitError,
+        "n must be one of [1, 2], got 3",
+    ),
+    "a value without a control": (
+        lambda: setattr(explore(flat, n=[1, 2]), "values", {"m": 1}),
+        traitlets.TraitError,
+        "values must name n, got {'m': 1}",
+    ),
+    "control": (lambda: explore(flat, n=3.5), TypeError, "got n=3.5"),
+    "bits": (lambda: encode(EYE, low=0, high=1, bits=4), ValueError, "bits must be 8 or 16"),
+    "no range": (
+        lambda: encode(EYE, low=1, high=1),
+        ValueError,
+        "range must be positive and finite, got 1 to 1",
+    ),
+    "packed floats": (lambda: encode_mask(EYE), TypeError, "got torch.float32"),
+    "module": (lambda: assets.module_source("nosuch"), ValueError, "must be one of heatmap, "),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
+# The front-end files
+
+JAVASCRIPT = sorted(
+    path.name
+    for path in assets.files("attn_notes.widgets").joinpath("static").iterdir()
+    if path.name.endswith(".js")
+)
+FORBIDDEN = {
+    "markup": r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment",
+    "code from text": r"\beval\b|\bnew Function\b|setTimeout\(\s*[\"'`]|javascript:",
+    "the network": r"https?:|\bfetch\b|XMLHttpRequest|WebSocket|sendBeacon|\.src\s*=|importScripts",
+    "modules": r"^\s*import\b|\bimport\(|\brequire\(",
+}
+
+
+@pytest.mark.parametrize("name", JAVASCRIPT)
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_the_javascript_has_no_way_to(name, what):
+    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
+    assert re.findall(FORBIDDEN[what], source, re.MULTILINE) == []
+
+
+def test_the_page_script_exports_nothing_and_loads_nothing():
+    for pattern in (*FORBIDDEN.values(), r"\bexport\b"):
+        assert re.findall(pattern, page_script(), re.MULTILINE) == []
+    assert "</script" not in page_script().lower()
+
+
+def test_the_style_sheet_loads_nothing():
+    assert not re.search(r"url\(|@import|https?:", page_style())
+
+
+def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_live():
+    for name in assets.WIDGETS:
+        source = assets.module_source(name)
+        assert source.count("export") == source.count("export default { render };") == 1
+        assert len(source) < 45_000
+    assert {f"{name}.js" for name in assets.WIDGETS} | {"core.js", "host.js"} == set(JAVASCRIPT)
+
+
+def test_weights_are_coloured_as_matplotlib_colours_them():
+    digits = re.search(r"const CIVIDIS =\s*((?:\"[0-9a-f]+\"[\s+]*)+);", page_script())[1]
+    found = "".join(re.findall(r"[0-9a-f]{6,}", digits))
+    colours = mpl.colormaps[palette.SEQUENTIAL](range(256), bytes=True)[:, :3]
+    assert found == "".join(f"{r:02x}{g:02x}{b:02x}" for r, g, b in colours)
+
+
+def test_the_script_s_hues_are_the_palette_s():
+    text = re.search(r"const PALETTE = \{(.*?)\};", page_script(), re.DOTALL)[1]
+    assert re.findall(r"#[0-9a-f]{6}", text[: text.index("]")]) == list(palette.CATEGORICAL)
+    assert re.search(r"negative: \"(.*?)\"", text)[1] == palette.NEGATIVE
+    assert re.search(r"positive: \"(.*?)\"", text)[1] == palette.POSITIVE
+
+
+def test_the_style_sheet_s_colours_are_the_palette_s_by_day_and_by_night():
+    blocks = re.findall(r"\{([^{}]*--attn-paper:[^{}]*)\}", page_style())
+    light, *dark = (dict(re.findall(r"--attn-(\w+): (#\w+)", block)) for block in blocks)
+    assert light == dict(palette.LIGHT)
+    assert dark == [dict(palette.DARK)] * 2

@@ -1,0 +1,115 @@
+"""One of each widget, for the tests here and in the browser; every call makes them anew."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.scores import AdditiveScore, BilinearScore
+from attn_notes.widgets import (
+    AttentionHeatmap,
+    KernelExplorer,
+    MaskPainter,
+    ScoreExplorer,
+    SpellingAttention,
+    explore,
+)
+from attn_notes.widgets.base import BookWidget
+from tests.oracles import coin, rng
+
+WORDS = ("time", "flies", "like", "an", "arrow")
+
+
+def scores(*shape: int, seed: int = 0) -> Tensor:
+    return 2 * torch.randn(shape, generator=rng(seed), dtype=torch.float64)
+
+
+def weights(*shape: int, seed: int = 0) -> Tensor:
+    return scores(*shape, seed=seed).softmax(-1)
+
+
+def gappy_mask(L: int, S: int) -> Tensor:
+    """About half of the cells open, and the last row empty."""
+    mask = coin(L, S, seed=3)
+    mask[-1] = False
+    return mask
+
+
+def learned() -> dict[str, torch.nn.Module]:
+    """The two scores with parameters, the same on every run."""
+    modules = {"additive": AdditiveScore(2, 2, 3), "bilinear": BilinearScore(2, 2)}
+    generator = rng(5)
+    for module in modules.values():
+        for parameter in module.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=generator)
+    return modules
+
+
+def near(width: float, causal: bool, falls: str, S: int = 5) -> Tensor:
+    """A function to explore: weights of five queries that fall with the distance."""
+    apart = (torch.arange(5.0)[:, None] - torch.arange(float(S))).abs() / width
+    mask = causal_mask(5, S) if causal else None
+    return masked_softmax(-apart if falls == "sharp" else -(apart**2), mask)
+
+
+def of_scores(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
+    n = len(tokens)
+    return AttentionHeatmap(
+        scores=scores(3, n, n), mask=gappy_mask(n, n), query_tokens=tokens, title="Three heads"
+    )
+
+
+def of_layers(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
+    n = len(tokens)
+    queries = [str(position) for position in range(4)]
+    return AttentionHeatmap(
+        weights(2, 3, 4, n), query_tokens=queries, key_tokens=tokens, title=max(tokens)
+    )
+
+
+def of_points() -> KernelExplorer:
+    generator = rng(1)
+    x = 5 * torch.rand(20, generator=generator)
+    y = x.sin() + torch.randn(20, generator=generator) / 5
+    curve = torch.linspace(0, 5, 50)
+    return KernelExplorer(x, y, query=2.0, bandwidth=0.3, truth=(curve, curve.sin()))
+
+
+def of_arrows(tokens: Sequence[str] = WORDS) -> ScoreExplorer:
+    return ScoreExplorer(keys=scores(len(tokens), 2) / 2, key_tokens=tokens, **learned())
+
+
+def of_mask(tokens: Sequence[str] = WORDS) -> MaskPainter:
+    n = len(tokens)
+    return MaskPainter(scores(n, n), mask=causal_mask(n), query_tokens=tokens)
+
+
+def of_letters(tokens: Sequence[str] = ("tea", "eat", "oats", "ox")) -> SpellingAttention:
+    return SpellingAttention(" ".join(tokens))
+
+
+def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
+    return explore(
+        lambda **values: near(**values, S=len(tokens)),
+        query_tokens=tokens[:5],
+        key_tokens=tokens,
+        title=min(tokens),
+        width=(0.5, 2.0, 0.5),
+        causal=False,
+        falls=["round", "sharp"],
+    )
+
+
+TOKENISED = {
+    "scores": of_scores,
+    "layers": of_layers,
+    "arrows": of_arrows,
+    "mask": of_mask,
+    "letters": of_letters,
+    "function": of_function,
+}
+"""Every widget that shows tokens, each a function of them."""
+
+EVERY = {**TOKENISED, "points": of_points}
+"""Every widget."""
