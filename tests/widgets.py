@@ -77,7 +77,7 @@ def of_points() -> KernelExplorer:
 
 
 def of_arrows(tokens: Sequence[str] = WORDS) -> ScoreExplorer:
-    return ScoreExplorer(keys=scores(len(tokens), 2) / 2, key_tokens=tokens, **learned())
+    return ScoreExplorer(keys=3 * scores(len(tokens), 2).tanh(), key_tokens=tokens, **learned())
 
 
 def of_mask(tokens: Sequence[str] = WORDS) -> MaskPainter:

@@ -99,9 +99,7 @@ class ScoreExplorer(BookWidget):
     def _one_of_them(self, proposal: Any) -> int:
         last = len(self.key_vectors) - 1
         if not -1 <= proposal["value"] <= last:
-            raise traitlets.TraitError(
-                f"arrow must be from -1 to {last}, got {proposal['value']}"
-            )
+            raise traitlets.TraitError(f"arrow must be from -1 to {last}, got {proposal['value']}")
         return int(proposal["value"])
 
     def shown(self) -> Tensor:

@@ -25,6 +25,7 @@ STATIC = Path(__file__).resolve().parents[1] / "_static"
 WIDGET = "<attn-widget"
 # Asked for by the theme, but its style sheet already draws the same icons from a font.
 FONTAWESOME = re.compile(r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>")
+FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
 VERSIONS = (
     *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
     *("matplotlib", "anywidget", "ipywidgets", "jupyterlab", "nbval"),
@@ -159,6 +160,15 @@ class FoldDropdowns(SphinxPostTransform):
         ]
 
 
+def glue_punctuation(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """A formula is a box to the browser, which would break the line before the comma after it."""
+    if "body" in context:
+        glued = r'<span class="formula-end">\1\2</span>'
+        context["body"] = FORMULA_END.sub(glued, context["body"])
+
+
 def solution_entries(env: BuildEnvironment) -> dict[str, list[tuple[nodes.Element, str | None]]]:
     """For each page in reading order, its exercises and the label of each one's solution."""
     registry = getattr(env, "sphinx_exercise_registry", {})
@@ -231,15 +241,15 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 
 def copy_mathjax(target: Path) -> None:
-    """The one file a page loads and the fonts that file names: a tenth of the package."""
+    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
     spec = importlib.util.find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
         raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
     source = Path(spec.origin).parent / "static" / "mathjax"
-    fonts = "output/chtml/fonts/woff-v2"
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source / "tex-chtml.js", target)
-    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
+    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -253,6 +263,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
     app.connect("html-page-context", strip_widget_state, priority=400)
     app.connect("html-page-context", add_widget_files)
+    app.connect("html-page-context", glue_punctuation)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
     app.connect("build-finished", finish, priority=900)

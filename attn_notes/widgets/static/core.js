@@ -380,7 +380,8 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     const left = Math.min(0.34 * width, 30 + 7 * longest(queries, L));
     const below = 26 + Math.min(90, 6 * longest(keys, S) + 6);
     const cell = Math.max(2, Math.min(42, Math.floor((width - left - 10) / Math.max(S, 1)), Math.floor(640 / Math.max(L, 1))));
-    return { left, top: 6, cell, below, width: cell * S, height: cell * L };
+    const upright = longest(keys, S) * 7 < cell; // short labels need no turning
+    return { left, top: 6, cell, below, upright, width: cell * S, height: cell * L };
   }
 
   function paintCells(context) {
@@ -445,8 +446,9 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     for (let j = 0; j < S; j += every) {
       context.save();
       context.translate(place.left + (j + 0.5) * place.cell, place.top + place.height + 6);
-      context.rotate(-Math.PI / 3);
-      context.textAlign = "right"; context.textBaseline = "middle";
+      context.textAlign = place.upright ? "center" : "right";
+      context.textBaseline = place.upright ? "top" : "middle";
+      if (!place.upright) context.rotate(-Math.PI / 3);
       write(keys ? visible(keys[j], 14) : String(j), active && active[1] === j);
       context.restore();
     }
