@@ -18,7 +18,6 @@ from attn_notes.checks.exercises.masking import (
     find_leak,
     mask_from_lengths,
     softmax_with_empty_rows,
-    suspects,
 )
 from attn_notes.checks.exercises.score_functions import (
     additive_score,
@@ -43,7 +42,6 @@ __all__ = [
     "nearest_neighbours",
     "softmax_axis",
     "softmax_with_empty_rows",
-    "suspects",
     "three_rows",
     "which_key_wins",
 ]
