@@ -154,6 +154,7 @@ WRONG_MASKS = [
     ("an integer mask", zeros(L, S).long(), T, "must be a bool tensor", "int64"),
     ("a list for a mask", [[True] * S] * L, T, "must be a bool tensor", "list"),
     ("a mask of other sizes", true(S, L), V, "must broadcast to the scores", f"({S}, {L})"),
+    ("a mask for other queries", true(S, S), V, "must broadcast to the scores", f"({S}, {S})"),
     (
         "a mask of another batch",
         true(B + 1, 1, L, S),

@@ -18,13 +18,7 @@ from hypothesis import strategies as st
 
 from attn_notes import palette
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
-from attn_notes.masks import (
-    block_mask,
-    causal_mask,
-    masked_softmax,
-    prefix_mask,
-    sliding_window_mask,
-)
+from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.scores import AdditiveScore, BilinearScore, GaussianScore
 from attn_notes.widgets import (
     AttentionHeatmap,
@@ -43,6 +37,7 @@ from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widgets import (
     EVERY,
+    NAMED_MASKS,
     TOKENISED,
     WORDS,
     gappy_mask,
@@ -367,23 +362,13 @@ def test_the_score_explorer_shows_the_package_s_own_scores_with_the_parameters_i
     torch.testing.assert_close(widget.shown(), expected)
 
 
-SECONDS = {
-    "none": lambda L, S, size: torch.ones(L, S, dtype=torch.bool),
-    "causal": lambda L, S, size: causal_mask(L, S),
-    "window": lambda L, S, size: sliding_window_mask(L, S, window=size),
-    "prefix": lambda L, S, size: prefix_mask(L, S, prefix=size),
-    "padding": lambda L, S, size: torch.arange(S).expand(L, S) < size,
-    "block": lambda L, S, size: block_mask(torch.arange(L) // size, torch.arange(S) // size),
-}
-
-
-@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("name", NAMED_MASKS)
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_the_painter_combines_what_is_painted_with_the_package_s_masks(name, size):
     painted, numbers = gappy_mask(5, 4), scores(5, 4)
     widget = MaskPainter(numbers, mask=painted)
     widget.second, widget.second_size = name, size
-    second = SECONDS[name](5, 4, size)
+    second = NAMED_MASKS[name](5, 4, size)
     joined = {"and": painted & second, "or": painted | second}
     for combine, both in joined.items():
         widget.combine = combine

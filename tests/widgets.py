@@ -5,7 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.masks import (
+    block_mask,
+    causal_mask,
+    masked_softmax,
+    prefix_mask,
+    sliding_window_mask,
+)
 from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.widgets import (
     AttentionHeatmap,
@@ -17,6 +23,16 @@ from attn_notes.widgets import (
 )
 from attn_notes.widgets.base import BookWidget
 from tests.oracles import coin, rng
+
+NAMED_MASKS = {
+    "none": lambda L, S, size: torch.ones(L, S, dtype=torch.bool),
+    "causal": lambda L, S, size: causal_mask(L, S),
+    "window": lambda L, S, size: sliding_window_mask(L, S, window=size),
+    "prefix": lambda L, S, size: prefix_mask(L, S, prefix=min(size, S)),
+    "padding": lambda L, S, size: torch.arange(S).expand(L, S) < size,
+    "block": lambda L, S, size: block_mask(torch.arange(L) // size, torch.arange(S) // size),
+}
+"""The masks that the painter knows, by the package's own functions."""
 
 WORDS = ("time", "flies", "like", "an", "arrow")
 
