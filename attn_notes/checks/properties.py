@@ -109,7 +109,7 @@ def check_permutation_equivariant(
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = _noise_source(seed)
     cycle = torch.randperm(x.shape[-2], generator=generator).to(x.device)
     order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
     with torch.no_grad():
@@ -148,7 +148,7 @@ def check_padding_invariant(
         >>> check_padding_invariant(mean, torch.rand(2, 4, 3), torch.tensor([2, 4]))
     """
     real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]  # (B, L)
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).to(x)
+    noise = torch.randn(x.shape, generator=_noise_source(seed)).to(x)
     other = torch.where(real[..., None], x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
     with torch.no_grad():
@@ -197,9 +197,14 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     )
 
 
+def _noise_source(seed: int) -> torch.Generator:
+    """A generator that shares no seed with the reader: noise equal to `x` would change nothing."""
+    return torch.Generator().manual_seed(seed + 7_919_000)
+
+
 def _with_noise(x: Tensor, position: int, seed: int) -> Tensor:
     """A copy of `x` whose row `position` is noise; the same noise at every position."""
-    changed, generator = x.clone(), torch.Generator().manual_seed(seed)
+    changed, generator = x.clone(), _noise_source(seed)
     changed[..., position, :] = torch.randn(x[..., 0, :].shape, generator=generator).to(x)
     return changed
 
