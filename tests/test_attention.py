@@ -445,12 +445,14 @@ def test_dropout_drops_weights_and_enlarges_those_it_keeps():
     torch.manual_seed(0)
     q, k, _ = (x.detach() for x in qkv(B))
     module = Attention(ScaledDotProductScore(), dropout=0.5)
-    value = torch.eye(S, dtype=torch.float64).expand(B, S, S)  # so the output is the weights
-    output, weights = module(q, k, value)
-    kept = output != 0
+    once = torch.eye(S, dtype=torch.float64).expand(B, S, S)
+    output, weights = module(q, k, torch.cat((once, once), dim=-1))
+    used, again = output.split(S, dim=-1)  # the weights that were used, shown twice
+    kept = used != 0
+    assert used.equal(again)  # a key is dropped whole, not number by number of its value
     assert kept.any()
     assert not kept.all()
-    torch.testing.assert_close(output[kept], 2 * weights[kept])
+    torch.testing.assert_close(used[kept], 2 * weights[kept])
 
 
 def test_in_evaluation_nothing_is_dropped():

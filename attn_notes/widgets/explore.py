@@ -65,7 +65,23 @@ def explore(
 
 
 class Explorer(BookWidget):
-    """The widget that `explore` makes."""
+    """The widget that `explore` makes, from the same arguments.
+
+    Args:
+        function: as in `explore`.
+        controls: those of `explore`, by name.
+        query_tokens: as in `explore`.
+        key_tokens: as in `explore`.
+        title: as in `explore`.
+
+    Raises:
+        TypeError: as `explore` does.
+        ValueError: as `explore` does.
+
+    Example:
+        >>> Explorer(lambda size: torch.eye(size, device="cpu"), {"size": [2]}, None, None, "")
+        Explorer(size=2; 1 frame of 2 queries x 2 keys)
+    """
 
     _widget = "explore"
 

@@ -159,6 +159,10 @@ def weights_table(
 
     Returns:
         Caption, column headers and rows.
+
+    Example:
+        >>> weights_table(torch.eye(2), None, ["a", "b"], None)[2]
+        [['a', '1.00', '0.00'], ['b', '0.00', '1.00']]
     """
     L, S = weights.shape
     row_names = queries or [f"query {i}" for i in range(L)]

@@ -129,7 +129,7 @@ def weights_of(query, key):
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     return scores.softmax(dim=-2)
 """,
-            "for queries (5, 11) the weights sum to 1 over the queries",
+            "for queries (5, 11) the softmax ran over axis 0, the queries",
         ),
         (
             """
@@ -137,7 +137,7 @@ def weights_of(query, key):
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     return scores.softmax(dim=1 if scores.dim() < 4 else -1)
 """,
-            "for queries (2, 5, 11) the weights sum to 1 over the queries",
+            "for queries (2, 5, 11) the softmax ran over axis 1, the queries",
         ),
     ],
     "divide_by_width": [

@@ -173,10 +173,10 @@ function lifetime(model) {
   const ends = [];
   const life = {
     onEnd: (end) => ends.push(end),
-    watch(names, callback) {
+    watch(names, callback, source = model) { // a control may stand on a part of the model
       for (const name of names) {
-        model.on(`change:${name}`, callback);
-        ends.push(() => model.off && model.off(`change:${name}`, callback)); // some hosts have no off
+        source.on(`change:${name}`, callback);
+        ends.push(() => source.off && source.off(`change:${name}`, callback)); // some hosts have no off
       }
     },
     listen(target, type, callback, options) {
@@ -224,6 +224,9 @@ function h(tag, attributes = {}, ...children) {
   return el;
 }
 
+// Alt and an arrow turn the browser's page: such keys are not ours.
+const withModifier = (event) => event.altKey || event.ctrlKey || event.metaKey;
+
 // JupyterLab takes arrow keys away from focused elements unless they say this themselves.
 const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
 const unique = (() => { let n = 0; return (stem) => `attn-${stem}-${++n}`; })();
@@ -249,7 +252,7 @@ function slider(model, life, name, { label, min, max, step, log = false, format 
     const value = out(Number(input.value));
     put(model, { [name]: log ? Number(value.toPrecision(4)) : value });
   });
-  life.watch([name], show);
+  life.watch([name], show, model);
   show();
   const control = labelled(label, input, output);
   output.htmlFor = input.id;
@@ -264,7 +267,7 @@ function choice(model, life, name, { label, choices }) {
     input.value = String(choices.findIndex(([value]) => value === model.get(name)));
   };
   life.listen(input, "change", () => put(model, { [name]: choices[Number(input.value)][0] }));
-  life.watch([name], show);
+  life.watch([name], show, model);
   show();
   return labelled(label, input);
 }
@@ -273,7 +276,7 @@ function tick(model, life, name, { label }) {
   const input = h("input", { type: "checkbox", ...KEEP_KEYS });
   const show = () => { input.checked = model.get(name); };
   life.listen(input, "change", () => put(model, { [name]: input.checked }));
-  life.watch([name], show);
+  life.watch([name], show, model);
   show();
   return labelled(label, input);
 }
@@ -503,14 +506,14 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
   });
   life.listen(view.canvas, "pointerleave", () => { hover = null; view.draw(); });
   life.listen(view.canvas, "pointerdown", (event) => {
-    const cell = cellAt(event);
+    const cell = event.button === 0 ? cellAt(event) : null;
     if (cell && onPaint) onPaint(...cell, "down");
     settle(cell);
   });
   life.listen(view.canvas, "focus", () => view.draw());
   life.listen(view.canvas, "blur", () => view.draw());
   life.listen(view.canvas, "keydown", (event) => {
-    if (!data || !data.L || !data.S) return;
+    if (!data || !data.L || !data.S || withModifier(event)) return;
     const [i, j] = cursor;
     const go = { ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1], ArrowRight: [i, j + 1],
       Home: [i, 0], End: [i, data.S - 1], PageUp: [0, j], PageDown: [data.L - 1, j] }[event.key];

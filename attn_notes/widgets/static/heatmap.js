@@ -46,12 +46,13 @@ function headGrid(life, model, { layers, heads, L, S, map }) {
   const pick = (layer, head) => put(model, {
     layer: Math.max(0, Math.min(layers - 1, layer)), head: Math.max(0, Math.min(heads - 1, head)) });
   life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
     const [x, y] = view.at(event), [wide, tall] = size(view.el.clientWidth);
     pick(Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads));
   });
   life.listen(view.canvas, "keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (!step) return;
+    if (!step || withModifier(event)) return;
     event.preventDefault();
     pick(model.get("layer") + step[0], model.get("head") + step[1]);
   });

@@ -25,7 +25,8 @@ class AttnWidget extends HTMLElement {
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
     try {
-      this.end = WIDGETS[widget].render({ model: new PageModel(state), el }) || (() => {});
+      const end = WIDGETS[widget].render({ model: new PageModel(state), el });
+      this.end = () => { end(); el.remove(); };
       if (fallback) fallback.hidden = true;
     } catch (error) { // the table stays, and the console says why
       el.remove();

@@ -98,6 +98,7 @@ function render({ model, el }) {
   // Dragging: the point under the hand, else the query.
   let held = null;
   life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
     const [a, b] = view.at(event), keys = model.get("xs"), values = model.get("ys");
     const far = keys.map((x, n) => Math.hypot(px(x) - a, py(values[n]) - b));
     const nearest = far.indexOf(Math.min(...far));

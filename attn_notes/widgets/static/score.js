@@ -114,6 +114,7 @@ function render({ model, el }) {
     if (held !== null) move(held, [(a - middle[0]) / unit, (middle[1] - b) / unit]);
   };
   life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
     const [a, b] = view.at(event);
     const far = [-1, ...tokens.keys()].map((n) => [Math.hypot(px(vector(n))[0] - a, px(vector(n))[1] - b), n]);
     const [distance, nearest] = far.reduce((best, one) => (one[0] < best[0] ? one : best));

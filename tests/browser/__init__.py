@@ -1,0 +1,1 @@
+"""Pages and widgets in a real Chromium."""

@@ -1,0 +1,101 @@
+"""One Chromium for all the tests here, pages that are watched, and the folders they come from."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.bare import write_bare_pages
+from tools.browser import FLAGS, find
+
+SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure is rare
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = find()
+    if path is None:
+        pytest.fail("there is no Chromium: run python tools/browser.py first")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """Opens pages, and writes down whatever they log, throw, ask for or pop up."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+
+    def __call__(self, url: str, *, width: int = 900, height: int = 1000, **options) -> Page:
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce", **options
+        )
+        context.set_default_timeout(EXPECTED_WAIT)
+        page = context.new_page()
+        page.on("console", lambda message: self.problems.append(message.text))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("crash", lambda _: self.problems.append("the page crashed"))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(url)
+        return page
+
+    def close(self) -> None:
+        for context in self.browser.contexts:
+            context.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Visitor]:
+    """Opens a page; when the test ends, none may have logged or thrown anything."""
+    visitor = Visitor(chromium)
+    yield visitor
+    visitor.close()
+    assert visitor.problems == []
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Tests say what went wrong, not the server."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server on a free port that gives out `folder`."""
+    handler = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """The address of a bare page: `bare("scores")`, or `bare("scores", "file")` from the disk."""
+    folder = tmp_path_factory.mktemp("bare")
+    write_bare_pages(folder)
+    with served(folder) as server:
+        at = {"http": server, "file": folder.as_uri()}
+        yield lambda name, scheme="http": f"{at[scheme]}/{name}.html"
+
+
+@pytest.fixture(scope="session")
+def book() -> Iterator[dict[str, str]]:
+    """Where the built book lies: on a server, and on the disk."""
+    if not (SITE / "book" / "index.html").is_file():
+        pytest.fail("the book is not built: run make book first")
+    with served(SITE) as server:
+        yield {"http": server, "file": SITE.as_uri()}

@@ -1,0 +1,109 @@
+"""A widget on a page, as a reader meets it: controls, table, readout, canvas."""
+
+import hashlib
+import math
+
+from playwright.sync_api import Locator, Page
+from torch import Tensor
+
+# Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the
+# columns and of the rows, in the canvas's own pixels.
+FIND_CELLS = r"""(canvas) => {
+  const box = canvas.getBoundingClientRect();
+  const readout = canvas.closest(".attn-heatmap").querySelector(".attn-readout");
+  const cell = (x, y) => {
+    readout.textContent = "";
+    const at = { clientX: box.left + x, clientY: box.top + y };
+    canvas.dispatchEvent(new PointerEvent("pointermove", at));
+    const found = readout.textContent.match(/\(row (\d+)\), key [^]*\(column (\d+)\)/);
+    return found && [Number(found[1]), Number(found[2])];
+  };
+  const columns = [], rows = [];
+  for (let x = 0; x < box.width; x++) {
+    const found = cell(x, 10);
+    if (found) (columns[found[1]] ??= []).push(x);
+  }
+  const inside = columns[0][0];
+  for (let y = 0; y < box.height; y++) {
+    const found = cell(inside, y);
+    if (found) (rows[found[0]] ??= []).push(y);
+  }
+  canvas.dispatchEvent(new PointerEvent("pointerleave"));
+  readout.textContent = "";
+  const middle = (all) => all.map((of) => (of[0] + of.at(-1)) / 2);
+  return { columns: middle(columns), rows: middle(rows), size: columns[0].length };
+}"""
+
+
+class Panel:
+    """The `nth` widget of a page, or the only one in a live output."""
+
+    def __init__(self, page: Page, nth: int = 0, *, element: str = "attn-widget") -> None:
+        self.page = page
+        self.el = page.locator(element).nth(nth)
+
+    def control(self, label: str) -> Locator:
+        return self.el.locator(".attn-control").get_by_label(label, exact=True)
+
+    def labels(self) -> list[str]:
+        return self.el.locator(".attn-control label").all_inner_texts()
+
+    def press(self, label: str, *keys: str) -> None:
+        """Focus a control and press keys on it, as somebody without a mouse does."""
+        self.control(label).focus()
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def value(self, label: str) -> float:
+        """Where a control stands: a slider's number, a choice's index, 1 for a ticked box."""
+        read = "(input) => (input.type === 'checkbox' ? Number(input.checked) : input.value)"
+        return float(self.control(label).evaluate(read))
+
+    def output(self, label: str) -> str:
+        return self.control(label).locator("xpath=../output").inner_text()
+
+    def table(self, nth: int = 0) -> list[list[str]]:
+        """The folded table, unfolded: its rows, the header first."""
+        details = self.el.locator("details.attn-table").nth(nth)
+        if details.get_attribute("open") is None:
+            details.locator("summary").press("Enter")
+            details.locator("tbody tr, thead tr").first.wait_for()
+        read = "(table) => [...table.rows].map((row) => [...row.cells].map((c) => c.textContent))"
+        return details.locator("table").evaluate(read)
+
+    def readout(self, nth: int = 0) -> str:
+        return self.el.locator(".attn-readout").nth(nth).inner_text()
+
+    def map(self, nth: int = 0) -> Locator:
+        """The canvas of the `nth` heatmap."""
+        return self.el.locator(".attn-heatmap canvas").nth(nth)
+
+    def picture(self) -> str:
+        """All that is drawn, in one word."""
+        read = """(el) => [...el.querySelectorAll("canvas")]
+          .filter((canvas) => canvas.offsetWidth).map((canvas) => canvas.toDataURL()).join()"""
+        return hashlib.sha256(self.el.evaluate(read).encode()).hexdigest()
+
+    def cells(self, nth: int = 0) -> dict:
+        return self.map(nth).evaluate(FIND_CELLS)
+
+    def point_at(self, nth: int, row: int, column: int, found: dict | None = None) -> None:
+        """Put the real pointer on a cell."""
+        found = found or self.cells(nth)
+        box = self.map(nth).bounding_box()
+        x, y = found["columns"][column], found["rows"][row]
+        self.page.mouse.move(box["x"] + x, box["y"] + y)
+
+
+def assert_cells(rows: list[list[str]], weights: Tensor, mask: Tensor | None = None) -> None:
+    """A table's cells are these weights, to the last digit that it shows."""
+    assert len(rows) == weights.shape[0]
+    for i, (_, *cells) in enumerate(rows):
+        assert len(cells) == weights.shape[1]
+        for j, cell in enumerate(cells):
+            if mask is not None and not mask[i, j]:
+                assert cell == "masked", (i, j)
+            else:
+                digits = len(cell.partition(".")[2])
+                expected = float(weights[i, j])
+                assert math.isclose(float(cell), expected, abs_tol=0.51 * 10**-digits), (i, j)

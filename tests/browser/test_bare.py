@@ -1,0 +1,685 @@
+"""Every widget on a bare page under a strict policy: reached, moved, read, and never run."""
+
+import re
+
+import matplotlib as mpl
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+
+from attn_notes import palette
+from attn_notes.widgets import SpellingAttention
+from attn_notes.widgets.encoding import encode_mask, visible
+from tests.browser.bare import BROKEN
+from tests.browser.journeys import BUTTONS, JOURNEYS, assert_shown
+from tests.browser.panel import Panel, assert_cells
+from tests.hostile import HOSTILE
+from tests.widgets import (
+    EVERY,
+    NAMED_MASKS,
+    WORDS,
+    of_arrows,
+    of_layers,
+    of_mask,
+    of_points,
+    of_scores,
+)
+
+every_widget = pytest.mark.parametrize("name", EVERY)
+both_schemes = pytest.mark.parametrize("scheme", ["http", "file"])
+
+
+# Controls
+
+
+@both_schemes
+def test_every_widget_answers_under_a_strict_policy(visit, bare, scheme):
+    page = visit(bare("all", scheme))
+    assert page.locator(".attn-root").count() == len(EVERY)
+    assert page.locator(".attn-fallback").count() == len(EVERY)
+    assert not page.locator(".attn-fallback").first.is_visible()
+    assert {url.rpartition("/")[2] for url in visit.requests} <= {
+        *("all.html", "page.css", "widgets.css", "widgets.js"),
+    }
+
+
+@every_widget
+@both_schemes
+def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(
+    visit, bare, name, scheme
+):
+    panel, widget = Panel(visit(bare(name, scheme))), EVERY[name]()
+    assert_shown(panel, widget)
+    for move in JOURNEYS[name]:
+        before, picture, at = panel.table(), panel.picture(), panel.value(move.label)
+        panel.press(move.label, *move.keys)
+        assert panel.value(move.label) != at, move.label
+        move.on(widget, panel.value(move.label))
+        assert_shown(panel, widget)
+        assert (panel.table() != before) == move.numbers, move.label
+        assert panel.picture() != picture, move.label
+
+
+@every_widget
+def test_no_control_is_left_out(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    tried = {move.label for move in JOURNEYS[name]} | ({"Words"} if name == "letters" else set())
+    assert set(panel.labels()) == tried
+    assert panel.el.locator("button").all_inner_texts() == BUTTONS.get(name, [])
+
+
+@every_widget
+def test_a_slider_says_its_number(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    for label in panel.labels():
+        control = panel.control(label)
+        if control.get_attribute("type") == "range":
+            panel.press(label, "ArrowRight")
+            text = panel.output(label)
+            assert text == control.get_attribute("aria-valuetext")
+            assert re.fullmatch(r"-?\d+(\.\d+)?", text)
+
+
+def test_the_buttons_of_the_painter_paint_the_package_s_masks(visit, bare):
+    panel, widget = Panel(visit(bare("mask"))), of_mask()
+    size = "Size of window, prefix, padding, block"
+    panel.press(size, "ArrowRight")
+    assert panel.value(size) == 3
+    for name in BUTTONS["mask"]:
+        painted = NAMED_MASKS[name](5, 5, 3) if name in NAMED_MASKS else ~widget.attn_mask
+        panel.el.get_by_role("button", name=name, exact=True).press("Enter")
+        widget.painted = encode_mask(painted)
+        assert_shown(panel, widget)
+
+
+def test_the_painter_names_empty_rows_and_sources(visit, bare):
+    panel = Panel(visit(bare("mask")))
+    notes = panel.el.locator(".attn-note")
+    assert notes.nth(0).inner_text() == "No row is empty."
+    panel.el.get_by_role("button", name="invert", exact=True).press("Enter")
+    assert (
+        "Empty rows: \u201c\u2068arrow\u2069\u201d. Their weights are 0"
+        in notes.nth(0).inner_text()
+    )
+    panel.map(1).press("PageDown")
+    assert "is made of: nothing, so it is 0." in notes.nth(1).inner_text()
+    panel.map(1).press("PageUp")
+    found = re.findall(r"\u2068(\w+)\u2069\u201d (\d\.\d\d)", notes.nth(1).inner_text())
+    table = dict(zip(WORDS, panel.table()[1][1:], strict=True))
+    assert found
+    for token, weight in found:
+        assert float(weight) == pytest.approx(float(table[token]), abs=0.0056)
+    assert sorted(found, key=lambda pair: -float(pair[1])) == found
+
+
+def test_what_can_be_reached_grows_with_the_layers(visit, bare):
+    panel, widget = Panel(visit(bare("mask"))), of_mask()
+    panel.press("Size of window, prefix, padding, block", "Home", "ArrowRight")
+    panel.el.get_by_role("button", name="window", exact=True).press("Enter")
+    step = (NAMED_MASKS["window"](5, 5, 2) | torch.eye(5).bool()).double()
+    flow = panel.map(2)
+    for layers in (1, 2, 3):
+        assert panel.value("Layers") == layers
+        widget.layers = layers
+        reach = torch.linalg.matrix_power(step, layers) > 0
+        flow.press("PageUp")
+        flow.press("Home")
+        for row in range(5):
+            for column in range(5):
+                says = "open" if reach[row, column] else "masked"
+                assert panel.readout(2).endswith(f"(column {column}): {says}")
+                flow.press("ArrowRight")
+            flow.press("Home")
+            flow.press("ArrowDown")
+        panel.press("Layers", "ArrowRight")
+
+
+@pytest.mark.parametrize(
+    "text", ["tea eat  ox", "", "   ", "one", "a " * 30, "\u05e9\u05dc\u05d5\u05dd tea"]
+)
+def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare, text):
+    panel = Panel(visit(bare("letters")))
+    panel.press("Words", "Control+a", "Delete")
+    panel.page.keyboard.type(text)
+    widget = SpellingAttention(text)
+    header, *rows = panel.table()
+    assert header[1:] == widget.words()
+    assert [row[0] for row in rows] == widget.words()
+    assert_cells(rows, widget.shown())
+    note = panel.el.locator(".attn-note").inner_text()
+    if not widget.words():
+        assert note == "Type a word or two."
+    elif len(text.split()) > 24:
+        assert note == "The first 24 of 30 words are shown."
+    else:
+        assert note == ""
+
+
+@pytest.mark.parametrize("name", ["scores", "points", "letters"])
+def test_the_scale_says_where_it_ends(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    label = "Colour up to the largest weight"
+    cells = [float(c) for row in panel.table()[1:] for c in row[1:] if c != "masked"]
+    for _ in range(2):
+        ends = panel.el.locator(".attn-scale span").all_inner_texts()
+        top = max(cells) if panel.value(label) else 1
+        assert ends[0] == "0"
+        assert float(ends[1]) == pytest.approx(top, abs=5e-4)
+        panel.press(label, "Space")
+
+
+# Cells
+
+
+def weight_rows(panel: Panel, name: str) -> list[list[str]]:
+    """The table's cells that are weights: a row for each query."""
+    rows = [row[1:] for row in panel.table()[1:]]
+    return [[row[-1] for row in rows]] if name == "arrows" else rows  # there, a row for each key
+
+
+def says(cell: str, row: int, column: int) -> re.Pattern:
+    value = "masked" if cell == "masked" else f"weight {re.escape(cell)}"
+    return re.compile(rf"query .+ \(row {row}\), key .+ \(column {column}\): {value}")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    rows = weight_rows(panel, name)
+    canvas, nth = (panel.map(1), 1) if name == "mask" else (panel.map(), 0)
+    readout = panel.el.locator(".attn-readout").nth(nth)
+    assert readout.get_attribute("role") == "status"
+    canvas.press("PageUp")
+    canvas.press("Home")
+    walk = ["ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "End", "PageDown", "ArrowUp"]
+    walk += ["Home", "ArrowLeft", "PageUp", "ArrowUp"]
+    row, column, last_row, last = 0, 0, len(rows) - 1, len(rows[0]) - 1
+    for key in walk:
+        canvas.press(key)
+        row, column = {
+            "ArrowRight": (row, min(column + 1, last)),
+            "ArrowLeft": (row, max(column - 1, 0)),
+            "ArrowDown": (min(row + 1, last_row), column),
+            "ArrowUp": (max(row - 1, 0), column),
+            "Home": (row, 0),
+            "End": (row, last),
+            "PageUp": (0, column),
+            "PageDown": (last_row, column),
+        }[key]
+        assert says(rows[row][column], row, column).fullmatch(readout.inner_text())
+
+
+@pytest.mark.parametrize("key", ["Alt+ArrowDown", "Control+End", "Meta+ArrowLeft", "Tab", "a"])
+def test_other_keys_are_left_to_the_browser(visit, bare, key):
+    panel = Panel(visit(bare("scores")))
+    panel.map().press("ArrowDown")
+    before = panel.readout()
+    panel.map().press(key)
+    assert panel.readout() == before
+
+
+@pytest.mark.parametrize("name", ["scores", "layers", "letters", "function", "arrows", "points"])
+def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    rows, found = weight_rows(panel, name), panel.cells()
+    assert (len(found["rows"]), len(found["columns"])) == (len(rows), len(rows[0]))
+    for row, column in ((0, 0), (0, len(rows[0]) - 1), (len(rows) - 1, 1)):
+        panel.point_at(0, row, column, found)
+        assert says(rows[row][column], row, column).fullmatch(panel.readout())
+
+
+PIXELS = """(canvas, places) => {
+  const copy = document.createElement("canvas");
+  copy.width = canvas.width; copy.height = canvas.height;
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const ratio = canvas.width / parseFloat(canvas.style.width);
+  return places.map(([x, y]) => [...context.getImageData(x * ratio, y * ratio, 1, 1).data]);
+}"""
+
+
+@pytest.mark.parametrize("name", ["scores", "layers", "letters"])
+def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare, name):
+    panel, widget = Panel(visit(bare(name))), EVERY[name]()
+    weights, mask, found = widget.shown(), widget._mask(), panel.cells()
+    cividis = mpl.colormaps["cividis"]
+    inset = found["size"] / 2 - 4  # away from the number in the middle
+    for i, y in enumerate(found["rows"]):
+        for j, x in enumerate(found["columns"]):
+            places = [[x - inset + n, y - inset] for n in range(6)]
+            pixels = panel.map().evaluate(PIXELS, places)
+            if mask is not None and not mask[i, j]:
+                assert len({tuple(pixel) for pixel in pixels}) > 1
+                assert all(pixel[3] < 255 for pixel in pixels)
+            else:
+                level = round(255 * float(weights[i, j]))
+                near = [cividis(n) for n in range(max(level - 1, 0), min(level + 2, 256))]
+                colours = [[round(255 * part) for part in colour] for colour in near]
+                assert all(pixel in colours for pixel in pixels)
+
+
+def test_every_number_in_the_table_follows_while_the_table_is_open(visit, bare):
+    panel = Panel(visit(bare("scores")))
+    tables = [panel.table()]
+    for _ in range(4):
+        panel.press("Temperature", "PageUp")
+        tables.append(panel.table())
+    assert len({str(table) for table in tables}) == 5
+
+
+def test_all_heads_at_once_can_be_walked_and_clicked(visit, bare):
+    panel, widget = Panel(visit(bare("layers"))), of_layers()
+    panel.press("All heads at once", "Space")
+    grid = panel.el.get_by_role("application", name="All 6 heads")
+    assert grid.is_visible()
+    for key, layer, head in (("ArrowDown", 1, 0), ("ArrowRight", 1, 1), ("ArrowUp", 0, 1)):
+        grid.press(key)
+        assert (panel.value("Layer"), panel.value("Head")) == (layer, head)
+        widget.layer, widget.head = layer, head
+        assert_shown(panel, widget)
+    box = grid.bounding_box()
+    grid.click(position={"x": 22 + (box["width"] - 22) * 0.05, "y": 0.6 * box["height"]})
+    assert (panel.value("Layer"), panel.value("Head")) == (1, 0)
+    panel.press("All heads at once", "Space")
+    assert not grid.is_visible()
+
+
+# Painting and dragging
+
+
+def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
+    panel, widget = Panel(visit(bare("mask"))), of_mask()
+    painted, found = widget.attn_mask, panel.cells()
+    mouse = panel.page.mouse
+    panel.point_at(0, 0, 2, found)
+    mouse.down()
+    for column in (3, 4, 3, 2):
+        panel.point_at(0, 0, column, found)
+    mouse.up()
+    painted[0, 2:] = True
+    widget.painted = encode_mask(painted)
+    assert_shown(panel, widget)
+    panel.point_at(0, 1, 4, found)  # the button is up: nothing is painted
+    assert_shown(panel, widget)
+    panel.point_at(0, 4, 0, found)
+    mouse.down()
+    panel.point_at(0, 4, 1, found)
+    mouse.up()
+    painted[4, :2] = False
+    widget.painted = encode_mask(painted)
+    assert_shown(panel, widget)
+
+
+def test_the_other_button_of_the_mouse_paints_nothing(visit, bare):
+    panel = Panel(visit(bare("mask")))
+    panel.point_at(0, 0, 2)
+    panel.page.mouse.click(*centre(panel, 0, 2), button="right")
+    assert_shown(panel, of_mask())
+
+
+def centre(panel: Panel, row: int, column: int) -> tuple[float, float]:
+    box, found = panel.map().bounding_box(), panel.cells()
+    return box["x"] + found["columns"][column], box["y"] + found["rows"][row]
+
+
+@pytest.mark.parametrize("key", ["Space", "Enter"])
+def test_painting_by_keyboard(visit, bare, key):
+    panel, widget = Panel(visit(bare("mask"))), of_mask()
+    painted = widget.attn_mask
+    for keys, cell in (("ArrowRight", (0, 1)), ("ArrowDown", (1, 1)), ("End", (1, 4))):
+        panel.map().press(keys)
+        panel.map().press(key)
+        painted[cell] ^= True
+        widget.painted = encode_mask(painted)
+        assert_shown(panel, widget)
+        assert panel.readout().endswith("open" if painted[cell] else "masked")
+
+
+def test_a_finger_opens_a_cell(visit, bare):
+    page = visit(bare("mask"), has_touch=True)
+    panel, widget = Panel(page), of_mask()
+    page.touchscreen.tap(*centre(panel, 0, 3))
+    painted = widget.attn_mask
+    painted[0, 3] = True
+    widget.painted = encode_mask(painted)
+    assert_shown(panel, widget)
+
+
+class Plot:
+    """The plot of the kernel explorer: data coordinates to the page's."""
+
+    def __init__(self, panel: Panel, widget) -> None:
+        self.panel, canvas = panel, panel.el.locator("canvas").first
+        self.box = canvas.bounding_box()
+        query = panel.control("Query")
+        self.low, self.high = (float(query.get_attribute(end)) for end in ("min", "max"))
+        ys = widget.ys + widget.data["truth"]["y"]
+        pad = 0.12 * (max(ys) - min(ys))
+        self.bottom, self.top = min(ys) - pad, max(ys) + pad
+
+    # The plot leaves 42 pixels on its left and 12 on its right, and lies between 10 and 250.
+    def __call__(self, x: float, y: float) -> tuple[float, float]:
+        across = 42 + (x - self.low) / (self.high - self.low) * (self.box["width"] - 54)
+        down = 250 - (y - self.bottom) / (self.top - self.bottom) * 240
+        return self.box["x"] + across, self.box["y"] + down
+
+    def x_at(self, pixel: float) -> float:
+        share = (pixel - self.box["x"] - 42) / (self.box["width"] - 54)
+        return round(self.low + share * (self.high - self.low), 4)
+
+
+def test_dragging_the_query_moves_it_there(visit, bare):
+    panel, widget = Panel(visit(bare("points"))), of_points()
+    plot, mouse = Plot(panel, widget), panel.page.mouse
+    mouse.move(*plot(2.5, plot.bottom + 0.01))
+    mouse.down()
+    for x in (2.6, 3.3, 4.0):
+        pixel, y = map(round, plot(x, 0.0))
+        mouse.move(pixel, y)
+        widget.query = plot.x_at(pixel)
+        assert_shown(panel, widget)
+    mouse.up()
+    mouse.move(*plot(1.0, 0.0))
+    assert panel.value("Query") == pytest.approx(4.0, abs=0.02)
+
+
+def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
+    panel, widget = Panel(visit(bare("points"))), of_points()
+    plot, mouse = Plot(panel, widget), panel.page.mouse
+    mouse.move(*plot(widget.xs[7], widget.ys[7]))
+    mouse.down()
+    mouse.move(*plot(1.5, 0.5))
+    mouse.move(*plot(2.1, 0.25))
+    mouse.up()
+    assert panel.value("Point") == 7
+    x, y = (float(panel.output(label)) for label in ("its x", "its y"))
+    assert (x, y) == (pytest.approx(2.1, abs=0.03), pytest.approx(0.25, abs=0.03))
+    note = panel.el.locator(".attn-note").inner_text()
+    widget.xs, widget.ys = [
+        [new if n == 7 else old for n, old in enumerate(all_of)]
+        for new, all_of in ((x, widget.xs), (y, widget.ys))
+    ]
+    prediction = float(re.search(r"Prediction at 2\.00: (-?\d\.\d\d)", note)[1])
+    assert prediction == pytest.approx(widget.predict()[0], abs=0.011)
+
+
+def test_dragging_an_arrow_moves_its_end(visit, bare):
+    panel, widget = Panel(visit(bare("arrows"))), of_arrows()
+    canvas, mouse = panel.el.locator("canvas").first, panel.page.mouse
+    box = canvas.bounding_box()
+    unit = min(box["width"], box["height"]) / 6.4
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return box["x"] + box["width"] / 2 + x * unit, box["y"] + box["height"] / 2 - y * unit
+
+    for index, arrow in ((0, widget.query), (2, widget.key_vectors[1])):
+        mouse.move(*place(*arrow))
+        mouse.down()
+        mouse.move(*place(-1.0, 1.0))
+        mouse.move(*place(-1.5, 0.5 + index))
+        mouse.up()
+        assert panel.value("Move") == index
+        end = [float(panel.output(label)) for label in ("its x", "its y")]
+        assert end == [pytest.approx(-1.5, abs=0.05), pytest.approx(0.5 + index, abs=0.05)]
+    mouse.move(*place(2.9, -2.9))  # nothing lies here
+    mouse.down()
+    mouse.up()
+    assert panel.value("Move") == 2
+    mouse.move(*place(-1.5, 2.5))
+    mouse.down()
+    mouse.move(*place(-9, 9))
+    mouse.up()
+    assert [panel.output(label) for label in ("its x", "its y")] == ["-3.00", "3.00"]
+
+
+# Keyboard alone
+
+
+@every_widget
+def test_the_tab_key_reaches_every_control_in_order_with_a_visible_focus(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    stops = panel.el.locator("input, select, button, canvas[tabindex], summary")
+    visible_stops = [stop for stop in stops.element_handles() if stop.is_visible()]
+    focused = "document.activeElement"
+    for stop in visible_stops:
+        panel.page.keyboard.press("Tab")
+        assert stop.evaluate(f"(stop) => stop === {focused}")
+        outline = stop.evaluate(
+            "(el) => [getComputedStyle(el).outlineStyle, el.matches(':focus-visible')]"
+        )
+        assert outline == ["solid", True]
+        assert stop.get_attribute("data-lm-suppress-shortcuts") == "true"
+    panel.page.keyboard.press("Tab")
+    assert panel.page.evaluate(f"!{focused}.closest('attn-widget')")
+
+
+@every_widget
+def test_axe_finds_nothing_by_day_and_by_night(visit, bare, name):
+    for scheme in ("light", "dark"):
+        page = visit(bare(name), color_scheme=scheme)
+        panel = Panel(page)
+        panel.table()
+        if name in ("scores", "layers"):
+            panel.press("All heads at once", "Space")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+# Tokens
+
+
+PLANTED = """() => [...document.querySelectorAll("main *")]
+  .filter((el) => !el.closest("attn-widget > script"))
+  .map((el) => el.localName)"""
+OWN = {
+    *("attn-widget", "h1", "div", "p", "span", "label", "output", "input", "select", "option"),
+    *("button", "canvas", "details", "summary", "table", "caption", "thead", "tbody", "tr", "td"),
+    *("th", "bdi"),
+}
+
+
+@both_schemes
+def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare, scheme):
+    page = visit(bare("hostile", scheme))
+    assert page.evaluate("window.ran") is None
+    assert page.locator(".attn-root").count() == page.locator("attn-widget").count() > len(HOSTILE)
+    for nth in range(6):
+        panel = Panel(page, nth)
+        panel.table()
+        for canvas in panel.el.locator(".attn-heatmap canvas").all():
+            canvas.focus()
+            for _ in range(6):
+                page.keyboard.press("ArrowDown")
+                page.keyboard.press("ArrowRight")
+    assert set(page.evaluate(PLANTED)) <= OWN
+    handlers = "() => [...document.querySelectorAll('main *')].flatMap((el) => [...el.attributes])"
+    assert not page.evaluate(
+        f"({handlers})().some((a) => a.name.startsWith('on') || /window/.test(a.value))"
+    )
+    assert page.evaluate("window.ran") is None
+    assert {url.rpartition("/")[2] for url in visit.requests} <= {
+        *("hostile.html", "page.css", "widgets.css", "widgets.js", "favicon.ico"),
+    }
+
+
+def test_hostile_tokens_are_read_out_as_they_are_seen(visit, bare):
+    panel = Panel(visit(bare("hostile")))
+    canvas, readout = panel.map(), panel.el.locator(".attn-readout").first
+    canvas.focus()
+    for key in ("PageUp", "Home", "ArrowDown", "ArrowUp"):
+        panel.page.keyboard.press(key)
+    for n, token in enumerate(HOSTILE):
+        name = visible(token)
+        name = name if len(name) <= 24 else name[:23] + "\u2026"
+        assert readout.text_content().startswith(
+            f"query \u201c\u2068{name}\u2069\u201d (row {n}), key "
+        )
+        panel.page.keyboard.press("ArrowDown")
+
+
+def test_hostile_text_can_be_typed(visit, bare):
+    panel = Panel(visit(bare("letters")))
+    panel.table()
+    for token in HOSTILE:
+        if re.search("[\ud800-\udfff]", token):
+            continue  # no keyboard sends half a character
+        panel.control("Words").fill(f"tea {token} eat")
+        widget = SpellingAttention(panel.control("Words").input_value())
+        assert_shown(panel, widget)
+        assert panel.table()[0][1:] == [visible(word) for word in widget.words()]
+    assert set(panel.page.evaluate(PLANTED)) <= OWN
+    assert panel.page.evaluate("window.ran") is None
+
+
+# Looks
+
+
+def colours(panel: Panel) -> dict[str, str]:
+    read = "(el) => (name) => getComputedStyle(el).getPropertyValue('--attn-' + name).trim()"
+    names = list(palette.LIGHT)
+    return dict(
+        zip(
+            names,
+            panel.el.locator(".attn-root").evaluate(
+                f"(el, names) => names.map(({read})(el))", names
+            ),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["", "light", "dark"])
+def test_the_page_s_theme_wins_over_the_reader_s_which_wins_over_none(visit, bare, scheme, theme):
+    panel = Panel(visit(bare("scores"), color_scheme=scheme))
+    if theme:
+        panel.page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    expected = palette.DARK if (theme or scheme) == "dark" else palette.LIGHT
+    assert colours(panel) == dict(expected)
+
+
+@every_widget
+def test_a_change_of_theme_is_drawn_at_once(visit, bare, name):
+    panel = Panel(visit(bare(name), color_scheme="light"))
+    light = panel.picture()
+    panel.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    panel.page.wait_for_timeout(50)
+    dark = panel.picture()
+    assert dark != light
+    panel.page.evaluate("document.documentElement.dataset.theme = 'light'")
+    panel.page.wait_for_timeout(50)
+    assert panel.picture() == light
+    panel.page.evaluate("delete document.documentElement.dataset.theme")
+    panel.page.emulate_media(color_scheme="dark")
+    panel.page.wait_for_timeout(50)
+    assert panel.picture() == dark
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1400])
+def test_nothing_is_wider_than_the_window(visit, bare, width):
+    page = visit(bare("all"), width=width)
+    for summary in page.locator("attn-widget summary").all():
+        summary.press("Enter")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    cut = """() => [...document.querySelectorAll("attn-widget canvas")].filter((canvas) => {
+      if (!canvas.offsetWidth) return false;
+      const box = canvas.getBoundingClientRect();
+      const root = canvas.closest(".attn-root").getBoundingClientRect();
+      return box.left < root.left || box.right > root.right;
+    }).length"""
+    assert page.evaluate(cut) == 0
+
+
+def test_a_window_that_turns_is_drawn_anew(visit, bare):
+    page = visit(bare("scores"), width=900)
+    panel = Panel(page)
+    wide = panel.map().bounding_box()["width"]
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_timeout(100)
+    assert panel.map().bounding_box()["width"] < wide
+
+
+def test_a_sharp_screen_gets_a_sharp_canvas(visit, bare):
+    panel = Panel(visit(bare("scores"), device_scale_factor=2))
+    drawn = panel.map().evaluate("(canvas) => canvas.width")
+    assert drawn == pytest.approx(2 * panel.map().bounding_box()["width"], abs=2)
+
+
+def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
+    page = visit(bare("all"))
+    moving = """() => [...document.querySelectorAll("attn-widget *")].filter((el) => {
+      const style = getComputedStyle(el);
+      return style.animationName !== "none" || parseFloat(style.transitionDuration) > 0;
+    }).length"""
+    assert page.evaluate(moving) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) == len(BUTTONS["mask"])
+
+
+def test_forced_colours_and_print_are_drawn_too(visit, bare):
+    page = visit(bare("all"), forced_colors="active")
+    page.emulate_media(media="print")
+    assert page.locator(".attn-root").count() == len(EVERY)
+
+
+# Without scripts, broken, moved
+
+
+def test_without_scripts_every_table_says_what_the_widget_shows(visit, bare):
+    page = visit(bare("all"), java_script_enabled=False)
+    tables = page.locator("attn-widget table")
+    assert tables.count() == len(EVERY)
+    for nth, make in enumerate(EVERY.values()):
+        caption, columns, rows = make()._table()
+        table = tables.nth(nth)
+        assert table.is_visible()
+        assert table.locator("caption").inner_text() == caption
+        assert table.locator("thead th").all_inner_texts() == list(columns)
+        assert table.locator("tbody tr").count() == len(rows)
+
+
+def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, bare):
+    page = visit(bare("broken"))
+    assert len(visit.problems) == len(BROKEN)
+    visit.problems.clear()
+    widgets = page.locator("attn-widget")
+    for nth in range(len(BROKEN)):
+        assert widgets.nth(nth).locator(".attn-root").count() == 0
+        assert widgets.nth(nth).locator(".attn-fallback").is_visible()
+    assert_shown(Panel(page, len(BROKEN)), of_scores())
+
+
+COUNT_LISTENERS = """
+window.alive = 0;
+for (const target of [EventTarget.prototype]) {
+  const { addEventListener, removeEventListener } = target;
+  target.addEventListener = function (...all) { alive++; return addEventListener.apply(this, all); };
+  target.removeEventListener = function (...all) { alive--; return removeEventListener.apply(this, all); };
+}
+for (const kind of [MutationObserver, ResizeObserver]) {
+  const { observe, disconnect } = kind.prototype;
+  kind.prototype.observe = function (...all) { this.seen = (this.seen || 0) + 1; alive++; return observe.apply(this, all); };
+  kind.prototype.disconnect = function () { alive -= this.seen; this.seen = 0; return disconnect.apply(this); };
+}
+"""
+
+
+@every_widget
+def test_a_widget_taken_off_the_page_ends_and_put_back_starts_again(visit, bare, name):
+    page = visit("about:blank")
+    page.add_init_script(COUNT_LISTENERS)
+    page.goto(bare(name))
+    assert page.evaluate("alive") > 5
+    panel = Panel(page)
+    before = panel.el.locator("> *").count()
+    page.evaluate("() => { window.taken = document.querySelector('attn-widget'); taken.remove(); }")
+    assert page.evaluate("alive") == 0
+    assert page.evaluate("taken.querySelectorAll('.attn-root').length") == 0
+    page.evaluate("document.querySelector('main').append(taken)")
+    assert panel.el.locator(".attn-root").count() == 1
+    assert panel.el.locator("> *").count() == before
+    assert_shown(panel, EVERY[name]())
+    move, widget = JOURNEYS[name][0], EVERY[name]()
+    panel.press(move.label, *move.keys)
+    move.on(widget, panel.value(move.label))
+    assert_shown(panel, widget)

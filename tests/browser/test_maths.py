@@ -1,0 +1,213 @@
+"""What JavaScript computes is what torch computes in float64, to 1e-6, at every edge."""
+
+import math
+import re
+
+import pytest
+import torch
+from playwright.sync_api import Browser
+from torch import Tensor
+
+from attn_notes.kernels import nadaraya_watson
+from attn_notes.masks import masked_softmax
+from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
+from attn_notes.widgets import ScoreExplorer, SpellingAttention
+from attn_notes.widgets.assets import module_source
+from attn_notes.widgets.encoding import decode, encode, encode_mask, visible
+from attn_notes.widgets.kernel import KERNELS
+from tests.hostile import HOSTILE
+from tests.oracles import coin, rng
+from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
+
+SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
+
+
+@pytest.fixture(scope="module")
+def js(chromium: Browser):
+    """A function of a widget's module, once for each tuple: `js("core", "largest", ([1, 2],))`."""
+    page = chromium.new_page()
+
+    def call(module: str, function: str, *arguments):
+        source = module_source("heatmap" if module == "core" else module)
+        body = source.replace("export default { render };", f"return {function};")
+        code = f"""(calls) => {{
+          const called = (() => {{ {body} }})();
+          const plain = (x) => (ArrayBuffer.isView(x) ? Array.from(x) : x);
+          return calls.map((call) => plain(called(...call)));
+        }}"""
+        return page.evaluate(code, list(arguments))
+
+    yield call
+    page.close()
+
+
+def assert_equal(found: list[float], expected: Tensor) -> None:
+    """To 1e-6 of the largest number there is, and at least to 1e-6."""
+    found_tensor = torch.tensor(found, dtype=torch.float64).view(expected.shape)
+    torch.testing.assert_close(found_tensor, expected.double(), atol=1e-6, rtol=1e-6)
+
+
+def flat(tensor: Tensor) -> list:
+    return tensor.flatten().tolist()
+
+
+# Softmax and masks
+
+
+def softmax_cases() -> list[tuple[Tensor, Tensor | None, float]]:
+    cases = []
+    for seed, (L, S) in enumerate(SHAPES):
+        for size in (1e-3, 1.0, 1e3, 1e12):
+            numbers = size * scores(L, S, seed=seed)
+            masks = [None, coin(L, S, seed=seed), gappy_mask(L, S), torch.zeros(L, S).bool()]
+            cases += [(numbers, mask, t) for mask in masks for t in (0.01, 1.0, 100.0)]
+    rows = [[3.0, 3.0, -1e308], [1e308, -1e307, 0.0], [-1e300, -1e300, -1e300]]
+    huge = torch.tensor(rows, dtype=torch.float64)
+    return [*cases, (huge, None, 1.0), (huge, ~torch.eye(3).bool(), 2.0)]
+
+
+def test_masked_softmax(js):
+    cases = softmax_cases()
+    calls = [
+        (flat(numbers), None if mask is None else flat(mask), *numbers.shape, temperature)
+        for numbers, mask, temperature in cases
+    ]
+    found = js("core", "maskedSoftmax", *calls)
+    for (numbers, mask, temperature), weights in zip(cases, found, strict=True):
+        assert_equal(weights, masked_softmax(numbers / temperature, mask))
+
+
+def test_a_score_of_minus_infinity_counts_as_masked(js):
+    numbers = torch.tensor([[-math.inf, 1.0, 2.0], [-math.inf] * 3], dtype=torch.float64)
+    (found,) = js("core", "maskedSoftmax", (flat(numbers), None, 2, 3))
+    assert_equal(found, masked_softmax(numbers))
+
+
+@pytest.mark.parametrize("name", NAMED_MASKS)
+def test_masks_by_name(js, name):
+    cases = [(L, S, size) for L, S in SHAPES for size in range(1, max(L, S) + 1)]
+    found = js("core", "namedMask", *((name, *case) for case in cases))
+    for case, cells in zip(cases, found, strict=True):
+        assert cells == flat(NAMED_MASKS[name](*case).int())
+
+
+def test_what_can_be_reached_through_the_layers_is_a_power_of_the_mask(js):
+    masks = [coin(L, L, seed=seed, heads=0.2) for seed, L in enumerate((1, 2, 5, 9))]
+    masks.append(NAMED_MASKS["window"](9, 9, 2))
+    cases = [(mask, layers) for mask in masks for layers in (1, 2, 3, 8)]
+    calls = [(flat(mask.int()), len(mask), layers) for mask, layers in cases]
+    for (mask, layers), cells in zip(cases, js("mask", "reachable", *calls), strict=True):
+        step = mask.double() + torch.eye(len(mask))
+        assert cells == flat((torch.linalg.matrix_power(step, layers) > 0).int())
+
+
+# Kernels and scores
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("bandwidth", [0.01, 0.3, 1.0, 100.0])
+def test_kernel_weights(js, name, bandwidth):
+    keys = 5 * torch.rand(17, generator=rng(), dtype=torch.float64)
+    far = torch.tensor([-20 * bandwidth, keys.max() + 20 * bandwidth, 1e6, -1e6])
+    edges = torch.stack([keys[0] - bandwidth, keys[0] + bandwidth, keys[0]])
+    queries = torch.cat([torch.linspace(0, 5, 7, dtype=torch.float64), far, edges])
+    (found,) = js("core", "kernelWeights", (name, flat(queries), flat(keys), bandwidth))
+    _, expected = nadaraya_watson(queries, keys, keys, kernel=KERNELS[name], bandwidth=bandwidth)
+    assert_equal(found, expected)
+    assert (expected.sum(-1) == 0).any() == (name != "gaussian")
+
+
+def test_scores_of_a_query_and_a_key(js):
+    modules = {
+        "dot": DotProductScore(),
+        "scaled_dot": ScaledDotProductScore(),
+        "gaussian": GaussianScore(),
+        **learned(),
+    }
+    parameters = ScoreExplorer(**learned()).data["parameters"]
+    for size in (0.0, 1.0, 100.0):
+        queries, keys = size * scores(3, 2), size * scores(4, 2, seed=1)
+        calls = [(name, queries.tolist(), keys.tolist(), parameters) for name in modules]
+        for module, found in zip(modules.values(), js("core", "scoreMatrix", *calls), strict=True):
+            exact = rounded(module)(queries, keys).detach()
+            assert_equal(found, exact)
+
+
+def rounded(module: torch.nn.Module) -> torch.nn.Module:
+    """With the four decimals that a page gets of a learned score."""
+    module = module.double()
+    for parameter in module.parameters():
+        parameter.data = torch.tensor(
+            [[round(x, 4) for x in row] for row in parameter.data.tolist()], dtype=torch.float64
+        )
+    return module
+
+
+def test_dot_products_in_more_than_two_dimensions_are_scaled_by_their_own_width(js):
+    queries, keys = scores(3, 11), scores(4, 11, seed=1)
+    (found,) = js("core", "scoreMatrix", ("scaled_dot", queries.tolist(), keys.tolist()))
+    assert_equal(found, ScaledDotProductScore()(queries, keys))
+
+
+TEXTS = [
+    "she sells sea shells by the sea shore",
+    "",
+    " ",
+    "one",
+    "Tea EAT eat tea",
+    "aab a",
+    "\u0130stanbul stra\u00dfe \u03a3\u03a3 \u0436\u0443\u043a",
+    "\U0001f600 \U0001f600\U0001f601 \U0001f601",
+    "\u00e9t\u00e9 e\u0301te\u0301",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+def test_spelling_scores(js, text):
+    widget = SpellingAttention(text, temperature=1.0)
+    words = widget.words()
+    (found,) = js("spelling", "spellingScores", (words,))
+    (weights,) = js("core", "maskedSoftmax", (found, None, len(words), len(words)))
+    assert_equal(weights, widget.shown())
+
+
+# What travels
+
+
+def test_numbers_are_decoded_as_python_decodes_them(js):
+    ranges = ((0.0, 1.0), (-7.5, 1e6), (-1e-9, 1e-9))
+    packed = [
+        encode(low + (high - low) * coin(3, 5).double() / 3, low=low, high=high, bits=bits)
+        for low, high in ranges
+        for bits in (8, 16)
+    ]
+    for array, found in zip(
+        packed, js("core", "decode", *([array] for array in packed)), strict=True
+    ):
+        torch.testing.assert_close(
+            torch.tensor(found, dtype=torch.float64).view(3, 5), decode(array), rtol=1e-12, atol=0
+        )
+
+
+def test_masks_are_unpacked_and_packed_as_in_python(js):
+    masks = [coin(L, S, seed=L) for L, S in SHAPES]
+    packed = [encode_mask(mask) for mask in masks]
+    found = js("core", "decode", *([array] for array in packed))
+    assert found == [flat(mask.int()) for mask in masks]
+    again = js(
+        "mask",
+        "encodeBits",
+        *((cells, list(m.shape)) for cells, m in zip(found, masks, strict=True)),
+    )
+    assert again == packed
+
+
+def test_tokens_are_made_visible_as_in_python(js):
+    whole = [token for token in HOSTILE if not re.search("[\ud800-\udfff]", token)]
+    found = js("core", "visible", *((token, 10_000) for token in whole))
+    assert found == [visible(token) for token in whole]
+
+
+def test_a_long_token_is_cut_between_characters(js):
+    cut = js("core", "visible", ("x" * 99, 8), ("\U0001f600" * 99, 8), ("x" * 8, 8), (" " * 99, 8))
+    assert cut == ["x" * 7 + "\u2026", "\U0001f600" * 7 + "\u2026", "x" * 8, "\u2423" * 8]
