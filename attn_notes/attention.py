@@ -57,12 +57,15 @@ def attention_weights(
                 [0.5000, 0.5000, 0.0000]])
     """
     check_query_key(query, key)
-    scale = _scale_of(query, scale)
-    scores = (query * scale) @ key.transpose(-2, -1)  # (..., L, S); scaled first: half overflows
+    # Scores and softmax in 32 bits at least, as in the fused kernel: half precision overflows.
+    wide = torch.promote_types(query.dtype, torch.float32)
+    scores = query.to(wide) @ key.to(wide).transpose(-2, -1)  # (..., L, S)
+    scores = scores * _scale_of(query, scale)
     if attn_bias is not None:
         _check_bias(attn_bias, scores.shape)
-        scores = scores + attn_bias.to(scores.dtype)
-    return masked_softmax(scores, _and_causal(attn_mask, is_causal, scores.shape, query.device))
+        scores = scores + attn_bias.to(wide)
+    mask = _and_causal(attn_mask, is_causal, scores.shape, query.device)
+    return masked_softmax(scores, mask).to(query.dtype)
 
 
 def scaled_dot_product_attention(
@@ -162,7 +165,13 @@ class Attention(nn.Module):
             ValueError: shapes that do not fit.
         """
         check_value(key, value)
-        weights = masked_softmax(self.score(query, key), attn_mask)  # (..., L, S)
+        scores = self.score(query, key)  # (..., L, S)
+        if scores.shape != (*query.shape[:-1], key.shape[-2]):
+            raise ValueError(
+                "score must give one number for each query and key, got scores "
+                f"{tuple(scores.shape)} for query {tuple(query.shape)} and key {tuple(key.shape)}"
+            )
+        weights = masked_softmax(scores, attn_mask)  # (..., L, S)
         return self.dropout(weights) @ value, weights  # (..., L, Dv)
 
 
@@ -176,6 +185,7 @@ def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> N
             take queries and keys of different widths.
 
     Raises:
+        TypeError: dtypes that differ, or are not floating point.
         ValueError: fewer than two axes, other leading axes, or a head_dim that differs or is 0.
 
     Example:
@@ -191,6 +201,11 @@ key (2, 3, 7, 4)
         raise ValueError(f"query and key must share their leading axes, {got}")
     if same_width and query.shape[-1] != key.shape[-1]:
         raise ValueError(f"query and key must share head_dim (last axis), {got}")
+    if query.dtype != key.dtype or not query.is_floating_point():
+        raise TypeError(
+            "query and key must be floating point and of one dtype, got "
+            f"{query.dtype} and {key.dtype}"
+        )
     if query.shape[-1] == 0 or key.shape[-1] == 0:
         raise ValueError(f"query and key must have a head_dim of at least 1, {got}")
 

@@ -388,6 +388,15 @@ def test_half_precision_scales_before_a_dot_product_overflows(path):
     assert path(q, k, v).tolist() == [[1.0]]
 
 
+@PATHS
+def test_half_precision_survives_scores_that_it_cannot_hold(path):
+    q = torch.full((1, 4), 300.0, dtype=torch.float16)
+    k = torch.cat((q, 0.5 * q))  # scores of 180,000 and 90,000
+    v = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
+    assert path(q, k, v).tolist() == [[1.0]]
+    assert path(q, k, v).dtype == torch.float16
+
+
 @ALL_PATHS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_huge_scores_stay_finite(path, dtype):

@@ -77,6 +77,16 @@ def test_influence_takes_a_layer_that_changes_the_width_and_needs_no_gradient():
     assert not found.requires_grad
 
 
+def test_a_layer_that_works_in_place_is_seen_through():
+    def shifted(x):
+        return x.copy_(x.roll(1, -2))  # output i is input i - 1
+
+    x = x_of(4, D)
+    before = x.clone()
+    assert (influence(shifted, x) > 0).equal(torch.eye(4).roll(-1, 1).bool())
+    assert x.equal(before)
+
+
 # check_causal
 
 
@@ -266,3 +276,16 @@ def test_an_expected_tensor_passes_in_any_precision(got):
 def test_an_unexpected_answer_is_named(got, words):
     with fails(re.escape(words)):
         expect_tensor(got, torch.tensor([1.0, 2.0]), "the answer")
+
+
+def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
+    x = x_of(3, 2)
+    before = x.clone()
+    influence(lambda y: y.mul_(2), x)
+    assert x.equal(before)
+
+
+@pytest.mark.parametrize("lengths", [torch.tensor([2]), torch.tensor([2, 9])], ids=["B", "beyond"])
+def test_padding_lengths_that_do_not_fit_are_refused(lengths):
+    with pytest.raises(ValueError, match="lengths must"):
+        check_padding_invariant(lambda x, _: x, torch.zeros(2, 4, 3), lengths)

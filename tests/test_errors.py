@@ -19,6 +19,7 @@ from attn_notes.attention import (
 )
 from attn_notes.checks import (
     check_causal,
+    check_padding_invariant,
     check_weights,
     influence,
 )
@@ -333,7 +334,33 @@ OTHERS = [
         "dropout probability",
         "-0.1",
     ),
+    (
+        "a score that turns queries into keys",
+        lambda: Attention(lambda q, k: k @ q.mT)(Q, KEY, VALUE),
+        V,
+        "one number for each query and key",
+        f"scores ({B}, {H}, {S}, {L})",
+    ),
     # Checks
+    (
+        "lengths of another batch",
+        lambda: check_padding_invariant(lambda x, _: x, zeros(3, L, D), torch.tensor([1, 2])),
+        V,
+        "lengths must have shape (B,)",
+        f"got (2,) and x (3, {L}, {D})",
+    ),
+    (
+        "a length beyond the input",
+        lambda: check_padding_invariant(lambda x, _: x, zeros(1, L, D), torch.tensor([9])),
+        V,
+        f"from 0 to the size {L}",
+    ),
+    (
+        "float lengths of a check",
+        lambda: check_padding_invariant(lambda x, _: x, zeros(1, L, D), torch.tensor([1.0])),
+        T,
+        "lengths must be integers",
+    ),
     ("an input of one axis", lambda: influence(lambda x: x, zeros(3)), V, "(..., L, E)", "(3,)"),
     ("an empty input", lambda: influence(lambda x: x, zeros(0, 3)), V, "none of them 0", "(0, 3)"),
     (
@@ -491,3 +518,15 @@ def test_a_refused_plot_leaves_the_figure_it_was_given_alone():
 def test_a_length_that_is_beyond_no_size_of_a_meta_tensor_is_not_read():
     lengths = torch.tensor([9], device="meta")  # it has no value to be wrong
     assert M.padding_mask(lengths, 5).shape == (1, 1, 5)
+
+
+@pytest.mark.parametrize("take", TAKES_QUERY_AND_KEY.values(), ids=TAKES_QUERY_AND_KEY)
+@pytest.mark.parametrize("key", [zeros(S, D).double(), zeros(S, D).long()], ids=["wider", "int"])
+def test_query_and_key_of_two_dtypes_are_refused(take, key):
+    with pytest.raises(TypeError, match="and of one dtype"):
+        take(zeros(L, D), key)
+
+
+def test_a_score_that_does_not_give_one_number_a_pair_is_refused():
+    with pytest.raises(ValueError, match=rf"got scores \({L},\)"):
+        Attention(lambda query, key: query.sum(-1))(zeros(L, D), zeros(S, D), zeros(S, DV))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn_notes.masks import check_mask
+from attn_notes.masks import check_mask, padding_mask
 
 __all__ = [
     "CheckFailed",
@@ -57,7 +57,7 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     if x.dim() < 2 or x.numel() == 0:
         raise ValueError(f"x must have shape (..., L, E), none of them 0, got {tuple(x.shape)}")
     with torch.no_grad():
-        before = layer(x)
+        before = layer(x.clone())  # a layer may work in place
         if before.dim() < 2 or before.shape[-2] != x.shape[-2]:
             raise ValueError(
                 "layer must keep the length (axis -2), got input "
@@ -140,6 +140,8 @@ def check_padding_invariant(
 
     Raises:
         CheckFailed: a real position's output moved.
+        TypeError: lengths that are not integers.
+        ValueError: lengths that are not (B,), or not from 0 to L.
 
     Example:
         >>> def mean(x, lengths):
@@ -147,12 +149,16 @@ def check_padding_invariant(
         ...     return (x * real).sum(1, keepdim=True) / lengths[:, None, None] * real
         >>> check_padding_invariant(mean, torch.rand(2, 4, 3), torch.tensor([2, 4]))
     """
-    real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]  # (B, L)
+    real = padding_mask(lengths, x.shape[1], device=x.device)[:, 0]  # (B, L)
+    if real.shape != x.shape[:2]:
+        raise ValueError(
+            f"lengths must have shape (B,), got {tuple(lengths.shape)} and x {tuple(x.shape)}"
+        )
     noise = torch.randn(x.shape, generator=_noise_source(seed)).to(x)
     other = torch.where(real[..., None], x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
     with torch.no_grad():
-        before = layer(x, lengths)
+        before = layer(x.clone(), lengths)
         for name, padded in (("other", other), ("more", longer)):
             after = layer(padded, lengths)[:, : x.shape[1]]
             change = (after - before).abs().amax(-1).masked_fill(~real, 0.0)  # (B, L)

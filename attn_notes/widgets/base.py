@@ -15,7 +15,9 @@ __all__ = ["BookWidget", "Table"]
 # (caption, column headers, rows of (header, *cells)): a widget for those who have no scripts.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
-_HOST_TRAITS = frozenset(anywidget.AnyWidget().keys)  # layout and so on: not our state
+_HOST_TRAITS = frozenset(
+    anywidget.AnyWidget.class_trait_names(sync=True)
+)  # layout and so on: not our state
 
 
 class BookWidget(anywidget.AnyWidget):

@@ -20,6 +20,9 @@ UNPRINTABLE = (
 )
 
 
+WIDEST = 100  # range of scores that 16 bits resolve to 0.0015
+
+
 def finite(name: str, tensor: Any, *axes: int) -> Tensor:
     """`tensor` as float64 on the CPU, its own copy, checked to be finite.
 
@@ -99,19 +102,25 @@ def encode_scores(scores: Tensor) -> dict[str, Any]:
     """Quantise scores on their own range, widened so that constant ones have one too.
 
     Args:
-        scores: any shape, finite.
+        scores: any shape, finite, within 100 of one another: a wider range would leave too few
+            quanta for the differences that a softmax sees.
 
     Returns:
         As `encode`, 16 bits each.
 
     Raises:
-        ValueError: a range beyond the largest float64.
+        ValueError: a range beyond 100.
 
     Example:
         >>> decode(encode_scores(torch.tensor([-1.0, 3.0])))
         tensor([-1.,  3.], dtype=torch.float64)
     """
     low, high = float(scores.min()), float(scores.max())
+    if high - low > WIDEST:
+        raise ValueError(
+            f"scores must lie within {WIDEST} of one another, got {low:.4g} to {high:.4g}: a key "
+            "that may not be read belongs in the mask"
+        )
     pad = max(0.5, abs(low) * 1e-9) if low == high else 0.0  # 1e20 + 0.5 is 1e20
     return encode(scores, low=low - pad, high=high + pad)
 

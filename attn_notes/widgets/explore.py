@@ -122,7 +122,9 @@ class Explorer(BookWidget):
             "keys": keys,
             "title": title,
         }
-        frame = _encode(self._call(first, (L, S)))
+        points = itertools.product(*grid.values())
+        start = list(points).index(tuple(first.values()))
+        frame = _encode(self._frames[start])  # not called once more: live and page start alike
         super().__init__(data=data, values=first, frame=frame)
         self.observe(self._recompute, "values")
 
@@ -208,24 +210,35 @@ def _choices(name: str, control: Control) -> list[Any]:
     if isinstance(control, bool):
         return [False, True]
     if isinstance(control, tuple):
-        if len(control) != 3 or not all(isinstance(x, int | float) for x in control):
-            raise TypeError(f"a slider is (low, high, step), got {name}={control!r}")
-        low, high, step = control
-        if not (low < high and step > 0 and math.isfinite(low + high + step)):
-            raise ValueError(f"a slider needs low < high and step > 0, got {name}={control!r}")
-        if (high - low) / step > MOST_BYTES:  # before a list of them fills the memory
-            raise ValueError(f"a slider must have fewer positions to fit, got {name}={control!r}")
-        count = round((high - low) / step) + 1
-        return [round(low + n * step, 10) for n in range(count) if low + n * step <= high + 1e-9]
-    if isinstance(control, list) and control:
-        if not all(isinstance(x, int | float | str) for x in control):
-            raise TypeError(f"a menu holds numbers or strings, got {name}={control!r}")
-        if not all(math.isfinite(x) for x in control if isinstance(x, float)):
-            raise ValueError(f"a menu's numbers must be finite, got {name}={control!r}")
-        return list(control)
-    raise TypeError(
-        f"a control is (low, high, step), a list of choices, or True/False, got {name}={control!r}"
-    )
+        return _positions(name, control)
+    if not isinstance(control, list) or not control:
+        raise TypeError(
+            "a control is (low, high, step), a list of choices, or True/False, got "
+            f"{name}={control!r}"
+        )
+    if not all(isinstance(x, int | float | str) for x in control):
+        raise TypeError(f"a menu holds numbers or strings, got {name}={control!r}")
+    if not all(math.isfinite(x) for x in control if isinstance(x, float)):
+        raise ValueError(f"a menu's numbers must be finite, got {name}={control!r}")
+    if len(set(control)) < len(control):  # 1 and True are one value to Python
+        raise ValueError(f"a menu's choices must differ, got {name}={control!r}")
+    return list(control)
+
+
+def _positions(name: str, control: tuple[Any, ...]) -> list[float]:
+    """Every position of a slider (low, high, step)."""
+    if len(control) != 3 or not all(isinstance(x, int | float) for x in control):
+        raise TypeError(f"a slider is (low, high, step), got {name}={control!r}")
+    low, high, step = control
+    if not (low < high and step > 0 and math.isfinite(low + high + step)):
+        raise ValueError(f"a slider needs low < high and step > 0, got {name}={control!r}")
+    if (high - low) / step > MOST_BYTES:  # before a list of them fills the memory
+        raise ValueError(f"a slider must have fewer positions to fit, got {name}={control!r}")
+    count = math.floor((high - low) / step + 1e-6) + 1
+    if count < 2:
+        raise ValueError(f"a slider needs two positions at least, got {name}={control!r}")
+    digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
+    return [round(low + n * step, digits) for n in range(count)]
 
 
 def _check_size(grid: dict[str, list[Any]], cells: int) -> None:

@@ -42,7 +42,7 @@ class Visitor:
         )
         context.set_default_timeout(EXPECTED_WAIT)
         page = context.new_page()
-        page.on("console", lambda message: self.problems.append(message.text))
+        page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("crash", lambda _: self.problems.append("the page crashed"))
         page.on("request", lambda request: self.requests.append(request.url))

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import Tensor
 
 from attn_notes.widgets import (
     AttentionHeatmap,
@@ -14,30 +15,22 @@ from attn_notes.widgets import (
     MaskPainter,
     ScoreExplorer,
     SpellingAttention,
+    explore,
 )
 from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.score import _module
 from tests.browser.panel import Panel, assert_cells
 
+# ---- What a control does, in Python. A move gets the widget and where the control stands now.
 
-@dataclass(frozen=True)
-class Move:
-    """Keys on the control with this label, and the same move in Python, given where it stands."""
-
-    label: str
-    keys: list[str]
-    on: Callable[[BookWidget, float], None]
-    numbers: bool = True  # whether the weights change, or the picture alone
+Same = Callable[[BookWidget, float], None]
 
 
-def to(trait: str, value: Callable[[float], object], widget: BookWidget, at: float) -> None:
-    setattr(widget, trait, value(at))
-
-
-def sets(trait: str, value: Callable[[float], object] = float) -> Callable:
-    return partial(to, trait, value)
+def sets(trait: str, value: Callable[[float], object] = float) -> Same:
+    return lambda widget, at: setattr(widget, trait, value(at))
 
 
 def power(at: float) -> float:
@@ -45,130 +38,184 @@ def power(at: float) -> float:
     return float(f"{10**at:.4g}")
 
 
-def one_of(choices: list) -> Callable[[float], object]:
+def one_of(*choices: object) -> Callable[[float], object]:
     return lambda at: choices[int(at)]
 
 
-def moves_point(trait: str, widget: KernelExplorer, at: float) -> None:
-    setattr(
-        widget,
-        trait,
-        [at if n == widget.point else old for n, old in enumerate(getattr(widget, trait))],
-    )
+def score_offered(widget: ScoreExplorer, at: float) -> None:
+    widget.score = widget.data["offered"][int(at)]
 
 
-def moves_arrow(axis: int, widget: ScoreExplorer, at: float) -> None:
-    def moved(end: list[float]) -> list[float]:
-        return [round(at, 4) if n == axis else old for n, old in enumerate(end)]
+def move_point(trait: str, widget: KernelExplorer, at: float) -> None:
+    moved = list(getattr(widget, trait))
+    moved[widget.point] = at
+    setattr(widget, trait, moved)
 
-    if widget.arrow < 0:
-        widget.query = moved(widget.query)
+
+def move_arrow(axis: int, widget: ScoreExplorer, at: float) -> None:
+    ends = [list(end) for end in (widget.query, *widget.key_vectors)]
+    ends[widget.arrow + 1][axis] = round(at, 4)
+    widget.query, *widget.key_vectors = ends
+
+
+def explored(label: str, widget: BookWidget, at: float) -> None:
+    for control in widget.data["controls"]:
+        if control["name"].replace("_", " ") == label:
+            chosen = control["choices"][int(at)]
+            widget.values = {**widget.values, control["name"]: chosen}
+
+
+COLOUR = "Colour up to the largest weight"
+OVERVIEW = "All heads at once"
+CAUSAL = "Read no later word (causal mask)"
+SIZE = "Size of window, prefix, padding, block"
+
+SAME: dict[str, dict[str, Same]] = {
+    "heatmap": {
+        "Layer": sets("layer", int),
+        "Head": sets("head", int),
+        "Temperature": sets("temperature", power),
+        "Mask": sets("mask_choice", one_of("none", "causal", "given")),
+        OVERVIEW: sets("overview", bool),
+    },
+    "kernel": {
+        "Kernel": sets("kernel", one_of(*KERNELS)),
+        "Width": sets("bandwidth", power),
+        "Query": sets("query"),
+        "Point": sets("point", int),
+        "its x": partial(move_point, "xs"),
+        "its y": partial(move_point, "ys"),
+    },
+    "score": {
+        "Score": score_offered,
+        "Temperature": sets("temperature", power),
+        "Move": sets("arrow", lambda at: int(at) - 1),
+        "its x": partial(move_arrow, 0),
+        "its y": partial(move_arrow, 1),
+    },
+    "mask": {
+        SIZE: sets("size", int),
+        "Combine with": sets("second", one_of(*PRESETS)),
+        "its size": sets("second_size", int),
+        "by": sets("combine", one_of("and", "or")),
+        "Layers": sets("layers", int),
+    },
+    "spelling": {"Temperature": sets("temperature", power), CAUSAL: sets("causal", bool)},
+    "explore": {},
+}
+
+
+def same_move(widget: BookWidget, label: str, at: float) -> None:
+    """Do in Python what the control with this label did on the page."""
+    if label == COLOUR:
+        widget.shared_scale = bool(at)
+    elif widget._widget == "explore":
+        explored(label, widget, at)
     else:
-        keys = enumerate(widget.key_vectors)
-        widget.key_vectors = [moved(end) if n == widget.arrow else end for n, end in keys]
+        SAME[widget._widget][label](widget, at)
 
 
-def explores(name: str, choices: list, widget: BookWidget, at: float) -> None:
-    widget.values = {**widget.values, name: choices[int(at)]}
+# ---- Journeys: what keys to press on which control, so that each does something visible.
 
 
-COLOUR = Move("Colour up to the largest weight", ["Space"], sets("shared_scale", bool), False)
-OVERVIEW = Move("All heads at once", ["Space"], sets("overview", bool), False)
-TEMPERATURE = Move("Temperature", ["PageUp"] * 3, sets("temperature", power))
-COOLER = Move("Temperature", ["ArrowLeft"] * 7, sets("temperature", power))
-SCORES = ["dot", "scaled_dot", "gaussian", "bilinear", "additive"]
-SLIDE = "Size of window, prefix, padding, block"
-ARROW = sets("arrow", lambda at: int(at) - 1)
-HALVES = [0.5, 1.0, 1.5, 2.0]
+@dataclass(frozen=True)
+class Move:
+    """Keys on the control with this label; whether the weights change, and the picture."""
 
-JOURNEYS: dict[str, list[Move]] = {
+    label: str
+    keys: list[str]
+    numbers: bool = True
+    drawn: bool = True
+
+
+JOURNEYS = {
     "scores": [
-        TEMPERATURE,
-        Move("Head", ["ArrowDown"], sets("head", int)),
-        Move("Mask", ["ArrowUp"], sets("mask_choice", one_of(["none", "causal", "given"]))),
-        COOLER,
-        Move("Mask", ["Home"], sets("mask_choice", one_of(["none", "causal", "given"]))),
-        Move("Temperature", ["End"], sets("temperature", power)),
-        COLOUR,
-        OVERVIEW,
-        Move("Head", ["ArrowDown"], sets("head", int)),
+        Move("Temperature", ["PageUp"] * 3),
+        Move("Head", ["ArrowDown"]),
+        Move("Mask", ["ArrowUp"]),
+        Move("Temperature", ["ArrowLeft"] * 7),
+        Move("Mask", ["Home"]),
+        Move("Temperature", ["End"]),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move(OVERVIEW, ["Space"], numbers=False),
+        Move("Head", ["ArrowDown"]),
     ],
     "layers": [
-        Move("Layer", ["ArrowDown"], sets("layer", int)),
-        Move("Head", ["End"], sets("head", int)),
-        COLOUR,
-        OVERVIEW,
-        Move("Layer", ["ArrowUp"], sets("layer", int)),
+        Move("Layer", ["ArrowDown"]),
+        Move("Head", ["End"]),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move(OVERVIEW, ["Space"], numbers=False),
+        Move("Layer", ["ArrowUp"]),
     ],
     "points": [
-        Move("Width", ["ArrowRight"] * 5, sets("bandwidth", power)),
-        Move("Query", ["ArrowLeft"] * 3, sets("query")),
-        *(
-            Move("Kernel", ["ArrowDown"], sets("kernel", one_of(list(KERNELS))))
-            for _ in range(len(KERNELS) - 1)
-        ),
-        Move("Point", ["ArrowRight"] * 4, sets("point", int), False),
-        Move("its x", ["End"], partial(moves_point, "xs")),
-        Move("its x", ["PageDown"], partial(moves_point, "xs")),
-        Move("its y", ["Home"], partial(moves_point, "ys"), False),
-        COLOUR,
-        Move("Width", ["Home"], sets("bandwidth", power)),
-        Move("Query", ["Home"], sets("query")),
+        Move("Width", ["ArrowRight"] * 5),
+        Move("Query", ["ArrowLeft"] * 3),
+        *(Move("Kernel", ["ArrowDown"]) for _ in range(len(KERNELS) - 1)),
+        Move("Point", ["ArrowRight"] * 4, numbers=False),
+        Move("its x", ["End"]),
+        Move("its x", ["PageDown"]),
+        Move("its y", ["Home"], numbers=False),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move("Width", ["Home"]),
+        Move("Query", ["Home"]),
     ],
     "arrows": [
-        TEMPERATURE,
-        *(
-            Move("Score", ["ArrowDown"], sets("score", one_of(SCORES)))
-            for _ in range(len(SCORES) - 1)
-        ),
-        Move("its x", ["ArrowRight"] * 4, partial(moves_arrow, 0)),
-        Move("Move", ["ArrowDown"] * 2, ARROW, False),
-        Move("its y", ["Home"], partial(moves_arrow, 1)),
-        Move("Score", ["Home"], sets("score", one_of(SCORES))),
-        Move("its x", ["PageUp"], partial(moves_arrow, 0)),
-        COOLER,
-        COLOUR,
+        Move("Temperature", ["PageUp"] * 3),
+        *(Move("Score", ["ArrowDown"]) for _ in range(4)),
+        Move("its x", ["ArrowRight"] * 4),
+        Move("Move", ["ArrowDown"] * 2, numbers=False),
+        Move("its y", ["Home"]),
+        Move("Score", ["Home"]),
+        Move("its x", ["PageUp"]),
+        Move("Temperature", ["ArrowLeft"] * 7),
+        Move(COLOUR, ["Space"], numbers=False),
     ],
     "mask": [
-        Move("Combine with", ["End"], sets("second", one_of(list(PRESETS)))),
-        Move("its size", ["ArrowRight"], sets("second_size", int)),
-        Move("Combine with", ["ArrowUp"], sets("second", one_of(list(PRESETS)))),
-        Move("by", ["ArrowDown"], sets("combine", one_of(["and", "or"]))),
-        COLOUR,
-        Move("Combine with", ["ArrowUp"] * 2, sets("second", one_of(list(PRESETS)))),
-        Move("by", ["ArrowUp"], sets("combine", one_of(["and", "or"]))),
-        Move("Layers", ["ArrowRight"] * 3, sets("layers", int), False),
-        Move(SLIDE, ["ArrowRight"], sets("size", int), False),
+        Move("Combine with", ["End"]),
+        Move("its size", ["ArrowRight"]),
+        Move("Combine with", ["ArrowUp"]),
+        Move("by", ["ArrowDown"]),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move("Combine with", ["ArrowUp"] * 2),
+        Move("by", ["ArrowUp"]),
+        Move("Layers", ["ArrowRight"] * 3, numbers=False),
+        Move(SIZE, ["ArrowRight"], numbers=False, drawn=False),
     ],
     "letters": [
-        TEMPERATURE,
-        COLOUR,
-        Move("Read no later word (causal mask)", ["Space"], sets("causal", bool)),
-        COOLER,
+        Move("Temperature", ["PageUp"] * 3),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move(CAUSAL, ["Space"]),
+        Move("Temperature", ["ArrowLeft"] * 7),
     ],
     "function": [
-        Move("width", ["ArrowRight"] * 2, partial(explores, "width", HALVES)),
-        COLOUR,
-        Move("causal", ["Space"], partial(explores, "causal", [False, True])),
-        Move("falls", ["ArrowDown"], partial(explores, "falls", ["round", "sharp"])),
-        Move("width", ["Home"], partial(explores, "width", HALVES)),
+        Move("width", ["ArrowRight"] * 2),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move("causal", ["Space"]),
+        Move("falls", ["ArrowDown"]),
+        Move("width", ["Home"]),
     ],
 }
 BUTTONS = {"mask": [*PRESETS, "invert"]}
 
 
+# ---- What is shown.
+
+
 def assert_shown(panel: Panel, widget: BookWidget) -> None:
     """The table, and whatever else the widget writes, is what Python says is shown."""
     if isinstance(widget, ScoreExplorer):
-        return assert_arrows(panel, widget)
-    if isinstance(widget, KernelExplorer):
-        return assert_points(panel, widget)
-    mask = None
+        assert_arrows(panel, widget)
+    elif isinstance(widget, KernelExplorer):
+        assert_points(panel, widget)
+    else:
+        assert_cells(panel.table()[1:], widget.shown(), mask_of(widget))
+
+
+def mask_of(widget: BookWidget) -> Tensor | None:
+    """The mask in force, which hatches the cells of a heatmap."""
     if isinstance(widget, AttentionHeatmap | SpellingAttention):
-        mask = widget._mask()
-    if isinstance(widget, MaskPainter):
-        mask = widget.attn_mask
-    assert_cells(panel.table()[1:], widget.shown(), mask)
+        return widget._mask()
+    return widget.attn_mask if isinstance(widget, MaskPainter) else None
 
 
 def assert_points(panel: Panel, widget: KernelExplorer) -> None:
@@ -193,11 +240,47 @@ def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
     query = torch.tensor([widget.query], dtype=torch.float64)
     keys = torch.tensor(widget.key_vectors, dtype=torch.float64)
     scores = _module(widget.score, widget.data["parameters"])(query, keys).detach()
-    columns = torch.cat([keys, scores.T, widget.shown()[:, None]], dim=1)
-    assert_cells(panel.table()[1:], columns)
     weights = widget.shown()
+    assert_cells(panel.table()[1:], torch.cat([keys, scores.T, weights[:, None]], dim=1))
     entropy = -float(torch.special.xlogy(weights, weights).sum())
     note = panel.el.locator(".attn-note").inner_text()
     found = re.match(r"Entropy (\S+) nats of at most (\S+)\. ", note)
     assert float(found[1]) == pytest.approx(entropy, abs=0.00501)
     assert float(found[2]) == pytest.approx(torch.tensor(len(weights)).log().item(), abs=0.00501)
+
+
+# ---- The widget that a page holds, live again.
+
+
+def from_page(widget: str, state: dict) -> BookWidget:
+    """A widget in Python with the state that stands on a page."""
+    if widget == "explore":
+        return explorer_from_page(state)
+    one = torch.eye(1)
+    made = {
+        "heatmap": lambda: AttentionHeatmap(one),
+        "kernel": lambda: KernelExplorer([0.0], [0.0]),
+        "score": ScoreExplorer,
+        "mask": lambda: MaskPainter(one),
+        "spelling": SpellingAttention,
+    }[widget]()
+    with made.hold_trait_notifications():
+        for name, value in state.items():
+            setattr(made, name, value)
+    return made
+
+
+def explorer_from_page(state: dict) -> BookWidget:
+    """An explorer whose function looks its weights up in the page's frames."""
+    grid = {control["name"]: control["choices"] for control in state["data"]["controls"]}
+    frames = decode(state["frames"])
+
+    def frame(**values: object) -> Tensor:
+        at = 0
+        for name, choices in grid.items():
+            at = at * len(choices) + choices.index(values[name])
+        return frames[at]
+
+    made = explore(frame, **{name: list(choices) for name, choices in grid.items()})
+    made.values = state["values"]
+    return made

@@ -70,7 +70,9 @@ def expect_tensor(got: Any, expected: Tensor, what: str, *, atol: float = 1e-5) 
         raise CheckFailed(
             f"{what} should have shape {tuple(expected.shape)}, got {tuple(got.shape)}"
         )
-    wrong = ~torch.isclose(got.double(), expected.double(), rtol=0.0, atol=atol)
+    # On the CPU, since not every device has 64-bit numbers.
+    got, expected = (side.detach().cpu().double() for side in (got, expected))
+    wrong = ~torch.isclose(got, expected, rtol=0.0, atol=atol)
     if bool(wrong.any()):
         at = tuple(int(i) for i in wrong.nonzero()[0])
         raise CheckFailed(

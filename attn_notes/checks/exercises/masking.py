@@ -205,6 +205,8 @@ def find_leak(answer: Sequence[tuple[int, int] | None]) -> None:
         if pair is None:
             continue
         i, t = pair
+        if not (0 <= i < 8 and 0 <= t < 8):
+            raise CheckFailed(f"layer {n}: there are positions 0 to 7, got {pair}")
         if t <= i:
             raise CheckFailed(f"layer {n}: input {t} is not later than output {i}: no leak")
         if not leaks:

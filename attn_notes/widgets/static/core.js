@@ -155,7 +155,10 @@ const DIVERGING = Uint32Array.from({ length: 256 }, (_, i) => {
   return packed(t < 1 ? mix(ends[0], ends[1], t) : mix(ends[1], ends[2], t - 1));
 });
 const css = (word) => `rgb(${word & 255},${(word >> 8) & 255},${(word >> 16) & 255})`;
-const isLight = (word) => 0.299 * (word & 255) + 0.587 * ((word >> 8) & 255) + 0.114 * ((word >> 16) & 255) > 140;
+// Black on light and white on dark: WCAG's luminance, above which black has the more contrast.
+const linear = (byte) => (byte <= 10 ? byte / 3294.6 : ((byte / 255 + 0.055) / 1.055) ** 2.4);
+const luminance = (word) => 0.2126 * linear(word & 255) + 0.7152 * linear((word >> 8) & 255) + 0.0722 * linear((word >> 16) & 255);
+const inkOn = (word) => (luminance(word) > 0.179 ? "#000000" : "#ffffff");
 const level = (x, low, high) => Math.max(0, Math.min(255, Math.round((255 * (x - low)) / (high - low || 1))));
 
 // The page's colours as they are now; widgets.css defines them for light and dark.
@@ -229,7 +232,8 @@ const withModifier = (event) => event.altKey || event.ctrlKey || event.metaKey;
 
 // JupyterLab takes arrow keys away from focused elements unless they say this themselves.
 const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
-const unique = (() => { let n = 0; return (stem) => `attn-${stem}-${++n}`; })();
+// Ids count on the document: in JupyterLab every widget has a copy of this file of its own.
+const unique = (stem) => `attn-${stem}-${(document.attnNotesIds = (document.attnNotesIds || 0) + 1)}`;
 
 function labelled(label, input, ...rest) {
   const id = unique("control");
@@ -249,8 +253,8 @@ function slider(model, life, name, { label, min, max, step, log = false, format 
     input.setAttribute("aria-valuetext", output.textContent);
   };
   life.listen(input, "input", () => {
-    const value = out(Number(input.value));
-    put(model, { [name]: log ? Number(value.toPrecision(4)) : value });
+    const value = out(Number(input.value)); // two digits: a step back returns to where one was
+    put(model, { [name]: log ? Number(value.toPrecision(2)) : value });
   });
   life.watch([name], show, model);
   show();
@@ -318,6 +322,7 @@ function sharpCanvas(life, { label, height, paint, keyboard = false }) {
     el: place, canvas,
     get colours() { return (colours ??= inks(canvas)); },
     draw() {
+      if (!place.clientWidth && place.isConnected) return; // folded away: drawn when it shows
       const width = Math.max(200, Math.floor(place.clientWidth || 600));
       const tall = Math.ceil(height(width));
       const ratio = window.devicePixelRatio || 1;
@@ -338,13 +343,20 @@ function sharpCanvas(life, { label, height, paint, keyboard = false }) {
       return [event.clientX - box.left, event.clientY - box.top];
     },
   };
-  life.onTheme(() => { colours = null; view.draw(); });
+  life.onTheme(() => { // classes of a page change for many reasons: draw only where colours did
+    const now = inks(canvas);
+    if (JSON.stringify(now) === JSON.stringify(colours)) return;
+    colours = now;
+    view.draw();
+  });
   life.onResize(place, () => view.draw());
   return view;
 }
 
-// Fine diagonal lines: a cell that may not be read.
+// Fine diagonal lines: a cell that may not be read. One pattern a colour.
+const HATCHES = {};
 function hatch(context, colour) {
+  if (HATCHES[colour]) return HATCHES[colour];
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
   const pen = tile.getContext("2d");
@@ -353,7 +365,15 @@ function hatch(context, colour) {
   pen.beginPath();
   for (const shift of [-6, 0, 6]) { pen.moveTo(shift, 6); pen.lineTo(shift + 6, 0); }
   pen.stroke();
-  return context.createPattern(tile, "repeat");
+  return (HATCHES[colour] = context.createPattern(tile, "repeat"));
+}
+
+// A frame that shows on every colour: dark inside light.
+function outline(context, x, y, width, height) {
+  for (const [colour, thick] of [["#ffffff", 5], ["#000000", 2]]) {
+    context.strokeStyle = colour; context.lineWidth = thick;
+    context.strokeRect(x, y, width, height);
+  }
 }
 
 // ---------------------------------------------------------------- the heatmap
@@ -364,7 +384,7 @@ const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.
 // {values, L, S, mask, queries, keys, top, signed, flat}; `onPick(i, j)` hears of the chosen cell,
 // `onPaint` makes the map paintable. A flat map shows its mask alone: open cells in one colour.
 function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }) {
-  let data = null, place = null, pixels = null, hover = null, cursor = [0, 0];
+  let data = null, place = null, pixels = null, hover = null, cursor = [0, 0], told = null;
   const readout = h("p", { class: "attn-readout", role: "status" }, hint);
 
   const name = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
@@ -377,14 +397,18 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
 
   function measure(width) {
     const { L, S, queries, keys } = data;
-    const longest = (tokens, size) => (tokens
-      ? tokens.reduce((most, token) => Math.max(most, visible(token, 14).length), 1)
-      : String(size).length);
-    const left = Math.min(0.34 * width, 30 + 7 * longest(queries, L));
-    const below = 26 + Math.min(90, 6 * longest(keys, S) + 6);
-    const cell = Math.max(2, Math.min(42, Math.floor((width - left - 10) / Math.max(S, 1)), Math.floor(640 / Math.max(L, 1))));
-    const upright = longest(keys, S) * 7 < cell; // short labels need no turning
-    return { left, top: 6, cell, below, upright, width: cell * S, height: cell * L };
+    const pen = view.canvas.getContext("2d");
+    pen.font = `600 12px ${view.colours.font}`;
+    const longest = (tokens, size) => (tokens || [String(size)])
+      .reduce((most, token) => Math.max(most, pen.measureText(visible(token, 14)).width), 0);
+    const across = longest(keys, S);
+    const left = Math.min(0.4 * width, 26 + longest(queries, L));
+    const room = (width - left - 10) / Math.max(S, 1);
+    const cell = Math.min(42, room < 3 ? room : Math.floor(room), Math.max(3, Math.floor(640 / Math.max(L, 1))));
+    const tall = Math.max(cell, Math.min(24, 60 / Math.max(L, 1))); // a long row is no hairline
+    const upright = across + 4 < cell; // short labels need no turning
+    const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
+    return { left, top: 6, cell, tall, below, upright, width: cell * S, height: tall * L };
   }
 
   function paintCells(context) {
@@ -407,8 +431,15 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     context.drawImage(pixels.canvas, place.left, place.top, place.width, place.height);
     if (!mask) return;
     context.beginPath();
-    for (let n = 0; n < L * S; n++) {
-      if (!mask[n]) context.rect(place.left + (n % S) * place.cell, place.top + ((n / S) | 0) * place.cell, place.cell, place.cell);
+    for (let i = 0; i < L; i++) {
+      for (let j = 0, start = -1; j <= S; j++) { // a rectangle for each run of closed cells
+        const closed = j < S && !mask[i * S + j];
+        if (closed && start < 0) start = j;
+        if (!closed && start >= 0) {
+          context.rect(place.left + start * place.cell, place.top + i * place.tall, (j - start) * place.cell, place.tall);
+          start = -1;
+        }
+      }
     }
     context.fillStyle = hatch(context, view.colours.muted);
     context.globalAlpha = 0.6;
@@ -418,32 +449,32 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
 
   function paintNumbers(context) {
     const { values, L, S, mask, top = 1, signed = false, flat = false } = data;
-    if (flat || place.cell < 32 || L * S > 150) return;
+    if (flat || Math.min(place.cell, place.tall) < 22 || place.cell < 32 || L * S > 150) return;
     const colours = signed ? DIVERGING : SEQUENTIAL;
     context.font = `${place.cell < 38 ? 10 : 11}px ${view.colours.font}`;
     context.textAlign = "center"; context.textBaseline = "middle";
     for (let n = 0; n < L * S; n++) {
       if (mask && !mask[n]) continue;
-      context.fillStyle = isLight(colours[level(values[n], signed ? -top : 0, top)]) ? "#14171b" : "#f4f2ec";
+      context.fillStyle = inkOn(colours[level(values[n], signed ? -top : 0, top)]);
       context.fillText(values[n].toFixed(Math.abs(values[n]) >= 10 ? 0 : 2),
-        place.left + ((n % S) + 0.5) * place.cell, place.top + (((n / S) | 0) + 0.5) * place.cell);
+        place.left + ((n % S) + 0.5) * place.cell, place.top + (((n / S) | 0) + 0.5) * place.tall);
     }
   }
 
   function paintLabels(context) {
     const { L, S, queries, keys } = data;
     const active = hover || (document.activeElement === view.canvas ? cursor : null);
-    const every = Math.max(1, Math.ceil(12 / place.cell));
-    const write = (text, bold) => {
+    const every = Math.max(1, Math.ceil(12 / place.cell)), everyRow = Math.max(1, Math.ceil(12 / place.tall));
+    const write = (text, bold, room) => {
       context.font = `${bold ? "600 " : ""}12px ${view.colours.font}`;
       context.fillStyle = bold ? view.colours.ink : view.colours.muted;
-      context.fillText(text, 0, 0);
+      context.fillText(text, 0, 0, room);
     };
-    for (let i = 0; i < L; i += every) {
+    for (let i = 0; i < L; i += everyRow) {
       context.save();
-      context.translate(place.left - 6, place.top + (i + 0.5) * place.cell);
+      context.translate(place.left - 6, place.top + (i + 0.5) * place.tall);
       context.textAlign = "right"; context.textBaseline = "middle";
-      write(queries ? visible(queries[i], 14) : String(i), active && active[0] === i);
+      write(queries ? visible(queries[i], 14) : String(i), active && active[0] === i, place.left - 22);
       context.restore();
     }
     for (let j = 0; j < S; j += every) {
@@ -452,7 +483,7 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
       context.textAlign = place.upright ? "center" : "right";
       context.textBaseline = place.upright ? "top" : "middle";
       if (!place.upright) context.rotate(-Math.PI / 3);
-      write(keys ? visible(keys[j], 14) : String(j), active && active[1] === j);
+      write(keys ? visible(keys[j], 14) : String(j), active && active[1] === j, 100);
       context.restore();
     }
     context.fillStyle = view.colours.muted;
@@ -466,9 +497,15 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     if (place.height > 84) context.fillText("queries (read)", 0, 0);
     context.restore();
     if (active) {
-      context.strokeStyle = view.colours.accent; context.lineWidth = 2;
-      context.strokeRect(place.left + active[1] * place.cell, place.top + active[0] * place.cell, place.cell, place.cell);
+      outline(context, place.left + active[1] * place.cell, place.top + active[0] * place.tall, place.cell, place.tall);
     }
+  }
+
+  // The cells from one to another, so that a quick stroke leaves no holes.
+  function between([i, j], [k, l]) {
+    const steps = Math.max(Math.abs(k - i), Math.abs(l - j));
+    return Array.from({ length: steps }, (_, n) => [
+      Math.round(i + ((k - i) * (n + 1)) / steps), Math.round(j + ((l - j) * (n + 1)) / steps)]);
   }
 
   const view = sharpCanvas(life, {
@@ -486,22 +523,32 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     },
   });
 
+  if (onPaint) view.canvas.classList.add("attn-paint");
   function cellAt(event) {
     if (!data || !place) return null;
     const [x, y] = view.at(event);
-    const j = Math.floor((x - place.left) / place.cell), i = Math.floor((y - place.top) / place.cell);
+    const j = Math.floor((x - place.left) / place.cell), i = Math.floor((y - place.top) / place.tall);
     return i >= 0 && j >= 0 && i < data.L && j < data.S ? [i, j] : null;
+  }
+  // Say what a cell holds, and go on saying it while the numbers change.
+  function tell(cell) {
+    told = cell;
+    readout.textContent = describe(...cell);
   }
   function settle(cell) {
     if (!cell) return;
     cursor = cell;
-    readout.textContent = describe(...cell);
+    tell(cell);
     onPick(...cell);
   }
   life.listen(view.canvas, "pointermove", (event) => {
-    hover = cellAt(event);
-    if (hover) readout.textContent = describe(...hover);
-    if (hover && onPaint && event.buttons & 1) onPaint(...hover, "move");
+    const now = cellAt(event);
+    if (String(now) === String(hover)) return;
+    if (now && hover && onPaint && event.buttons & 1) {
+      for (const cell of between(hover, now)) onPaint(...cell, "move");
+    }
+    hover = now;
+    if (hover) tell(hover);
     view.draw();
   });
   life.listen(view.canvas, "pointerleave", () => { hover = null; view.draw(); });
@@ -525,7 +572,7 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     } else if (onPaint && (event.key === " " || event.key === "Enter")) {
       event.preventDefault();
       onPaint(i, j, "down");
-      readout.textContent = describe(i, j);
+      tell(cursor);
     }
   });
 
@@ -547,8 +594,9 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
       cursor = [Math.min(cursor[0], Math.max(0, data.L - 1)), Math.min(cursor[1], Math.max(0, data.S - 1))];
       if (hover && (hover[0] >= data.L || hover[1] >= data.S)) hover = null;
       view.draw();
-      const active = hover || (document.activeElement === view.canvas && data.L && data.S ? cursor : null);
-      if (active) readout.textContent = describe(...active);
+      if (told && (told[0] >= data.L || told[1] >= data.S)) told = null;
+      if (told) tell(told);
+      else readout.textContent = hint;
       table.fill();
     },
   };

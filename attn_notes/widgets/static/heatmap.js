@@ -34,8 +34,7 @@ function headGrid(life, model, { layers, heads, L, S, map }) {
       context.imageSmoothingEnabled = sheet.width > wide;
       context.drawImage(sheet, left, 0, wide, tall);
       const w = wide / heads, t = tall / layers;
-      context.strokeStyle = view.colours.accent; context.lineWidth = 2.5;
-      context.strokeRect(left + model.get("head") * w, model.get("layer") * t, w, t);
+      outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
       context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
       context.textAlign = "right"; context.textBaseline = "middle";
       for (let layer = 0; layer < layers; layer++) context.fillText(String(layer), left - 6, (layer + 0.5) * t);
@@ -85,13 +84,23 @@ function render({ model, el }) {
   const scale = colourScale(life);
   const { data, layers, heads } = reader;
 
-  const top = (values) => (model.get("shared_scale") ? Math.max(largest(values), 1e-9) : 1);
+  // One scale for all heads of all layers, or their colours could not be compared.
+  function scaleTop() {
+    if (!model.get("shared_scale")) return 1;
+    let most = 1e-9;
+    for (let n = 0; n < layers * heads; n++) most = Math.max(most, largest(reader.read((n / heads) | 0, n % heads)));
+    return most;
+  }
+  let top = 1;
   let grid = null;
+  const which = h("p", { class: "attn-note", role: "status" });
   function draw() {
     const { L, S } = reader;
     const values = reader.read(model.get("layer"), model.get("head"));
-    map.show({ values, L, S, mask: reader.mask(), queries: reader.data.queries, keys: reader.data.keys, top: top(values) });
-    scale.show(top(values));
+    top = scaleTop();
+    map.show({ values, L, S, mask: reader.mask(), queries: reader.data.queries, keys: reader.data.keys, top });
+    scale.show(top);
+    which.textContent = `Layer ${model.get("layer")}, head ${model.get("head")}`;
     if (grid && model.get("overview")) grid.draw();
   }
 
@@ -109,13 +118,12 @@ function render({ model, el }) {
   if (layers * heads > 1) {
     controls.push(tick(model, life, "overview", { label: "All heads at once" }));
     grid = headGrid(life, model, { ...reader, map: (layer, head) => {
-      const values = reader.read(layer, head);
-      return { values, mask: reader.mask(), top: top(values) };
+      return { values: reader.read(layer, head), mask: reader.mask(), top };
     } });
-    const fold = () => { grid.el.hidden = !model.get("overview"); };
+    const fold = () => { grid.el.hidden = which.hidden = !model.get("overview"); };
     life.watch(["overview"], fold);
     fold();
-    body.unshift(grid.el);
+    body.unshift(h("div", {}, grid.el, which));
   }
   frame(el, life, { title: data.title, controls, body });
   life.watch(["layer", "head", "temperature", "mask_choice", "shared_scale", "overview"], draw);

@@ -1,0 +1,1 @@
+"""Measurements of what the book promises: `python -m benchmarks`."""
