@@ -34,8 +34,8 @@ def sets(trait: str, value: Callable[[float], object] = float) -> Same:
 
 
 def power(at: float) -> float:
-    """A logarithmic slider: it stands at the exponent, and gives four digits."""
-    return float(f"{10**at:.4g}")
+    """A logarithmic slider: it stands at the exponent, and gives two digits."""
+    return float(f"{10**at:.2g}")
 
 
 def one_of(*choices: object) -> Callable[[float], object]:
