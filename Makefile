@@ -27,7 +27,7 @@ nbval: .venv/ready  ## runs every notebook and compares every output
 	$(CPU) $(NBVAL)
 
 browser: .venv/ready book  ## the built pages in Chromium, and JupyterLab
-	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser -n 2 --dist loadfile
+	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser -n 2 --dist loadgroup
 
 test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
 	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL)

@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.bare import write_bare_pages
 from tools.browser import FLAGS, find
@@ -33,6 +33,7 @@ class Visitor:
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
+        self.contexts: list[BrowserContext] = []
         self.problems: list[str] = []
         self.requests: list[str] = []
 
@@ -40,6 +41,7 @@ class Visitor:
         context = self.browser.new_context(
             viewport={"width": width, "height": height}, reduced_motion="reduce", **options
         )
+        self.contexts.append(context)
         context.set_default_timeout(EXPECTED_WAIT)
         page = context.new_page()
         page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
@@ -50,7 +52,7 @@ class Visitor:
         return page
 
     def close(self) -> None:
-        for context in self.browser.contexts:
+        for context in self.contexts:
             context.close()
 
 

@@ -33,13 +33,14 @@ def sets(trait: str, value: Callable[[float], object] = float) -> Same:
     return lambda widget, at: setattr(widget, trait, value(at))
 
 
-def power(at: float) -> float:
-    """A logarithmic slider: it stands at the exponent, and gives two digits."""
-    return float(f"{10**at:.2g}")
-
-
 def one_of(*choices: object) -> Callable[[float], object]:
     return lambda at: choices[int(at)]
+
+
+def two_digits(low: float, high: float) -> Callable[[float], object]:
+    """A logarithmic slider stands at an index into all the numbers of two digits."""
+    numbers = (float(f"{n}e{power}") for power in range(-3, 2) for n in range(10, 100))
+    return one_of(*(number for number in numbers if low <= number <= high))
 
 
 def score_offered(widget: ScoreExplorer, at: float) -> None:
@@ -74,13 +75,13 @@ SAME: dict[str, dict[str, Same]] = {
     "heatmap": {
         "Layer": sets("layer", int),
         "Head": sets("head", int),
-        "Temperature": sets("temperature", power),
+        "Temperature": sets("temperature", two_digits(0.05, 20)),
         "Mask": sets("mask_choice", one_of("none", "causal", "given")),
         OVERVIEW: sets("overview", bool),
     },
     "kernel": {
         "Kernel": sets("kernel", one_of(*KERNELS)),
-        "Width": sets("bandwidth", power),
+        "Width": sets("bandwidth", two_digits(0.02, 10)),
         "Query": sets("query"),
         "Point": sets("point", int),
         "its x": partial(move_point, "xs"),
@@ -88,7 +89,7 @@ SAME: dict[str, dict[str, Same]] = {
     },
     "score": {
         "Score": score_offered,
-        "Temperature": sets("temperature", power),
+        "Temperature": sets("temperature", two_digits(0.05, 20)),
         "Move": sets("arrow", lambda at: int(at) - 1),
         "its x": partial(move_arrow, 0),
         "its y": partial(move_arrow, 1),
@@ -100,7 +101,10 @@ SAME: dict[str, dict[str, Same]] = {
         "by": sets("combine", one_of("and", "or")),
         "Layers": sets("layers", int),
     },
-    "spelling": {"Temperature": sets("temperature", power), CAUSAL: sets("causal", bool)},
+    "spelling": {
+        "Temperature": sets("temperature", two_digits(0.02, 5)),
+        CAUSAL: sets("causal", bool),
+    },
     "explore": {},
 }
 
@@ -281,6 +285,7 @@ def explorer_from_page(state: dict) -> BookWidget:
             at = at * len(choices) + choices.index(values[name])
         return frames[at]
 
-    made = explore(frame, **{name: list(choices) for name, choices in grid.items()})
+    shown = {"query_tokens": state["data"]["queries"], "key_tokens": state["data"]["keys"]}
+    made = explore(frame, **shown, **{name: list(choices) for name, choices in grid.items()})
     made.values = state["values"]
     return made

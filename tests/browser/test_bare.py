@@ -78,15 +78,22 @@ def test_no_control_is_left_out(visit, bare, name):
 
 
 @every_widget
-def test_a_slider_says_its_number(visit, bare, name):
+def test_each_key_on_a_slider_changes_the_number_it_says_and_the_key_back_returns(
+    visit, bare, name
+):
     panel = Panel(visit(bare(name)))
     for label in panel.labels():
         control = panel.control(label)
-        if control.get_attribute("type") == "range":
-            panel.press(label, "ArrowRight")
-            text = panel.output(label)
-            assert text == control.get_attribute("aria-valuetext")
-            assert re.fullmatch(r"-?\d+(\.\d+)?", text)
+        if control.get_attribute("type") != "range":
+            continue
+        said = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft"):
+            panel.press(label, key)
+            said.append(panel.output(label))
+            assert control.get_attribute("aria-valuetext") == said[-1]
+        assert len(set(said[:3])) == 3, label
+        assert said[3:] == said[1::-1], label
+        assert all(re.fullmatch(r"-?\d+(\.\d+)?", text) for text in said)
 
 
 def test_the_buttons_of_the_painter_paint_the_package_s_masks(visit, bare):

@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.panel import Panel
 
+pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
+
 WAIT = 90_000  # milliseconds: a kernel that imports torch on a busy machine
 
 CELLS = (

@@ -241,21 +241,33 @@ function labelled(label, input, ...rest) {
   return h("div", { class: "attn-control" }, h("label", { for: id }, label), input, ...rest);
 }
 
-// A slider tied to a trait. With `log`, equal steps are equal ratios.
-function slider(model, life, name, { label, min, max, step, log = false, format = (x) => String(x) }) {
-  const into = log ? Math.log10 : (x) => x;
-  const out = log ? (x) => 10 ** x : (x) => x;
-  const input = h("input", { type: "range", min: into(min), max: into(max), step: log ? 0.01 : step, ...KEEP_KEYS });
+// Every number of two digits from `min` to `max`: a logarithmic scale, nearly, on which each step
+// is a number that one can say, and a step back returns to where one was.
+function twoDigits(min, max) {
+  const all = [];
+  for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power++) {
+    for (let n = 10; n < 100; n++) all.push(Number(`${n}e${power - 1}`));
+  }
+  return all.filter((x) => x >= min && x <= max);
+}
+const sized = (x) => x.toFixed(x < 0.1 ? 3 : 2);
+
+const nearest = (places, x) => places.reduce(
+  (best, place, n) => (Math.abs(place - x) < Math.abs(places[best] - x) ? n : best), 0);
+
+// A slider tied to a trait: from `min` to `max`, or over the numbers of the list `places`.
+function slider(model, life, name, { label, min, max, step, places, format = (x) => String(x) }) {
+  const into = places ? (x) => nearest(places, x) : (x) => x;
+  const out = places ? (n) => places[n] : (x) => x;
+  const ends = places ? { min: 0, max: places.length - 1, step: 1 } : { min, max, step };
+  const input = h("input", { type: "range", ...ends, ...KEEP_KEYS });
   const output = h("output", {});
   const show = () => {
     input.value = into(model.get(name));
     output.textContent = format(model.get(name));
     input.setAttribute("aria-valuetext", output.textContent);
   };
-  life.listen(input, "input", () => {
-    const value = out(Number(input.value)); // two digits: a step back returns to where one was
-    put(model, { [name]: log ? Number(value.toPrecision(2)) : value });
-  });
+  life.listen(input, "input", () => put(model, { [name]: out(Number(input.value)) }));
   life.watch([name], show, model);
   show();
   const control = labelled(label, input, output);

@@ -27,10 +27,10 @@ function render({ model, el }) {
   }
 
   // A model of one control, so that the shared controls work on an entry of `values`.
-  function entry(name, into = (x) => x, out = (x) => x) {
+  function entry(name) {
     return {
-      get: () => into(model.get("values")[name]),
-      set: (_, value) => model.set("values", { ...model.get("values"), [name]: out(value) }),
+      get: () => model.get("values")[name],
+      set: (_, value) => model.set("values", { ...model.get("values"), [name]: value }),
       save_changes: () => model.save_changes && model.save_changes(),
       on: (_, callback) => model.on("change:values", callback),
       off: (_, callback) => model.off && model.off("change:values", callback),
@@ -40,8 +40,7 @@ function render({ model, el }) {
     const label = name.replaceAll("_", " ");
     if (kind === "box") return tick(entry(name), life, name, { label });
     if (kind === "menu") return choice(entry(name), life, name, { label, choices: choices.map((c) => [c, String(c)]) });
-    const position = entry(name, (value) => choices.indexOf(value), (n) => choices[n]);
-    return slider(position, life, name, { label, min: 0, max: choices.length - 1, step: 1, format: (n) => String(choices[n]) });
+    return slider(entry(name), life, name, { label, places: choices });
   });
   made.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
   frame(el, life, { title, controls: made, body: [map.el, scale.el, problem, map.table] });

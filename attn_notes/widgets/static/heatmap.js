@@ -109,7 +109,7 @@ function render({ model, el }) {
   if (layers > 1) controls.push(choice(model, life, "layer", { label: "Layer", choices: numbers(layers) }));
   if (heads > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbers(heads) }));
   if (data.kind === "scores") {
-    controls.push(slider(model, life, "temperature", { label: "Temperature", min: 0.05, max: 20, log: true, format: (x) => x.toFixed(2) }));
+    controls.push(slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }));
     const choices = [["none", "none"], ["causal", "causal"]].concat(data.mask ? [["given", "the given one"]] : []);
     controls.push(choice(model, life, "mask_choice", { label: "Mask", choices }));
   }

@@ -132,7 +132,7 @@ function render({ model, el }) {
   const fine = (low, high) => Number(((high - low) / 200).toPrecision(2));
   const controls = [
     choice(model, life, "kernel", { label: "Kernel", choices: Object.entries(kernelNames) }),
-    slider(model, life, "bandwidth", { label: "Width", min: 0.02, max: 10, log: true, format: two }),
+    slider(model, life, "bandwidth", { label: "Width", places: twoDigits(0.02, 10), format: sized }),
     slider(model, life, "query", { label: "Query", min: x0, max: x1, step: fine(x0, x1), format: two }),
     slider(model, life, "point", { label: "Point", min: 0, max: model.get("xs").length - 1, step: 1 }),
     slider(coordinate("xs"), life, "x", { label: "its x", min: x0, max: x1, step: fine(x0, x1), format: two }),

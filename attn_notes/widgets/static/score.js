@@ -138,7 +138,7 @@ function render({ model, el }) {
   const two = (x) => x.toFixed(2);
   const controls = [
     choice(model, life, "score", { label: "Score", choices: offered.map((name) => [name, names[name]]) }),
-    slider(model, life, "temperature", { label: "Temperature", min: 0.05, max: 20, log: true, format: two }),
+    slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }),
     choice(model, life, "arrow", { label: "Move", choices: [[-1, "query"], ...tokens.map((token, n) => [n, visible(token)])] }),
     slider(coordinate(0), life, "x", { label: "its x", min: -reach, max: reach, step: 0.05, format: two }),
     slider(coordinate(1), life, "y", { label: "its y", min: -reach, max: reach, step: 0.05, format: two }),

@@ -39,7 +39,7 @@ function render({ model, el }) {
   }
   const controls = [
     labelled("Words", input),
-    slider(model, life, "temperature", { label: "Temperature", min: 0.02, max: 5, log: true, format: (x) => x.toFixed(2) }),
+    slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.02, 5), format: sized }),
     tick(model, life, "causal", { label: "Read no later word (causal mask)" }),
     tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
   ];
