@@ -1,1 +1,1 @@
-"""Measurements of what the book promises: `python -m benchmarks`."""
+"""Speed and weight beside other libraries, as ratios of one run; no test asserts a clock."""

@@ -32,7 +32,7 @@ from attn_notes.widgets import (
     page_style,
 )
 from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode, encode, encode_mask, visible
+from attn_notes.widgets.encoding import decode, encode, encode_mask, visible, whole
 from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widgets import (
@@ -186,8 +186,8 @@ def test_no_token_leaves_the_state_or_the_table(make):
 def test_a_token_comes_out_of_the_state_exactly_and_out_of_the_table_visibly(token):
     widget = AttentionHeatmap(torch.eye(2), query_tokens=[token, "b"], title=token)
     data = page_state(widget)["data"]
-    assert data["queries"] == data["keys"] == [token, "b"]
-    assert data["title"] == token
+    assert data["queries"] == data["keys"] == [whole(token), "b"]
+    assert data["title"] == whole(token)
     headers = [cell for cell in Element(widget.page_html()).cells if cell.strip("01.")]
     assert headers == [visible(token), "b"] * 2
 
@@ -205,7 +205,13 @@ def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_char
 
 def test_what_a_reader_may_type_reaches_the_page_as_it_is():
     for token in HOSTILE:
-        assert page_state(SpellingAttention(token))["text"] == token
+        assert page_state(SpellingAttention(token))["text"] == whole(token)
+
+
+def test_only_halves_of_characters_are_replaced_on_the_way_to_a_live_page():
+    for token in HOSTILE:
+        whole(token).encode("utf-8")
+        assert all(0xD800 <= ord(lost) < 0xE000 for lost in {*token} - {*whole(token)})
 
 
 def test_the_words_of_the_opening_page_are_cut_at_spaces_alone_and_at_twenty_four():

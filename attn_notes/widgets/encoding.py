@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["decode", "encode", "encode_mask", "encode_scores", "finite", "tokens_for", "visible"]
+__all__ = [
+    "decode",
+    "encode",
+    "encode_mask",
+    "encode_scores",
+    "finite",
+    "tokens_for",
+    "visible",
+    "whole",
+]
 
 
 UNPRINTABLE = (
@@ -202,7 +212,23 @@ def tokens_for(name: str, tokens: Sequence[str] | None, size: int) -> list[str] 
             raise TypeError(f"{name} must be strings, got {type(token).__name__}")
     if len(tokens) != size:
         raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
-    return tokens
+    return [whole(token) for token in tokens]
+
+
+def whole(text: str) -> str:
+    r"""Text whose halves of surrogate pairs are replaced: no message to a browser can hold them.
+
+    Args:
+        text: any string.
+
+    Returns:
+        A string that UTF-8 can encode.
+
+    Example:
+        >>> ascii(whole("a\ud800"))
+        "'a\\ufffd'"
+    """
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
 
 def visible(token: str) -> str:

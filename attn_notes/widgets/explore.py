@@ -10,7 +10,7 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import decode, encode, finite, tokens_for
+from attn_notes.widgets.encoding import decode, encode, finite, tokens_for, whole
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["Explorer", "explore"]
@@ -120,7 +120,7 @@ class Explorer(BookWidget):
             ],
             "queries": queries,
             "keys": keys,
-            "title": title,
+            "title": whole(title),
         }
         points = itertools.product(*grid.values())
         start = list(points).index(tuple(first.values()))

@@ -16,6 +16,7 @@ from attn_notes.widgets.encoding import (
     encode_scores,
     finite,
     tokens_for,
+    whole,
 )
 
 __all__ = ["AttentionHeatmap", "weights_table"]
@@ -89,7 +90,7 @@ class AttentionHeatmap(BookWidget):
             "mask": None if mask is None else encode_mask(mask),
             "queries": queries,
             "keys": keys,
-            "title": title,
+            "title": whole(title),
         }
         given = "none" if mask is None or kind == "weights" else "given"
         super().__init__(data=data, mask_choice=given, overview=overview)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from typing import Any
 
 import torch
 import traitlets
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets.base import BookWidget, Table
+from attn_notes.widgets.encoding import whole
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["SpellingAttention"]
@@ -46,6 +48,10 @@ class SpellingAttention(BookWidget):
         self, text: str = "she sells sea shells by the sea shore", *, temperature: float = 0.2
     ) -> None:
         super().__init__(text=text, temperature=temperature)
+
+    @traitlets.validate("text")
+    def _whole(self, proposal: Any) -> str:
+        return whole(proposal["value"])
 
     def words(self) -> list[str]:
         """The words that are shown.

@@ -6,6 +6,8 @@ import math
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
+from attn_notes.widgets.encoding import visible
+
 # Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the
 # columns and of the rows, in the canvas's own pixels.
 FIND_CELLS = r"""(canvas) => {
@@ -93,6 +95,12 @@ class Panel:
         box = self.map(nth).bounding_box()
         x, y = found["columns"][column], found["rows"][row]
         self.page.mouse.move(box["x"] + x, box["y"] + y)
+
+
+def drawn(token: str) -> str:
+    """A token where there is little room."""
+    text = visible(token)
+    return text if len(text) <= 24 else text[:23] + "\u2026"
 
 
 def assert_cells(rows: list[list[str]], weights: Tensor, mask: Tensor | None = None) -> None:

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from attn_notes import palette
 from attn_notes.widgets import SpellingAttention
-from attn_notes.widgets.encoding import encode_mask, visible
+from attn_notes.widgets.encoding import encode_mask
 from tests.browser.bare import BROKEN
 from tests.browser.journeys import (
     BUTTONS,
@@ -21,7 +21,7 @@ from tests.browser.journeys import (
     mask_of,
     same_move,
 )
-from tests.browser.panel import Panel, assert_cells
+from tests.browser.panel import Panel, assert_cells, drawn
 from tests.hostile import HOSTILE
 from tests.widgets import (
     EVERY,
@@ -516,12 +516,6 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare, scheme):
     }
 
 
-def drawn(token: str) -> str:
-    """A token where there is little room."""
-    text = visible(token)
-    return text if len(text) <= 24 else text[:23] + "\u2026"
-
-
 def test_hostile_tokens_are_read_out_as_they_are_seen(visit, bare):
     panel = Panel(visit(bare("hostile")))
     canvas, readout = panel.map(), panel.el.locator(".attn-readout").first
@@ -538,7 +532,7 @@ def test_hostile_text_can_be_typed(visit, bare):
     panel = Panel(visit(bare("letters")))
     panel.table()
     for token in HOSTILE:
-        if re.search("[\ud800-\udfff]", token):
+        if re.search(r"[\ud800-\udfff]", token):
             continue  # no keyboard sends half a character
         panel.control("Words").fill(f"tea {token} eat")
         widget = SpellingAttention(panel.control("Words").input_value())

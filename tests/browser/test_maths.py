@@ -203,7 +203,7 @@ def test_masks_are_unpacked_and_packed_as_in_python(js):
 
 
 def test_tokens_are_made_visible_as_in_python(js):
-    whole = [token for token in HOSTILE if not re.search("[\ud800-\udfff]", token)]
+    whole = [token for token in HOSTILE if not re.search(r"[\ud800-\udfff]", token)]
     found = js("core", "visible", *((token, 10_000) for token in whole))
     assert found == [visible(token) for token in whole]
 

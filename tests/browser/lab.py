@@ -1,0 +1,104 @@
+"""A real JupyterLab with one open notebook, for the tests and for the benchmarks."""
+
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.panel import Panel
+
+WAIT = 90_000  # milliseconds: a kernel that imports torch on a busy machine
+KERNEL_IDLE = """() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel
+  ?.status === 'idle'"""
+RUN_CELL = """async (n) => {
+  window.jupyterapp.shell.currentWidget.content.activeCellIndex = n;
+  await window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+
+
+class Lab:
+    """The open notebook: run a cell, read what it printed, find its widget."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def run(self, cell: int) -> None:
+        self.page.evaluate(RUN_CELL, cell)
+
+    def printed(self, cell: int) -> str:
+        self.run(cell)
+        cells = self.page.locator(".jp-Notebook .jp-Cell")
+        output = cells.nth(cell).locator(".jp-OutputArea-output")
+        expect(output).to_be_visible(timeout=WAIT)
+        return output.inner_text().strip()
+
+    def panel(self, cell: int) -> Panel:
+        return Panel(self.page, element=f".jp-Notebook .jp-Cell >> nth={cell} >> .attn-root")
+
+
+@contextlib.contextmanager
+def open_lab(browser: Browser, folder: Path, cells: Sequence[str]) -> Iterator[Lab]:
+    """A notebook of these cells, open in JupyterLab; all of it ends with the block."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c.strip()) for c in cells])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, folder / "trip.ipynb")
+    with _server(folder) as (address, token):
+        context = browser.new_context(viewport={"width": 1200, "height": 1400})
+        context.set_default_timeout(WAIT)
+        page = context.new_page()
+        page.goto(f"{address}/lab/tree/trip.ipynb?token={token}")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        page.wait_for_function(KERNEL_IDLE)
+        yield Lab(page)
+        context.close()
+
+
+@contextlib.contextmanager
+def _server(folder: Path) -> Iterator[tuple[str, str]]:
+    """JupyterLab in `folder` on a free port, with settings of its own; ended by its own id."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token, home = secrets.token_hex(16), folder / "home"
+    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser"]
+    command += ["--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
+    command += [
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(home),
+        "JUPYTERLAB_SETTINGS_DIR": str(home),
+    }
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_for(f"{address}/api?token={token}", process, folder / "log")
+        yield address, token
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + WAIT / 1000
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        time.sleep(0.3)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
