@@ -1,1 +1,1 @@
-"""Speed and weight beside other libraries, as ratios of one run; no test asserts a clock."""
+"""Measurements of what the book promises: `python -m benchmarks`."""

@@ -1,44 +1,108 @@
-"""Attention: weights and then values, our one function, and torch's own; milliseconds, medians."""
+"""The package's two paths of attention beside torch's own and beside the textbook's.
+
+One process, one round of each in turn, so that a busy moment hits all alike.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from itertools import product
 
 import torch
-import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import functional as F
 
 from attn_notes import get_device
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
-from attn_notes.masks import causal_mask
-from benchmarks.timing import interleaved, row
+from benchmarks.report import median, print_load, print_table
 
-SHAPES = {"cpu": [(4, 8, 64, 64), (2, 8, 512, 64)], "cuda": [(8, 16, 512, 64), (4, 16, 4096, 64)]}
+SHAPES = ((8, 8, 256, 64), (1, 8, 1024, 64), (32, 4, 32, 32))  # (B, H, L, D)
+ROUNDS, WARM_UP = 31, 3
+
+Function = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
-def contenders(q, k, v, keywords) -> dict:
-    return {
-        "weights @ value": lambda: attention_weights(q, k, **keywords) @ v,
-        "ours": lambda: scaled_dot_product_attention(q, k, v, **keywords),
-        "torch": lambda: F.scaled_dot_product_attention(q, k, v, **keywords),
+def explicit(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
+    return attention_weights(query, key, is_causal=is_causal) @ value
+
+
+def textbook(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
+    """Equation 1 of Vaswani et al. (2017), with no check and no rule for empty rows."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if is_causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(future, float("-inf"))
+    return scores.softmax(-1) @ value
+
+
+def fused(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+
+def torchs(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "explicit": explicit, "textbook": textbook, "fused": fused, "torch": torchs
+}  # fmt: skip
+
+
+def call(
+    function: Function, inputs: list[Tensor], is_causal: bool, upstream: Tensor | None
+) -> list[Tensor]:
+    """The output; with a gradient from `upstream`, those of query, key and value after it."""
+    query, key, value = inputs
+    output = function(query, key, value, is_causal)
+    if upstream is None:
+        return [output]
+    return [output, *torch.autograd.grad(output, inputs, upstream)]
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    work()
+    if device.type != "cpu":  # an accelerator answers before it is done
+        torch.accelerator.synchronize()
+    return time.perf_counter() - start
+
+
+def measure(
+    shape: tuple[int, ...], *, is_causal: bool, backward: bool, device: torch.device
+) -> dict[str, float]:
+    """Median milliseconds of each function, after asserting that all agree."""
+    rng = torch.Generator().manual_seed(0)
+    query, key, value, grad = (torch.randn(shape, generator=rng).to(device) for _ in range(4))
+    inputs = [tensor.requires_grad_(backward) for tensor in (query, key, value)]
+    upstream = grad if backward else None
+    work = {
+        name: lambda function=function: call(function, inputs, is_causal, upstream)
+        for name, function in FUNCTIONS.items()
     }
+    wanted = work["torch"]()
+    for run in work.values():
+        torch.testing.assert_close(run(), wanted, rtol=1e-4, atol=1e-4)
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(WARM_UP + ROUNDS):
+        for name, run in work.items():
+            times[name].append(1000 * seconds(run, device))
+    return {name: median(values[WARM_UP:]) for name, values in times.items()}
 
 
-@torch.no_grad()
 def main() -> None:
     device = get_device()
-    print(f"{device}, {torch.get_num_threads()} threads, torch {torch.__version__}")
-    print(row("(B, H, L, D), what", "weights @ v", "ours", "torch", "w@v / torch", "ours / torch"))
-    for shape in SHAPES.get(device.type, SHAPES["cpu"]):
-        rng = torch.Generator().manual_seed(0)
-        q, k, v = (torch.randn(shape, generator=rng).to(device) for _ in range(3))
-        mask = causal_mask(shape[-2], device=device)
-        for what, keywords in (
-            ("no mask", {}),
-            ("causal", {"is_causal": True}),
-            ("mask", {"attn_mask": mask}),
-        ):
-            calls = contenders(q, k, v, keywords)
-            for call in calls.values():
-                torch.testing.assert_close(call(), calls["torch"](), atol=1e-4, rtol=1e-4)
-            taken = list(interleaved(calls, device).values())
-            ratios = [f"{taken[0] / taken[2]:.2f}", f"{taken[1] / taken[2]:.2f}"]
-            print(row(f"{shape}, {what}", *(f"{ms:.3f}" for ms in taken), *ratios))
+    print(f"device {device}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print_load()
+    header = ["(B, H, L, D)", "mask", "pass", *FUNCTIONS, "explicit/textbook", "fused/torch"]
+    rows = []
+    for shape, is_causal, backward in product(SHAPES, (False, True), (False, True)):
+        times = measure(shape, is_causal=is_causal, backward=backward, device=device)
+        ratios = (times["explicit"] / times["textbook"], times["fused"] / times["torch"])
+        kind = ["causal" if is_causal else "none", "both" if backward else "forward"]
+        numbers = [f"{time:.2f}" for time in times.values()]
+        rows.append([str(shape), *kind, *numbers, *(f"{ratio:.2f}" for ratio in ratios)])
+    print(f"median milliseconds of {ROUNDS} interleaved rounds; both = forward and backward")
+    print_table(header, rows)
 
 
 if __name__ == "__main__":

@@ -1,146 +1,149 @@
-"""Widgets: milliseconds of script in headless Chromium, and the way to a live kernel and back."""
+"""Script time of the heatmap in Chromium, and a key press answered by Python in JupyterLab."""
 
-import statistics
+import sys
 import tempfile
 from pathlib import Path
 
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
-from attn_notes.masks import causal_mask
-from attn_notes.widgets import AttentionHeatmap
+from attn_notes.widgets import AttentionHeatmap, page_style
 from attn_notes.widgets.assets import module_source
-from benchmarks.timing import row
+from benchmarks.report import median, percentile, print_load, print_table
 from tests.browser.lab import open_lab
-from tests.browser.panel import Panel
 from tools.browser import FLAGS, find
 
-# Ten calls a sample, since a browser's clock ticks in tenths of a millisecond; a frame between.
-TIMED = """(calls) => {
-  %s
-  const model = {
-    listeners: {},
-    get: (name) => calls.state[name],
-    set(name, value) {
-      calls.state[name] = value;
-      (this.listeners[`change:${name}`] || []).forEach((callback) => callback());
-    },
-    on(name, callback) { (this.listeners[name] ??= []).push(callback); },
-    off() {},
-  };
-  const place = document.body.appendChild(document.createElement("div"));
-  const nextFrame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  const sample = async (work) => {
-    const taken = [];
-    for (let n = 0; n < 60; n++) {
-      await nextFrame();
-      const start = performance.now();
-      for (let m = 0; m < 10; m++) work(n * 10 + m);
-      if (n >= 5) taken.push((performance.now() - start) / 10);
-    }
-    return taken;
-  };
-  const work = { one, grid, whole }[calls.what];
-  return sample(work());
+ROUNDS, PRESSES = 200, 20
+GOAL_ONE, GOAL_ALL = 4.0, 16.0  # milliseconds: a quarter of a frame, and a frame
 
-  // The heatmap alone: the softmax again at another temperature, then drawn.
-  function one() {
-    const { L, S, read, mask } = headReader(model);
-    const map = heatmap(lifetime(model), { label: "one" });
-    place.append(map.el);
-    return (n) => {
-      calls.state.temperature = 0.5 + n / 300;
-      map.show({ values: read(0, 0), L, S, mask: mask(), queries: null, keys: null, top: 1 });
-    };
+# Functions of the heatmap's own module, on a model that holds the state of a real widget.
+SETUP = """
+  const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; },
+    on() {}, off() {} };
+  const life = lifetime(model), reader = headReader(model);
+  const { layers, heads, L, S } = reader, room = new Float64Array(L * S);
+  const view = layers * heads > 1
+    ? headGrid(life, model, { ...reader, map: (layer, head) => (
+        { values: reader.read(layer, head, room), mask: reader.mask(), top: 1 }) })
+    : heatmap(life, { label: "Attention weights" });
+  document.body.append(view.el);
+  const draw = () => (view.draw ? view.draw() : view.show({ values: reader.read(0, 0),
+    L, S, mask: reader.mask(), queries: null, keys: null, top: 1 }));
+"""
+TIMES = """async ([state, rounds]) => {
+  %s
+  const times = [];
+  for (let n = -10; n < rounds; n++) {
+    await new Promise(requestAnimationFrame);
+    state.temperature = 1 + (n & 15) / 8;
+    const start = performance.now();
+    draw();
+    if (n >= 0) times.push(performance.now() - start);
   }
-  // All heads in one canvas, their softmax included.
-  function grid() {
-    const reader = headReader(model), mask = reader.mask();
-    const map = (layer, head) => ({ values: reader.read(layer, head), mask, top: 1 });
-    const view = headGrid(lifetime(model), model, { ...reader, map });
-    place.append(view.el);
-    return (n) => { calls.state.temperature = 0.5 + n / 300; view.draw(); };
-  }
-  // The widget as it stands on a page: the slider's trait is set.
-  function whole() {
-    render({ model, el: place });
-    return (n) => model.set("temperature", 0.5 + n / 300);
-  }
+  return times;
 }"""
 
-CELLS = (
-    """
-import torch
-from attn_notes.widgets import explore
-
-def falling(width):
-    places = torch.arange(64.0)
-    return (-((places[:, None] - places) / width) ** 2).softmax(-1)
-explorer = explore(falling, width=(1.0, 4.5, 0.5))
-""",
-    "explorer",
-)
-
-# From the key to the number in the readout that the kernel sent.
-ROUND_TRIP = """(root) => new Promise((done) => {
-  const slider = root.querySelector("input[type=range]");
-  const readout = root.querySelector(".attn-readout");
-  const before = readout.textContent, start = performance.now();
-  new MutationObserver((_, observer) => {
-    if (readout.textContent === before) return;
-    observer.disconnect();
-    done(performance.now() - start);
-  }).observe(readout, { childList: true, characterData: true, subtree: true });
-  slider.value = (Number(slider.value) + 1) % 8;
-  slider.dispatchEvent(new Event("input", { bubbles: true }));
-})"""
+# Chromium's clock ticks every 0.1 ms, and every 0.005 ms on a page that is isolated like this.
+ISOLATED = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Content-Type": "text/html",
+}
 
 
-def cases() -> dict[str, tuple[AttentionHeatmap, str]]:
+def heatmaps() -> dict[str, tuple[AttentionHeatmap, float]]:
+    """What is drawn, with its goal in milliseconds."""
     rng = torch.Generator().manual_seed(0)
-    one = 2 * torch.randn(64, 64, generator=rng)
-    many = 2 * torch.randn(12, 12, 64, 64, generator=rng)
-    masked, all_heads = (
-        AttentionHeatmap(scores=scores, mask=causal_mask(64), overview=True)
-        for scores in (one, many)
-    )
+    scores = torch.randn(12, 12, 64, 64, generator=rng)
+    one = AttentionHeatmap(scores=scores[0, 0])
+    every = AttentionHeatmap(scores=scores)
+    one.mask_choice = every.mask_choice = "causal"
     return {
-        "64 x 64, softmax and drawn": (AttentionHeatmap(scores=one), "one"),
-        "64 x 64, causal": (masked, "one"),
-        "64 x 64, the whole widget": (masked, "whole"),
-        "144 heads of 64 x 64, weights given": (AttentionHeatmap(many.softmax(-1)), "grid"),
-        "144 heads, softmax, causal": (all_heads, "grid"),
-        "144 heads, the whole widget": (all_heads, "whole"),
+        "64x64 recomputed and drawn": (one, GOAL_ONE),
+        "144 heads drawn": (AttentionHeatmap(scores.softmax(-1)), GOAL_ALL),
+        "144 heads recomputed and drawn": (every, GOAL_ALL),
     }
 
 
-def script_times(browser: Browser) -> None:
-    print(row("what", "median ms", "slowest ms"))
-    for name, (widget, what) in cases().items():
-        page = browser.new_page(viewport={"width": 900, "height": 900})
-        source = module_source("heatmap").replace("export default { render };", "")
-        taken = page.evaluate(TIMED % source, {"state": widget.page_state(), "what": what})
-        page.close()
-        print(row(name, f"{statistics.median(taken):.2f}", f"{max(taken):.2f}"))
+def script_times(browser: Browser, widget: AttentionHeatmap) -> list[float]:
+    """Milliseconds of script that each of `ROUNDS` redraws took."""
+    page = browser.new_page(viewport={"width": 900, "height": 900})
+    body = f"<!doctype html><style>{page_style()}</style><body style='width: 760px'>"
+    page.route("**/*", lambda route: route.fulfill(headers=ISOLATED, body=body))
+    page.goto("http://localhost/")
+    source = module_source("heatmap").replace("export default { render };", SETUP)
+    times = page.evaluate(TIMES % source, [widget.page_state(), ROUNDS])
+    page.close()
+    return times
 
 
-def round_trip(browser: Browser) -> None:
-    with tempfile.TemporaryDirectory() as folder, open_lab(browser, Path(folder), CELLS) as lab:
+# ---------------------------------------------------------------- JupyterLab
+
+CELL = """
+import torch
+from attn_notes.masks import masked_softmax
+from attn_notes.widgets import explore
+
+scores = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+
+def weights(temperature):
+    return masked_softmax(scores / temperature)
+
+widget = explore(weights, temperature=(1.0, 5.0, 1.0))
+widget.shared_scale = True
+widget
+"""
+
+# From the key to the new end of the colour scale, which only a frame from Python can bring.
+WATCH = """() => {
+  const scale = document.querySelector(".attn-scale");
+  window.answers = [];
+  let pressed = null;
+  document.addEventListener("keydown", () => { pressed = performance.now(); }, true);
+  new MutationObserver(() => {
+    if (pressed !== null) window.answers.push([performance.now() - pressed, scale.textContent]);
+    pressed = null;
+  }).observe(scale, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+def round_trips(browser: Browser) -> list[float]:
+    """Milliseconds from each key press to the answer on the page."""
+    with tempfile.TemporaryDirectory() as folder, open_lab(browser, Path(folder), [CELL]) as lab:
         lab.run(0)
-        lab.run(1)
-        panel: Panel = lab.panel(1)
-        panel.map().press("ArrowRight")
-        taken = [panel.el.evaluate(ROUND_TRIP) for _ in range(40)][5:]
-        median = statistics.median(taken)
-        print(row("64 x 64 from a live kernel", f"{median:.1f}", f"{max(taken):.1f}"))
+        slider = lab.page.locator(".attn-root input[type=range]")
+        slider.wait_for()
+        slider.focus()
+        lab.page.evaluate(WATCH)
+        for n in range(PRESSES):
+            lab.page.keyboard.press("ArrowRight" if n % 8 < 4 else "ArrowLeft")
+            lab.page.wait_for_function(f"window.answers.length > {n}")
+        times, texts = zip(*lab.page.evaluate("window.answers"), strict=True)
+    assert all(text != before for text, before in zip(texts[1:], texts, strict=False)), texts
+    return list(times)
+
+
+def row(name: str, times: list[float], goal: float | None) -> list[str]:
+    middle, high = median(times), percentile(times, 95)
+    shares = [f"{goal:.0f}", f"{middle / goal:.2f}", f"{high / goal:.2f}"] if goal else ["-"] * 3
+    return [name, str(len(times)), f"{middle:.2f}", f"{high:.2f}", *shares]
 
 
 def main() -> None:
+    path = find()
+    if path is None:
+        sys.exit("there is no Chromium: run python tools/browser.py first")
+    print_load()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find(), args=list(FLAGS))
-        script_times(browser)
-        round_trip(browser)
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        print(f"Chromium {browser.version}; milliseconds of script a redraw")
+        rows = [
+            row(name, script_times(browser, widget), goal)
+            for name, (widget, goal) in heatmaps().items()
+        ]
+        rows.append(row("key press to Python's answer", round_trips(browser), None))
         browser.close()
+    print_table(["", "rounds", "median", "95 %", "goal", "median/goal", "95 %/goal"], rows)
 
 
 if __name__ == "__main__":
