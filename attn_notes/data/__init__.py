@@ -1,0 +1,46 @@
+"""What the models learn from: number words, dates, the reader's own sentences, and batches of them.
+
+A pair is two tuples of tokens, what is read and what is to be written; a `Vocabulary` turns
+tokens into ids, and `Batches` hands a training step its tensors. Four ids are the same in every
+vocabulary: `PAD` 0, `START` 1, `END` 2, `UNKNOWN` 3. Nothing is downloaded: the numbers, in any of
+`NUMBER_LANGUAGES`, and the dates, in any of `DATE_LOCALES`, are written out as they are asked for
+(chapter 4 and on).
+"""
+
+from attn_notes.data.batches import Batch, Batches, make_batch
+from attn_notes.data.corpus import Corpus, read_pairs
+from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES, date_characters, date_pairs
+from attn_notes.data.numbers import (
+    NUMBER_LANGUAGES,
+    join_words,
+    number_pairs,
+    number_words,
+    split_number,
+)
+from attn_notes.data.split import Pair, is_held_out, split_pairs
+from attn_notes.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+
+__all__ = [
+    "DATE_LOCALES",
+    "DATE_STYLES",
+    "END",
+    "NUMBER_LANGUAGES",
+    "PAD",
+    "START",
+    "UNKNOWN",
+    "Batch",
+    "Batches",
+    "Corpus",
+    "Pair",
+    "Vocabulary",
+    "date_characters",
+    "date_pairs",
+    "is_held_out",
+    "join_words",
+    "make_batch",
+    "number_pairs",
+    "number_words",
+    "read_pairs",
+    "split_number",
+    "split_pairs",
+]

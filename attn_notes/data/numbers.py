@@ -1,0 +1,226 @@
+"""Numbers in words: a translation task that every reader can check (chapter 4).
+
+The words come from num2words; what is ours is to cut them into tokens and to put them together
+again. German writes a number below a million as one word, and its units before its tens
+(dreiundsiebzig, three-and-seventy); French counts in twenties (quatre-vingt-treize); Japanese
+groups the digits by four. So one model per pair of languages meets reordering of three kinds.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from copy import copy
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from attn_notes.data.split import Pair, is_held_out
+
+__all__ = ["NUMBER_LANGUAGES", "join_words", "number_pairs", "number_words", "split_number"]
+
+NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
+_MOST_DIGITS = 12
+_BY_CHARACTER = {"digits", "ja"}  # written without spaces: every character is a token
+
+# Where num2words leaves its language's grammar: (what it writes, what is right).
+_MENDS = {
+    "de": [(r"eins(?=tausend| Milli)", "ein")],  # einhunderteintausend
+    "es": [(r"veintiuno (?=mil)", "veintiún "), (r"uno (?=mil)", "un ")],  # veintiún mil
+}
+
+
+def number_words(value: int, language: str) -> tuple[str, ...]:
+    """A number in words, one token a word.
+
+    Args:
+        value: from 0 to 999,999,999,999.
+        language: one of `NUMBER_LANGUAGES`; "digits" spells the number digit by digit.
+
+    Returns:
+        The tokens; `join_words` makes the usual writing of them.
+
+    Raises:
+        TypeError: a value that is not an integer.
+        ValueError: a value out of range, or a language that is not offered.
+
+    Example:
+        >>> number_words(73, "de"), number_words(73, "en")
+        (('drei', 'und', 'siebzig'), ('seventy', '-three'))
+        >>> number_words(93, "fr")
+        ('quatre', '-vingt', '-treize')
+    """
+    return split_number(_spell(value, language), language)
+
+
+def split_number(text: str, language: str) -> tuple[str, ...]:
+    """A written number as tokens.
+
+    German compounds are cut into their words, a hyphen stays with the word after it and a comma
+    with the word before it, so that nothing is lost: `join_words` gives the text back. Words
+    that belong to no number stay whole, for a vocabulary to call unknown.
+
+    Args:
+        text: a number as `join_words` writes it, or as a reader types it.
+        language: one of `NUMBER_LANGUAGES`.
+
+    Returns:
+        The tokens, none of them with white space.
+
+    Raises:
+        ValueError: a language that is not offered.
+
+    Example:
+        >>> split_number("zwei Millionen dreiundsiebzig", "de")
+        ('zwei', 'Millionen', 'drei', 'und', 'siebzig')
+    """
+    _check_language(language)
+    if language in _BY_CHARACTER:
+        return tuple("".join(text.split()))
+    if language == "de":
+        return tuple(piece for word in text.split() for piece in _split_compound(word))
+    return tuple(text.replace("-", " -").split())
+
+
+def join_words(tokens: Sequence[str], language: str) -> str:
+    """Tokens as they are written: what `split_number` took apart.
+
+    Args:
+        tokens: of one number, from `number_words` or from a model.
+        language: one of `NUMBER_LANGUAGES`.
+
+    Returns:
+        The text. In German all neighbours but the nouns, Million and Milliarde, become one word.
+
+    Raises:
+        ValueError: a language that is not offered.
+
+    Example:
+        >>> join_words(["eine", "Million", "drei", "und", "siebzig"], "de")
+        'eine Million dreiundsiebzig'
+        >>> join_words(["quatre", "-vingt", "-treize"], "fr")
+        'quatre-vingt-treize'
+    """
+    _check_language(language)
+    if language in _BY_CHARACTER:
+        return "".join(tokens)
+    if language == "de":
+        runs = groupby(tokens, key=str.islower)
+        return " ".join(("" if is_lower else " ").join(run) for is_lower, run in runs)
+    return " ".join(tokens).replace(" -", "-")
+
+
+def number_pairs(
+    source: str,
+    target: str,
+    *,
+    count: int,
+    digits: tuple[int, int] = (1, 12),
+    seed: int = 0,
+) -> tuple[list[Pair], list[Pair]]:
+    """Distinct numbers in two languages, as many of each length, to train on and to test on.
+
+    Of numbers drawn evenly from 0 to a million, nine in ten would have six digits. So every
+    number of digits gets the same share of `count`, and the values of that length are drawn
+    evenly. The short lengths run out first: there are ten numbers of one digit and ninety of two,
+    and what is left of their share goes to the longer ones.
+
+    About one number in ten is held out, by its value: whatever the languages and the seed, a
+    number of the test is in no training set. The numbers of one digit are all trained on, for
+    they are words that no longer number needs to contain: nothing else has a zero in words.
+
+    Args:
+        source: the language to read, one of `NUMBER_LANGUAGES`.
+        target: the language to write.
+        count: how many numbers are drawn, both sides together.
+        digits: the fewest and the most digits, each from 1 to 12.
+        seed: of the draw, and of the order of the pairs.
+
+    Returns:
+        The pairs to train on, and the pairs held out.
+
+    Raises:
+        ValueError: a language that is not offered, digits out of range, a count below 1, or one
+            beyond the numbers that there are.
+
+    Example:
+        >>> train, held_out = number_pairs("digits", "en", count=1000)
+        >>> len(train) + len(held_out)
+        1000
+    """
+    sides: tuple[list[Pair], list[Pair]] = ([], [])
+    for value in _draw_values(count, digits, seed):
+        pair = number_words(value, source), number_words(value, target)
+        sides[value > 9 and is_held_out(value)].append(pair)
+    return sides
+
+
+def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
+    """Distinct values in random order, each number of digits as often as the others."""
+    fewest, most = digits
+    if not 1 <= fewest <= most <= _MOST_DIGITS:
+        raise ValueError(f"digits must be (fewest, most) from 1 to {_MOST_DIGITS}, got {digits}")
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    rng = random.Random(seed)
+    values: list[int] = []
+    for length in range(fewest, most + 1):
+        there = range(10 ** (length - 1) if length > 1 else 0, 10**length)
+        share = (count - len(values)) // (most + 1 - length)  # of what is still to be drawn
+        values += rng.sample(there, min(share, len(there)))
+    if len(values) < count:
+        raise ValueError(
+            f"count must be at most {len(values)}, the numbers of {fewest} to {most} digits, "
+            f"got {count}"
+        )
+    rng.shuffle(values)
+    return values
+
+
+def _spell(value: int, language: str) -> str:
+    """The number as it is written in that language."""
+    _check_language(language)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"value must be an integer, got {value!r}")
+    if not 0 <= value < 10**_MOST_DIGITS:
+        raise ValueError(f"value must be from 0 to {10**_MOST_DIGITS - 1:,}, got {value:,}")
+    if language == "digits":
+        return str(value)
+    text: str = _converter(language).to_cardinal(value)
+    for written, right in _MENDS.get(language, []):
+        text = re.sub(written, right, text)
+    return text
+
+
+@cache
+def _converter(language: str) -> Any:
+    """num2words for one language, without the scales that no number here reaches.
+
+    It tries every scale for every part of a number, and in German there are two hundred of them
+    above a million. Without those it is ten times as fast and writes the same.
+    """
+    from num2words import CONVERTER_CLASSES  # noqa: PLC0415
+
+    converter = copy(CONVERTER_CLASSES[language])
+    if hasattr(converter, "cards"):
+        scales = converter.cards.items()
+        converter.cards = {scale: word for scale, word in scales if scale < 10**_MOST_DIGITS}
+    return converter
+
+
+def _split_compound(word: str) -> list[str]:
+    """The words in a German number word; a word that is not made of them, whole."""
+    piece = _german_piece()
+    return re.findall(piece, word) if re.fullmatch(f"({piece})+", word) else [word]
+
+
+@cache
+def _german_piece() -> str:
+    """A pattern that finds one word of a compound, the longest first: siebzehn before sieben."""
+    small = [_spell(value, "de") for value in (*range(20), *range(20, 100, 10))]
+    return "|".join(sorted([*small, "ein", "und", "hundert", "tausend"], key=len, reverse=True))
+
+
+def _check_language(language: str) -> None:
+    if language not in NUMBER_LANGUAGES:
+        offered = ", ".join(NUMBER_LANGUAGES)
+        raise ValueError(f"language must be one of {offered}, got {language!r}")

@@ -1,0 +1,129 @@
+"""Dates: read back by rules of our own, in every locale."""
+
+import re
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.data import DATE_LOCALES, DATE_STYLES, date_characters, date_pairs
+
+MONTHS = {
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "en": "January February March April May June July August September October November December",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre "
+    "diciembre",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+}
+FORMS = {
+    "de": r"(?P<day>\d+)\. (?P<month>\w+) (?P<year>\d+)",
+    "en": r"(?P<month>\w+) (?P<day>\d+), (?P<year>\d+)",
+    "es": r"(?P<day>\d+) de (?P<month>\w+) de (?P<year>\d+)",
+    "fr": r"(?P<day>\d+) (?P<month>\w+) (?P<year>\d+)",
+    "iso": r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)",
+    "ja": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+    "zh": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+}
+EVERY_LOCALE = pytest.mark.parametrize("locale", DATE_LOCALES)
+
+
+def day_of(characters: tuple[str, ...], locale: str) -> date:
+    """The day that a date in the long style means."""
+    found = re.fullmatch(FORMS[locale], "".join(characters))
+    assert found, characters
+    month = found["month"]
+    names = MONTHS.get(locale, "").split()
+    number = int(month) if month.isdigit() else names.index(month) + 1
+    return date(int(found["year"]), number, int(found["day"]))
+
+
+@given(day=st.dates(date(1, 1, 1)), locale=st.sampled_from(DATE_LOCALES))
+def test_a_date_can_be_read_back(day, locale):
+    assert day_of(date_characters(day, locale), locale) == day
+
+
+@EVERY_LOCALE
+def test_every_day_of_a_leap_year_can_be_read_back(locale):
+    for number in range(366):
+        day = date(2024, 1, 1) + timedelta(number)
+        assert day_of(date_characters(day, locale), locale) == day
+
+
+@EVERY_LOCALE
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_no_two_days_are_written_alike_and_every_token_is_one_character(locale, style):
+    days = [date(1900, 1, 1) + timedelta(number) for number in range(0, 73_000, 37)]
+    written = [date_characters(day, locale, style) for day in days]
+    assert len(set(written)) == len(days)
+    assert {len(character) for characters in written for character in characters} == {1}
+    # A space is a plain space: a reader can type what the model was trained on.
+    assert not re.search(r"[^\S ]", "".join(map("".join, written)))
+
+
+@pytest.mark.parametrize(
+    ("locale", "style", "text"),
+    [
+        ("de", "long", "21. Juli 1969"),
+        ("de", "full", "Montag, 21. Juli 1969"),
+        ("de", "medium", "21.07.1969"),
+        ("en", "long", "July 21, 1969"),
+        ("en", "medium", "Jul 21, 1969"),
+        ("fr", "full", "lundi 21 juillet 1969"),
+        ("es", "long", "21 de julio de 1969"),
+        ("ja", "long", "1969年7月21日"),
+        ("ja", "medium", "1969/07/21"),
+        ("zh", "full", "1969年7月21日星期一"),
+        ("iso", "full", "1969-07-21"),
+    ],
+)
+def test_dates_that_were_written_by_hand(locale, style, text):
+    assert "".join(date_characters(date(1969, 7, 21), locale, style)) == text
+
+
+# Pairs
+
+
+@pytest.mark.parametrize(("source", "target"), [("de", "en"), ("iso", "ja"), ("fr", "es")])
+def test_both_sides_of_a_pair_are_one_day_and_no_day_comes_twice(source, target):
+    train, held_out = date_pairs(source, target, count=1500, first_year=1999, last_year=2005)
+    days = [day_of(characters, source) for characters, _ in train + held_out]
+    assert days == [day_of(characters, target) for _, characters in train + held_out]
+    assert len(set(days)) == len(days) == 1500
+    assert (min(days).year, max(days).year) == (1999, 2005)
+    assert 0.07 < len(held_out) / 1500 < 0.13
+
+
+def test_no_day_of_any_test_is_in_any_training_set():
+    trained, tested = set(), set()
+    for seed, source in enumerate(["de", "en", "iso"]):
+        train, held_out = date_pairs(
+            source, "fr", count=700, first_year=2000, last_year=2001, seed=seed
+        )
+        trained |= {day_of(characters, source) for characters, _ in train}
+        tested |= {day_of(characters, source) for characters, _ in held_out}
+    assert tested
+    assert not trained & tested
+
+
+def test_all_days_of_a_year_can_be_drawn():
+    train, held_out = date_pairs("iso", "iso", count=366, first_year=2024, last_year=2024)
+    days = sorted(day_of(characters, "iso") for characters, _ in train + held_out)
+    assert days == [date(2024, 1, 1) + timedelta(number) for number in range(366)]
+
+
+def test_the_first_and_the_last_year_of_the_calendar_are_years_too():
+    for year in (1, 9999):
+        train, held_out = date_pairs("iso", "de", count=365, first_year=year, last_year=year)
+        assert len(train + held_out) == 365
+
+
+def test_the_same_seed_draws_the_same_and_another_does_not():
+    assert date_pairs("de", "en", count=50) == date_pairs("de", "en", count=50)
+    assert date_pairs("de", "en", count=50) != date_pairs("de", "en", count=50, seed=1)
+
+
+def test_the_style_is_that_of_both_sides():
+    train, _ = date_pairs("de", "en", count=10, style="full")
+    assert all("".join(source).split(",")[0].endswith(("tag", "Mittwoch")) for source, _ in train)
+    assert all("".join(target).split(",")[0].endswith("day") for _, target in train)

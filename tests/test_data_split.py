@@ -1,0 +1,79 @@
+"""What is held out stays so: on every machine, in every run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.data import (
+    Batches,
+    Vocabulary,
+    date_pairs,
+    is_held_out,
+    number_pairs,
+    split_pairs,
+)
+
+WORDS = st.lists(st.sampled_from(["a", "b", "ab", ""]), max_size=4).map(tuple)
+PAIRS = st.lists(st.tuples(WORDS, WORDS))
+
+
+def test_these_are_held_out_for_ever():
+    assert [value for value in range(100) if is_held_out(value)] == [9, 39, 49, 51, 55, 65]
+    assert [day for day in range(1, 32) if is_held_out(f"1969-07-{day:02}")] == [18, 20, 24]
+
+
+def everything_drawn() -> str:
+    train, held_out = number_pairs("de", "en", count=300)
+    words = Vocabulary.build([*train[0], *train[1]])
+    batches = Batches(train, words, words, batch_size=7)
+    return repr((held_out, words.tokens, batches(3), batches(100), date_pairs("de", "en", count=9)))
+
+
+def test_what_is_drawn_is_the_same_in_another_process():
+    run = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import *; print(everything_drawn())"],
+        env={"PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        encoding="utf-8",
+    )
+    assert run.stdout == everything_drawn() + "\n"
+
+
+def test_about_the_share_is_held_out():
+    for share in (0.01, 0.1, 0.5):
+        found = sum(is_held_out(value, share) for value in range(20_000)) / 20_000
+        assert abs(found - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
+
+
+@given(key=st.one_of(st.integers(), st.text()), small=st.floats(0, 1), large=st.floats(0, 1))
+def test_more_is_held_out_at_a_larger_share(key, small, large):
+    small, large = sorted((small, large))
+    assert is_held_out(key, large) or not is_held_out(key, small)
+    assert is_held_out(key, 1)
+    assert not is_held_out(key, 0)
+
+
+def test_half_a_surrogate_pair_has_a_hash_too():
+    assert isinstance(is_held_out("\ud800"), bool)
+
+
+@given(pairs=PAIRS, share=st.floats(0, 1))
+def test_no_source_stands_on_both_sides_and_no_pair_is_lost(pairs, share):
+    train, held_out = split_pairs(pairs, share=share)
+    assert not {source for source, _ in train} & {source for source, _ in held_out}
+    assert sorted(train + held_out) == sorted(pairs)
+    assert [pair for pair in pairs if pair in train] == train
+
+
+def test_the_side_of_a_source_hangs_on_nothing_else():
+    pairs = [((str(number),), ("x",)) for number in range(1000)]
+    train, held_out = split_pairs(pairs)
+    assert 60 < len(held_out) < 140
+    others = [(source, ("y", "z")) for source, _ in reversed(held_out)]
+    assert split_pairs(others) == ([], others)
+    assert split_pairs(train) == (train, [])

@@ -1,0 +1,80 @@
+"""Tokens to ids and back."""
+
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
+
+TOKENS = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=20)
+
+
+def test_the_four_ids_are_those_of_every_model():
+    assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
+
+
+@given(tokens=TOKENS, data=st.data())
+def test_known_tokens_come_back(tokens, data):
+    vocabulary = Vocabulary(tokens)
+    sequence = data.draw(st.lists(st.sampled_from(tokens))) if tokens else []
+    ids = vocabulary.encode(sequence)
+    assert vocabulary.decode(ids) == sequence
+    assert all(4 <= number < len(vocabulary) for number in ids)
+    assert len(vocabulary) == 4 + len(tokens)
+
+
+@given(sequences=st.lists(st.lists(st.sampled_from("abcdefg"))), seed=st.integers(0, 9))
+def test_the_order_of_a_built_vocabulary_is_that_of_frequency_then_alphabet(sequences, seed):
+    vocabulary = Vocabulary.build(sequences)
+    everything = [token for sequence in sequences for token in sequence]
+    keys = [(-everything.count(token), token) for token in vocabulary.tokens]
+    assert keys == sorted(keys)
+    assert set(vocabulary.tokens) == set(everything)
+    random.Random(seed).shuffle(sequences)
+    assert Vocabulary.build(sequences).tokens == vocabulary.tokens
+
+
+def test_a_vocabulary_can_be_made_again_from_its_tokens():
+    vocabulary = Vocabulary.build([tuple("cab"), tuple("ab"), ["b"]])
+    assert vocabulary.tokens == ("b", "a", "c")
+    assert Vocabulary(vocabulary.tokens).encode(["c", "b"]) == vocabulary.encode(["c", "b"])
+    assert repr(vocabulary) == "Vocabulary of 7 ids: 4 special, 3 tokens"
+
+
+@pytest.mark.parametrize(("min_count", "tokens"), [(1, "bac"), (2, "ba"), (3, "b"), (4, "")])
+def test_rare_tokens_can_be_left_out(min_count, tokens):
+    assert Vocabulary.build(
+        [tuple("cab"), tuple("ab"), ["b"]], min_count=min_count
+    ).tokens == tuple(tokens)
+
+
+def test_what_is_not_known_is_3_and_reads_unk():
+    vocabulary = Vocabulary(["a"])
+    assert vocabulary.encode(["a", "b", "<unk>", ""]) == [4, 3, 3, 3]
+    assert vocabulary.decode([4, 3]) == ["a", "<unk>"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "tokens"),
+    [
+        ([START, 4, 5, END, PAD, PAD], ["a", "b"]),
+        ([4, END, 5], ["a"]),
+        ([4, PAD, START, 5], ["a", "b"]),
+        ([END], []),
+        ([], []),
+        ((number for number in (5, 4)), ["b", "a"]),
+        (torch.tensor([START, 5, UNKNOWN, END]), ["b", "<unk>"]),
+        (torch.tensor([4, 5], dtype=torch.int32), ["a", "b"]),
+        (torch.tensor([], dtype=torch.int64), []),
+    ],
+)
+def test_decoding_stops_at_the_end_and_leaves_padding_and_start_out(ids, tokens):
+    assert Vocabulary(["a", "b"]).decode(ids) == tokens
+
+
+def test_nothing_known_is_a_vocabulary_too():
+    assert Vocabulary.build([]).encode(["a"]) == [UNKNOWN]
+    assert len(Vocabulary([])) == 4
