@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from attn_notes.attention import attention_weights
 from attn_notes.checks import (
     CheckFailed,
+    check_batch_invariant,
     check_causal,
+    check_masked_loss,
     check_padding_invariant,
     check_permutation_equivariant,
+    check_step_matches_parallel,
     check_weights,
     influence,
 )
@@ -289,3 +292,111 @@ def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
 def test_padding_lengths_that_do_not_fit_are_refused(lengths):
     with pytest.raises(ValueError, match="lengths must"):
         check_padding_invariant(lambda x, _: x, torch.zeros(2, 4, 3), lengths)
+
+
+# Models of sequences
+
+TOKENS, LONG = torch.tensor([[4, 5, 6], [7, 0, 0]]), torch.tensor([3, 1])
+SAID = torch.tensor([[1, 4, 5, 6], [1, 7, 0, 0]])
+
+
+def bag(source, lengths, inputs):
+    """The mean of the source's ids beside the sum of what was said so far: nothing leaks."""
+    real = padding_mask(lengths, source.shape[1])[:, 0]
+    mean = (source * real).sum(1) / lengths
+    return torch.stack((mean[:, None].expand(inputs.shape), inputs.cumsum(1)), dim=-1), None
+
+
+class Bag:
+    """The same, step by step; `slip` is added at each step after the first."""
+
+    def __init__(self, slip=0):
+        self.slip = slip
+
+    def __call__(self, *given):
+        return bag(*given)
+
+    def start(self, source, lengths):
+        return bag(source, lengths, torch.zeros(len(source), 1))[0][:, 0], 0
+
+    def step(self, tokens, state):
+        (mean, _), steps = state[0].unbind(-1), state[1]
+        said = state[0][:, 1] + tokens + (self.slip if steps else 0)
+        logits = torch.stack((mean, said), dim=-1)
+        return logits, (logits, steps + 1)
+
+
+def test_a_model_that_reads_its_own_sequence_alone_passes():
+    check_batch_invariant(bag, TOKENS, LONG, SAID)
+    check_step_matches_parallel(Bag(), TOKENS, LONG, SAID)
+
+
+def test_padding_that_counts_is_named_with_its_sequence():
+    def of_all(source, lengths, inputs):
+        return bag(source, torch.full_like(lengths, source.shape[1]), inputs)
+
+    with fails("alone, sequence 1 gets other logits at position 0: by 4.7"):
+        check_batch_invariant(of_all, TOKENS, LONG, SAID)
+
+
+def test_neighbours_that_count_are_found():
+    def shared(source, lengths, inputs):
+        logits, _ = bag(source, lengths, inputs)
+        return logits - logits.mean(0), None
+
+    with fails("alone, sequence 0"):
+        check_batch_invariant(shared, TOKENS, LONG, SAID)
+
+
+def test_what_follows_the_end_is_not_compared():
+    def noisy(source, lengths, inputs):
+        logits, _ = bag(source, lengths, inputs)
+        return logits + (inputs == 0)[..., None] * len(source), None
+
+    check_batch_invariant(noisy, TOKENS, LONG, SAID)
+
+
+def test_a_step_that_slips_is_named():
+    with fails("at step 3 the logits of sequence 0 differ by 6"):
+        check_step_matches_parallel(Bag(slip=2), TOKENS, LONG, SAID)
+
+
+def test_padding_of_token_ids_is_tried_with_other_ids():
+    reads_all = lambda x, lengths: x.cumsum(1)[..., None].flip(1).double()  # noqa: E731
+    with fails("padding"):
+        check_padding_invariant(reads_all, TOKENS, LONG)
+    reads_next = lambda x, lengths: x[:, [1, 2, 2]][..., None]  # noqa: E731
+    with fails("with other padding, the output of sequence 1 changes by . at position 0"):
+        check_padding_invariant(reads_next, TOKENS, LONG)
+    check_padding_invariant(lambda x, lengths: x.cumsum(1)[..., None], TOKENS, LONG)
+
+
+def real_mean(logits, labels):
+    return torch.nn.functional.cross_entropy(logits.mT, labels, ignore_index=0)
+
+
+def test_the_mean_over_the_real_tokens_passes():
+    check_masked_loss(real_mean)
+
+
+def mean_times_mask(logits, labels):
+    each = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+    return (each * (labels != 0)).mean()
+
+
+def real_and_padding_of_last(logits, labels):
+    return torch.nn.functional.cross_entropy(logits[:, 1:].mT, labels[:, 1:], ignore_index=0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda x, y: torch.nn.functional.cross_entropy(x.mT, y), r"at padding \(sequence 0"),
+        (mean_times_mask, "one column more of padding changes the loss by"),
+        (real_and_padding_of_last, "does not read the real token 0 of sequence 0"),
+        (lambda x, y: real_mean(x, y) + 0 * x.sum() * float("nan"), "is inf|is nan"),
+    ],
+)
+def test_a_loss_that_is_not_masked_is_told_why(loss, words):
+    with fails(words):
+        check_masked_loss(loss)

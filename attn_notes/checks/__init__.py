@@ -11,12 +11,20 @@ from attn_notes.checks.properties import (
     check_weights,
     influence,
 )
+from attn_notes.checks.sequences import (
+    check_batch_invariant,
+    check_masked_loss,
+    check_step_matches_parallel,
+)
 
 __all__ = [
     "CheckFailed",
+    "check_batch_invariant",
     "check_causal",
+    "check_masked_loss",
     "check_padding_invariant",
     "check_permutation_equivariant",
+    "check_step_matches_parallel",
     "check_weights",
     "influence",
 ]

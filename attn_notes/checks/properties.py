@@ -16,6 +16,7 @@ __all__ = [
     "check_causal",
     "check_padding_invariant",
     "check_permutation_equivariant",
+    "check_small",
     "check_weights",
     "influence",
 ]
@@ -85,7 +86,7 @@ def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6, seed: int = 0) 
         >>> check_causal(lambda x: x.cumsum(-2), torch.zeros(3, 1))
     """
     leak = influence(layer, x, seed=seed).triu(1)  # what flows from t to an earlier i
-    _check_small(
+    check_small(
         leak,
         atol,
         lambda at, size: f"output {at[0]} changes by {size} when only the later input {at[1]} does",
@@ -114,7 +115,7 @@ def check_permutation_equivariant(
     order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
     with torch.no_grad():
         difference = _largest((layer(x[..., order, :]) - layer(x)[..., order, :]).abs())
-    _check_small(
+    check_small(
         difference,
         atol,
         lambda at, size: f"permuting the input changes the output at position {at[0]} by {size}",
@@ -133,7 +134,7 @@ def check_padding_invariant(
 
     Args:
         layer: maps (B, L, E) and lengths (B,) to (B, L, E'), for any padded length L.
-        x: (B, L, E).
+        x: (B, L, E), or token ids (B, L), whose padding is replaced by other ids among them.
         lengths: (B,), how many positions of each sequence are real.
         atol: the largest change that passes for none.
         seed: of the noise.
@@ -154,15 +155,19 @@ def check_padding_invariant(
         raise ValueError(
             f"lengths must have shape (B,), got {tuple(lengths.shape)} and x {tuple(x.shape)}"
         )
-    noise = torch.randn(x.shape, generator=_noise_source(seed)).to(x)
-    other = torch.where(real[..., None], x, noise)
+    if x.is_floating_point():
+        noise = torch.randn(x.shape, generator=_noise_source(seed)).to(x)
+    else:  # token ids: any of them may stand in the padding
+        draw = torch.randint(x.numel(), x.shape, generator=_noise_source(seed)).to(x.device)
+        noise = x.flatten()[draw]
+    other = torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
     with torch.no_grad():
         before = layer(x.clone(), lengths)
         for name, padded in (("other", other), ("more", longer)):
             after = layer(padded, lengths)[:, : x.shape[1]]
             change = (after - before).abs().amax(-1).masked_fill(~real, 0.0)  # (B, L)
-            _check_small(change, atol, _at_sequence(name))
+            check_small(change, atol, _at_sequence(name))
 
 
 def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 1e-5) -> None:
@@ -190,13 +195,13 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     if not bool((weights >= 0).all()):
         raise CheckFailed("weights must be numbers of 0 or more")
     allowed = mask.expand_as(weights)
-    _check_small(
+    check_small(
         weights.masked_fill(allowed, 0.0),
         0.0,
         lambda at, size: f"row {at[-2]} attends to key {at[-1]}, which is masked: {size}",
     )
     target = allowed.any(-1).to(weights.dtype)  # 1, or 0 for an empty row
-    _check_small(
+    check_small(
         (weights.sum(-1) - target).abs(),
         atol,
         lambda at, size: f"row {at[-1]} must sum to 1 (to 0 if empty), and is off by {size}",
@@ -227,8 +232,20 @@ def _at_sequence(name: str) -> Describe:
     )
 
 
-def _check_small(difference: Tensor, atol: float, describe: Describe) -> None:
-    """Raise at the largest entry of `difference` if it is beyond `atol`, or not a number."""
+def check_small(difference: Tensor, atol: float, describe: Describe) -> None:
+    """Raise at the largest entry of `difference` if it is beyond `atol`, or not a number.
+
+    Args:
+        difference: any shape, 0 or more.
+        atol: the largest entry that passes.
+        describe: makes the message of the entry's index and its size, in two digits.
+
+    Raises:
+        CheckFailed: an entry beyond `atol`, or NaN.
+
+    Example:
+        >>> check_small(torch.zeros(3), 0.0, lambda at, size: f"{at} is {size}")
+    """
     if difference.numel() == 0:
         return
     # NaN compares false with everything, so ask what is small and not what is large.

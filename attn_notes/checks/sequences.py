@@ -1,0 +1,145 @@
+"""What must hold of a model of sequences: alone or in a batch, step by step or at once (chapter 4).
+
+The models are those of `attn_notes.decoding`: `model(source, lengths, inputs)` is teacher forcing
+and gives logits (B, L, V) first; `model.start` and `model.step` go one token at a time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_notes.checks.properties import CheckFailed, Describe, check_small
+from attn_notes.data import PAD
+
+__all__ = ["check_batch_invariant", "check_masked_loss", "check_step_matches_parallel"]
+
+
+def check_batch_invariant(
+    model: Callable[..., Any],
+    source: Tensor,
+    lengths: Tensor,
+    inputs: Tensor,
+    *,
+    atol: float = 1e-5,
+) -> None:
+    """A sequence gets the same logits alone, without padding, as among others. Chapter 4.
+
+    Args:
+        model: maps (source, lengths, inputs) to (logits (B, L, V), …), without randomness.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real.
+        inputs: (B, L), token ids; what stands from the first padding on is not compared.
+        atol: the largest difference that passes for none.
+
+    Raises:
+        CheckFailed: a sequence whose logits depend on its neighbours or on its padding.
+
+    Example:
+        >>> def count(source, lengths, inputs):  # padding included: wrong
+        ...     return inputs[..., None] * 0.0 + source.shape[1], None
+        >>> check_batch_invariant(
+        ...     count, torch.tensor([[4, 5], [6, 0]]), torch.tensor([2, 1]), torch.ones(2, 1)
+        ... )
+        Traceback (most recent call last):
+        attn_notes.checks.properties.CheckFailed: alone, sequence 1 gets other logits at \
+position 0: by 1
+    """
+    with torch.no_grad():
+        together = model(source, lengths, inputs)[0]
+        for n, length in enumerate(lengths.tolist()):
+            one = slice(n, n + 1)
+            alone = model(source[one, :length], lengths[one], inputs[one])[0]
+            change = (alone - together[one]).abs().amax(-1)[0]  # (L,)
+            check_small(change.masked_fill(inputs[n] == PAD, 0.0), atol, _alone(n))
+
+
+def check_step_matches_parallel(
+    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
+) -> None:
+    """One token at a time, the model says what it says of the whole sequence at once. Chapter 4.
+
+    Args:
+        model: maps (source, lengths, inputs) to (logits (B, L, V), …), and has `start` and `step`.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real.
+        inputs: (B, L), token ids, the first of them START.
+        atol: the largest difference that passes for none.
+
+    Raises:
+        CheckFailed: a step whose logits differ from the parallel ones.
+
+    Example:
+        >>> class Sum:  # of the tokens so far
+        ...     def __call__(self, source, lengths, inputs):
+        ...         return inputs.cumsum(1)[..., None], None
+        ...     def start(self, source, lengths):
+        ...         return 0
+        ...     def step(self, tokens, state):
+        ...         return (tokens + state)[:, None], tokens + state
+        >>> tokens = torch.tensor([[1, 4, 5]])
+        >>> check_step_matches_parallel(Sum(), tokens, torch.tensor([3]), tokens)
+    """
+    with torch.no_grad():
+        parallel = model(source, lengths, inputs)[0]
+        state, steps = model.start(source, lengths), []
+        for tokens in inputs.unbind(1):
+            logits, state = model.step(tokens, state)
+            steps.append(logits)
+    check_small(
+        (torch.stack(steps, dim=1) - parallel).abs().amax(-1),  # (B, L)
+        atol,
+        lambda at, size: f"at step {at[1]} the logits of sequence {at[0]} differ by {size}",
+    )
+
+
+def check_masked_loss(
+    loss: Callable[[Tensor, Tensor], Tensor], *, vocab_size: int = 7, seed: int = 0
+) -> None:
+    """A loss reads the real tokens, all of them, and no padding. Chapter 4.
+
+    Args:
+        loss: maps logits (B, L, V) and labels (B, L), padded with PAD, to a mean.
+        vocab_size: V of the logits that are tried; 5 or more.
+        seed: of those logits.
+
+    Raises:
+        CheckFailed: padding that counts, pulls at the model, or hides real tokens.
+
+    Example:
+        >>> def mean_of_all(logits, labels):
+        ...     return torch.nn.functional.cross_entropy(logits.mT, labels)
+        >>> check_masked_loss(mean_of_all)
+        Traceback (most recent call last):
+        attn_notes.checks.properties.CheckFailed: the gradient of the loss at padding \
+(sequence 0, position 4) is 0.096: must be 0
+    """
+    generator = torch.Generator().manual_seed(seed + 7_919_000)
+    labels = torch.randint(4, vocab_size, (2, 5), generator=generator, device="cpu")
+    labels[0, 2:] = PAD
+    logits = torch.randn(2, 5, vocab_size, generator=generator, device="cpu").requires_grad_()
+    padding = labels == PAD
+    value = loss(logits, labels)
+    (gradient,) = torch.autograd.grad(value, logits)
+    pull = gradient.abs().amax(-1)  # (B, L)
+    check_small(
+        pull * padding,
+        0.0,
+        lambda at, size: (
+            f"the gradient of the loss at padding (sequence {at[0]}, position {at[1]}) is {size}: "
+            "must be 0"
+        ),
+    )
+    if bool((pull[~padding] == 0).any()):
+        n, at = ((pull == 0) & ~padding).nonzero()[0].tolist()
+        raise CheckFailed(f"the loss does not read the real token {at} of sequence {n}")
+    longer = torch.cat((logits, logits[:, :1]), dim=1), torch.nn.functional.pad(labels, (0, 1))
+    change = float((loss(*longer) - value).detach().abs())
+    if not change <= 1e-6:
+        raise CheckFailed(f"one column more of padding changes the loss by {change:.2g}")
+
+
+def _alone(n: int) -> Describe:
+    """Describe a change of sequence n when it is alone."""
+    return lambda at, size: f"alone, sequence {n} gets other logits at position {at[0]}: by {size}"

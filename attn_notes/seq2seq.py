@@ -1,0 +1,392 @@
+r"""Encoder-decoder with recurrent networks, without and with attention (chapter 4).
+
+The two decoders differ in one method: where the context of the next step comes from.
+`RNNDecoder` has one vector for the whole source, $s_i = g(y_{i-1}, c, s_{i-1})$;
+`AttentionDecoder` reads the source anew at each step, $s_i = g(y_{i-1}, c_i, s_{i-1})$.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from attn_notes.attention import Attention
+from attn_notes.data import PAD
+from attn_notes.masks import padding_mask
+
+__all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]
+
+
+class RNNEncoder(nn.Module):
+    r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both.
+
+    Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2. Padding is
+    never read: the sequences are packed, so that the backward direction begins at the last real
+    token of each.
+
+    Args:
+        vocab_size: V, of the source.
+        embed_dim: E, width of the token embeddings.
+        hidden_dim: width of the state in each direction.
+        num_layers: how many GRUs stand on one another.
+        bidirectional: whether a second GRU reads from the end.
+        dropout: on what one layer hands to the next while training, from 0 to 1.
+
+    Example:
+        >>> encoder = RNNEncoder(10, 8, 16, bidirectional=True)
+        >>> outputs, final = encoder(torch.tensor([[4, 5, 6], [7, 0, 0]]), torch.tensor([3, 1]))
+        >>> outputs.shape, final.shape
+        (torch.Size([2, 3, 32]), torch.Size([1, 2, 32]))
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_dim: int,
+        hidden_dim: int,
+        num_layers: int = 1,
+        *,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
+        between = dropout if num_layers > 1 else 0.0  # torch warns of dropout after the only layer
+        self.rnn = nn.GRU(
+            embed_dim,
+            hidden_dim,
+            num_layers,
+            batch_first=True,
+            bidirectional=bidirectional,
+            dropout=between,
+        )
+        self.output_dim = hidden_dim * (2 if bidirectional else 1)
+
+    def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the source.
+
+        Args:
+            source: (B, S), token ids; what stands beyond a length is not read.
+            lengths: (B,), integers from 1 to S, on the CPU, where torch packs by them.
+
+        Returns:
+            Outputs (B, S, output_dim), 0 at padding, and the final states of every layer
+            (num_layers, B, output_dim): forward at the last token, backward at the first.
+
+        Raises:
+            ValueError: lengths of another shape, below 1 or beyond S.
+        """
+        _check_lengths(source, lengths)
+        packed = pack_padded_sequence(
+            self.embedding(source), lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        outputs, final = self.rnn(packed)
+        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
+        final = final.unflatten(0, (self.rnn.num_layers, -1))  # (layers, directions, B, hidden)
+        return outputs, final.transpose(1, 2).flatten(2)  # (layers, B, output_dim)
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What a decoder remembers between two steps."""
+
+    hidden: Tensor
+    """The state of each layer, (num_layers, B, hidden_dim)."""
+    memory: Tensor
+    """What may be read, (B, S, context_dim). For a fixed context S is 1."""
+    mask: Tensor
+    """Which of it is real, (B, 1, S), bool."""
+    steps: tuple[Tensor, ...] = ()
+    """The weights of each step so far, each (B, S)."""
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights of the T steps so far, (B, T, S)."""
+        nothing = self.memory[:, None, :, 0][:, :0]  # (B, 0, S)
+        return torch.stack(self.steps, dim=1) if self.steps else nothing
+
+    def select(self, index: Tensor) -> "DecoderState":
+        """The state whose row n is this one's row `index[n]`: how a beam reorders hypotheses.
+
+        Args:
+            index: (B',), rows of this state, any of them more than once.
+
+        Returns:
+            A new state.
+        """
+        return DecoderState(
+            self.hidden[:, index],
+            self.memory[index],
+            self.mask[index],
+            tuple(weights[index] for weights in self.steps),
+        )
+
+
+class RNNDecoder(nn.Module):
+    r"""A GRU that is told one vector about the source, the same at every step.
+
+    $s_i = g(y_{i-1}, c, s_{i-1})$ with $c = h_S$, the encoder's final state: Cho et al. (2014).
+    Every length of source must pass through that one vector.
+
+    Args:
+        vocab_size: V, of the target.
+        embed_dim: E, width of the token embeddings.
+        hidden_dim: width of the decoder's state.
+        context_dim: width of what is read: the encoder's `output_dim`.
+        num_layers: how many GRUs stand on one another; the encoder's number.
+        dropout: on what one layer hands to the next while training, from 0 to 1.
+
+    Example:
+        >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
+        >>> state = decoder.start(torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([3]))
+        >>> logits, state = decoder.step(torch.tensor([1]), state)
+        >>> logits.shape
+        torch.Size([1, 10])
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_dim: int,
+        hidden_dim: int,
+        context_dim: int,
+        num_layers: int = 1,
+        *,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
+        self.bridge = nn.Linear(context_dim, hidden_dim)  # the two states may differ in width
+        between = dropout if num_layers > 1 else 0.0
+        self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=between)
+        self.out_proj = nn.Linear(hidden_dim, vocab_size)
+
+    def start(
+        self,
+        outputs: Tensor,  # noqa: ARG002 - of all that was read, one vector is kept
+        final: Tensor,
+        lengths: Tensor,
+    ) -> DecoderState:
+        """The state before the first step.
+
+        Args:
+            outputs: (B, S, context_dim), of the encoder.
+            final: (num_layers, B, context_dim), of the encoder.
+            lengths: (B,), how many outputs are real.
+
+        Returns:
+            A state whose memory is the encoder's final state, and nothing else.
+
+        Raises:
+            ValueError: an encoder of another number of layers.
+        """
+        mask = padding_mask(torch.ones_like(lengths), 1, device=final.device)
+        return DecoderState(self._first_hidden(final), final[-1][:, None], mask)
+
+    def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
+        """The context of the next step, and the weights it was read with.
+
+        Args:
+            state: before the step.
+
+        Returns:
+            Context (B, context_dim) and weights (B, S).
+        """
+        return state.memory[:, 0], torch.ones_like(state.memory[..., 0])
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """One token more.
+
+        Args:
+            tokens: (B,), the ids said last.
+            state: before the step.
+
+        Returns:
+            Logits of the next token (B, V), and the state after the step.
+        """
+        output, state = self._advance(self.embedding(tokens), state)
+        return self.out_proj(output), state
+
+    def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Teacher forcing: say what is given, and predict each next token.
+
+        Args:
+            inputs: (B, L), token ids, the first of them START.
+            state: before the first step.
+
+        Returns:
+            Logits (B, L, V), those at i predicting token i + 1, and the state after the last step.
+        """
+        outputs = []
+        for embedded in self.embedding(inputs).unbind(1):  # L times (B, E)
+            output, state = self._advance(embedded, state)
+            outputs.append(output)
+        return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
+
+    def _advance(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """From (B, E) to the top layer's new state (B, hidden_dim)."""
+        context, weights = self.read(state)
+        inputs = torch.cat((embedded, context), dim=-1)[None]  # (1, B, E + context_dim)
+        output, hidden = self.rnn(inputs, state.hidden)
+        return output[0], replace(state, hidden=hidden, steps=(*state.steps, weights))
+
+    def _first_hidden(self, final: Tensor) -> Tensor:
+        _check_layers(final, self.rnn.num_layers)
+        return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
+
+
+class AttentionDecoder(RNNDecoder):
+    r"""A GRU that reads the source anew at each step.
+
+    $c_i = \sum_t \alpha(s_{i-1}, h_t)\,h_t$: the query is the top layer's previous state, keys and
+    values are the encoder's outputs. Bahdanau et al. (2015), section 3.1, with their additive
+    score or any other of chapter 2.
+
+    Args:
+        vocab_size: V, of the target.
+        embed_dim: E, width of the token embeddings.
+        hidden_dim: width of the decoder's state, which is the query.
+        context_dim: width of what is read: the encoder's `output_dim`.
+        num_layers: how many GRUs stand on one another; the encoder's number.
+        score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
+            `context_dim` wide, such as those of `attn_notes.scores`.
+        dropout: on what one layer hands to the next while training, from 0 to 1.
+
+    Example:
+        >>> from attn_notes.scores import AdditiveScore
+        >>> decoder = AttentionDecoder(10, 8, 16, 32, score=AdditiveScore(16, 32, 8))
+        >>> state = decoder.start(torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([2]))
+        >>> decoder.step(torch.tensor([1]), state)[1].weights
+        tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=<StackBackward0>)
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_dim: int,
+        hidden_dim: int,
+        context_dim: int,
+        num_layers: int = 1,
+        *,
+        score: nn.Module,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            vocab_size, embed_dim, hidden_dim, context_dim, num_layers, dropout=dropout
+        )
+        self.attention = Attention(score)
+
+    def start(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
+        """The state before the first step.
+
+        Args:
+            outputs: (B, S, context_dim), of the encoder.
+            final: (num_layers, B, context_dim), of the encoder.
+            lengths: (B,), how many outputs are real.
+
+        Returns:
+            A state whose memory is every output of the encoder.
+
+        Raises:
+            ValueError: an encoder of another number of layers.
+        """
+        mask = padding_mask(lengths, outputs.shape[1], device=outputs.device)
+        return DecoderState(self._first_hidden(final), outputs, mask)
+
+    def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
+        """The context of the next step, and the weights it was read with.
+
+        Args:
+            state: before the step.
+
+        Returns:
+            Context (B, context_dim) and weights (B, S).
+        """
+        query = state.hidden[-1][:, None]  # (B, 1, hidden_dim)
+        context, weights = self.attention(query, state.memory, state.memory, state.mask)
+        return context[:, 0], weights[:, 0]
+
+
+class Seq2Seq(nn.Module):
+    """An encoder and a decoder, trained as one.
+
+    Args:
+        encoder: `encoder(source, lengths) -> (outputs, final)`, such as `RNNEncoder`.
+        decoder: `RNNDecoder` or `AttentionDecoder`.
+
+    Example:
+        >>> model = Seq2Seq(RNNEncoder(10, 8, 16), RNNDecoder(12, 8, 16, 16))
+        >>> inputs = torch.tensor([[1, 4]])
+        >>> logits, weights = model(torch.tensor([[4, 5, 6]]), torch.tensor([3]), inputs)
+        >>> logits.shape
+        torch.Size([1, 2, 12])
+    """
+
+    def __init__(self, encoder: nn.Module, decoder: RNNDecoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def start(self, source: Tensor, lengths: Tensor) -> DecoderState:
+        """Read the source.
+
+        Args:
+            source: (B, S), token ids.
+            lengths: (B,), integers from 1 to S, on the CPU.
+
+        Returns:
+            The state before the first step.
+        """
+        outputs, final = self.encoder(source, lengths)
+        return self.decoder.start(outputs, final, lengths)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """One token more.
+
+        Args:
+            tokens: (B,), the ids said last; START at first.
+            state: before the step.
+
+        Returns:
+            Logits of the next token (B, V), and the state after the step.
+        """
+        return self.decoder.step(tokens, state)
+
+    def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Teacher forcing: the right tokens go in, whatever the model would have said.
+
+        Args:
+            source: (B, S), token ids.
+            lengths: (B,), integers from 1 to S, on the CPU.
+            inputs: (B, L), START and the target's tokens but for the last.
+
+        Returns:
+            Logits (B, L, V), and the weights of every step (B, L, S). For a fixed context S is 1.
+        """
+        logits, state = self.decoder(inputs, self.start(source, lengths))
+        return logits, state.weights
+
+
+def _check_lengths(source: Tensor, lengths: Tensor) -> None:
+    """Raise unless every source holds a token and no length reaches beyond it."""
+    if source.dim() != 2 or lengths.shape != source.shape[:1]:
+        raise ValueError(
+            "source and lengths must have shapes (B, S) and (B,), got "
+            f"{tuple(source.shape)} and {tuple(lengths.shape)}"
+        )
+    if lengths.device.type == "cpu" and not bool(
+        ((lengths >= 1) & (lengths <= source.shape[1])).all()
+    ):
+        raise ValueError(
+            f"lengths must be from 1 to {source.shape[1]}, got {int(lengths.min())} to "
+            f"{int(lengths.max())}"
+        )
+
+
+def _check_layers(final: Tensor, num_layers: int) -> None:
+    """Raise unless the encoder hands over one final state for each layer of the decoder."""
+    if final.shape[0] != num_layers:
+        raise ValueError(
+            f"encoder and decoder must have as many layers, got {final.shape[0]} and {num_layers}"
+        )

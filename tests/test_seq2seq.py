@@ -1,0 +1,216 @@
+"""The recurrent encoder-decoder: what it must not read, what it must remember, what it equals."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attn_notes.checks import (
+    CheckFailed,
+    check_batch_invariant,
+    check_padding_invariant,
+    check_step_matches_parallel,
+    check_weights,
+)
+from attn_notes.masks import padding_mask
+from attn_notes.scores import (
+    AdditiveScore,
+    BilinearScore,
+    ConcatScore,
+    DotProductScore,
+    GaussianScore,
+    ScaledDotProductScore,
+)
+from attn_notes.seq2seq import AttentionDecoder, DecoderState, RNNDecoder, RNNEncoder, Seq2Seq
+
+V, E, H = 11, 5, 6  # vocabulary, embedding, state of the encoder in each direction
+LENGTHS = torch.tensor([3, 7, 1])
+SOURCE = torch.tensor([[4, 5, 6, 0, 0, 0, 0], [7, 8, 9, 10, 4, 5, 6], [9, 0, 0, 0, 0, 0, 0]])
+INPUTS = torch.tensor([[1, 4, 5, 6], [1, 7, 0, 0], [1, 8, 9, 10]])
+
+# (score for queries Q wide and keys K wide); the last three need Q == K.
+SCORES = {
+    "additive": lambda Q, K: AdditiveScore(Q, K, 13),
+    "concat": lambda Q, K: ConcatScore(Q, K, 13),
+    "bilinear": BilinearScore,
+    "dot": lambda Q, K: DotProductScore(),
+    "scaled": lambda Q, K: ScaledDotProductScore(),
+    "gaussian": lambda Q, K: GaussianScore(),
+}
+OF_ONE_WIDTH = ("dot", "scaled", "gaussian")
+
+
+def build(kind="additive", *, bidirectional=True, layers=1, seed=0, dropout=0.0):
+    """A model in float64; `kind` is a score, or "fixed"."""
+    torch.manual_seed(seed)
+    encoder = RNNEncoder(V, E, H, layers, bidirectional=bidirectional, dropout=dropout)
+    K = encoder.output_dim
+    Q = K if kind in OF_ONE_WIDTH else 7
+    if kind == "fixed":
+        decoder = RNNDecoder(V, E, Q, K, layers, dropout=dropout)
+    else:
+        score = SCORES[kind](Q, K)
+        decoder = AttentionDecoder(V, E, Q, K, layers, score=score, dropout=dropout)
+    return Seq2Seq(encoder, decoder).double().eval()
+
+
+EVERY_KIND = pytest.mark.parametrize("kind", ["fixed", *SCORES])
+EVERY_ENCODER = pytest.mark.parametrize(
+    ("bidirectional", "layers"), [(False, 1), (True, 1), (True, 2)]
+)
+
+
+@EVERY_KIND
+@EVERY_ENCODER
+def test_a_sentence_alone_and_among_others_gets_the_same(kind, bidirectional, layers):
+    model = build(kind, bidirectional=bidirectional, layers=layers)
+    check_batch_invariant(model, SOURCE, LENGTHS, INPUTS, atol=1e-12)
+
+
+@EVERY_KIND
+@EVERY_ENCODER
+def test_step_by_step_is_the_same_as_at_once(kind, bidirectional, layers):
+    model = build(kind, bidirectional=bidirectional, layers=layers)
+    check_step_matches_parallel(model, SOURCE, LENGTHS, INPUTS, atol=1e-12)
+
+
+@EVERY_ENCODER
+def test_the_encoder_never_reads_padding(bidirectional, layers):
+    encoder = build(bidirectional=bidirectional, layers=layers).encoder
+    check_padding_invariant(lambda x, n: encoder(x, n)[0], SOURCE, LENGTHS, atol=1e-12)
+    outputs, _ = encoder(SOURCE, LENGTHS)
+    assert not outputs[~padding_mask(LENGTHS, 7)[:, 0]].any()
+
+
+def test_an_encoder_that_is_not_packed_would_be_caught():
+    encoder = build().encoder
+    naive = lambda x, n: encoder.rnn(encoder.embedding(x))[0]  # noqa: E731
+    with pytest.raises(CheckFailed, match="padding"):
+        check_padding_invariant(naive, SOURCE, LENGTHS)
+
+
+@EVERY_ENCODER
+def test_the_final_state_is_forward_at_the_last_token_and_backward_at_the_first(
+    bidirectional, layers
+):
+    encoder = build(bidirectional=bidirectional, layers=layers).encoder
+    outputs, final = encoder(SOURCE, LENGTHS)
+    assert final.shape == (layers, 3, encoder.output_dim)
+    for n, length in enumerate(LENGTHS):
+        torch.testing.assert_close(final[-1, n, :H], outputs[n, length - 1, :H])
+        if bidirectional:
+            torch.testing.assert_close(final[-1, n, H:], outputs[n, 0, H:])
+
+
+@settings(deadline=None, max_examples=25)
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4), kind=st.sampled_from([*SCORES]))
+def test_the_weights_of_every_step_sum_to_one_over_the_real_tokens(lengths, kind):
+    lengths = torch.tensor(lengths)
+    S = int(lengths.max())
+    source = torch.randint(4, V, (len(lengths), S)).where(padding_mask(lengths, S)[:, 0], 0)
+    _, weights = build(kind)(source, lengths, INPUTS[:1].expand(len(lengths), -1))
+    assert weights.shape == (len(lengths), 4, S)
+    check_weights(weights, padding_mask(lengths, S))
+
+
+def test_the_query_is_the_top_layers_state_before_the_step():
+    model = build("bilinear", layers=2)
+    state = model.start(SOURCE, LENGTHS)
+    outputs, _ = model.encoder(SOURCE, LENGTHS)
+    score = model.decoder.attention.score
+    expected = score(state.hidden[-1][:, None], outputs)
+    expected = expected.masked_fill(~padding_mask(LENGTHS, 7), -torch.inf).softmax(-1)
+    _, after = model.step(INPUTS[:, 0], state)
+    torch.testing.assert_close(after.weights, expected)
+
+
+def test_a_fixed_context_is_attention_to_a_memory_of_one_vector():
+    fixed, free = build("fixed"), build("additive")
+    free.decoder.load_state_dict(fixed.decoder.state_dict(), strict=False)
+    state = fixed.start(SOURCE, LENGTHS)
+    assert state.memory.shape == (3, 1, fixed.encoder.output_dim)
+    for own, other in zip(
+        fixed.decoder(INPUTS, state)[:1], free.decoder(INPUTS, state)[:1], strict=True
+    ):
+        torch.testing.assert_close(own, other)
+
+
+@pytest.mark.parametrize("kind", ["fixed", "additive"])
+def test_the_decoder_begins_with_what_the_encoder_ended_with(kind):
+    model = build(kind, layers=2)
+    state, (_, final) = model.start(SOURCE, LENGTHS), model.encoder(SOURCE, LENGTHS)
+    torch.testing.assert_close(state.hidden, model.decoder.bridge(final).tanh())
+    if kind == "fixed":  # of the layers, the one that stands on all others
+        torch.testing.assert_close(state.memory[:, 0], final[1])
+
+
+def test_a_fixed_context_hangs_on_the_final_state_alone():
+    decoder = build("fixed").decoder
+    outputs, final = torch.randn(2, 3, 2, 12).double()  # no outputs in common
+    lengths = torch.tensor([2, 1, 2])
+    first = decoder(INPUTS, decoder.start(outputs, final[None, :, 0], lengths))[0]
+    second = decoder(INPUTS, decoder.start(outputs + 1, final[None, :, 0], lengths))[0]
+    torch.testing.assert_close(first, second)
+
+
+@EVERY_KIND
+def test_every_parameter_learns(kind):
+    model = build(kind, layers=2)
+    model(SOURCE, LENGTHS, INPUTS)[0].square().mean().backward()
+    still = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    assert still == []
+
+
+def test_select_reorders_everything_that_is_remembered():
+    model = build("additive", layers=2)
+    state = model.start(SOURCE, LENGTHS)
+    for tokens in INPUTS[:, :2].unbind(1):
+        _, state = model.step(tokens, state)
+    index = torch.tensor([2, 0, 0, 1])
+    chosen = state.select(index)
+    logits, after = model.step(INPUTS[:, 2], state)
+    again, later = model.step(INPUTS[index, 2], chosen)
+    torch.testing.assert_close(again, logits[index])
+    torch.testing.assert_close(later.weights, after.weights[index])
+    assert later.weights.shape == (4, 3, 7)
+
+
+def test_before_the_first_step_there_are_no_weights():
+    assert build().start(SOURCE, LENGTHS).weights.shape == (3, 0, 7)
+
+
+def test_a_step_leaves_the_state_before_it_as_it_was():
+    model = build()
+    state = model.start(SOURCE, LENGTHS)
+    kept = state.hidden.clone(), state.memory.clone(), state.mask.clone(), state.steps
+    model.step(INPUTS[:, 0], state)
+    torch.testing.assert_close((state.hidden, state.memory, state.mask, state.steps), kept)
+    assert isinstance(state, DecoderState)
+
+
+def test_dropout_stands_between_layers_and_only_while_training():
+    model = build(layers=2, dropout=0.5)
+    torch.testing.assert_close(*(model(SOURCE, LENGTHS, INPUTS)[0] for _ in range(2)))
+    model.train()
+    first, second = (model(SOURCE, LENGTHS, INPUTS)[0] for _ in range(2))
+    assert not torch.allclose(first, second)
+    assert isinstance(model.encoder.rnn, nn.GRU)
+
+
+WRONG = [
+    (lambda m: m(SOURCE, torch.tensor([3, 7, 0]), INPUTS), "from 1 to 7, got 0 to 7"),
+    (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), "from 1 to 7, got 1 to 8"),
+    (lambda m: m(SOURCE, LENGTHS[:2], INPUTS), r"\(B, S\) and \(B,\), got \(3, 7\) and \(2,\)"),
+    (lambda m: m(SOURCE[0], LENGTHS, INPUTS), r"got \(7,\) and \(3,\)"),
+    (
+        lambda m: Seq2Seq(RNNEncoder(V, E, H, 2), m.decoder).double()(SOURCE, LENGTHS, INPUTS),
+        "as many layers, got 2 and 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), WRONG)
+def test_wrong_input_is_refused_in_words(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(build())
