@@ -116,6 +116,7 @@ def run_all(paths: list[Path]) -> int:
     """Executes two at a time, each on one thread; the number of notebooks that failed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("ATTN_NOTES_DEVICE", "cpu")
+    os.environ["ATTN_NOTES_PROGRESS"] = "0"  # a bar would stay in the outputs
     failed = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for path, problem in zip(paths, pool.map(execute, paths), strict=True):

@@ -1,0 +1,169 @@
+"""The command line: `python -m attn_notes.train seq2seq …` and `… translate FOLDER TEXT…`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import torch
+
+from attn_notes.device import get_device
+from attn_notes.train.options import OneLineParser, add_seq2seq, add_translate
+from attn_notes.train.seq2seq import evaluate, load_pairs, train
+from attn_notes.train.settings import Settings
+from attn_notes.train.translator import load_translator
+
+__all__ = ["main"]
+
+EXAMPLES = """examples:
+  German numbers into English, about a minute on one core
+    python -m attn_notes.train seq2seq --out german
+  the same with one fixed context, to see what attention is worth
+    python -m attn_notes.train seq2seq --score none --out fixed
+  dates, letter by letter
+    python -m attn_notes.train seq2seq --data dates --source en --target iso --out dates
+  sentences of your own, a line each: source, a tab, target
+    python -m attn_notes.train seq2seq --pairs sentences.txt --min-count 2 --out mine
+  what came of it
+    python -m attn_notes.train translate german dreiundsiebzig "zwei Millionen"
+
+The same command goes on where an interrupted training stopped."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: as on the command line, without the program's name; by default those.
+
+    Returns:
+        The exit code: 0, or 1 where something failed, or 130 where the reader stopped it.
+
+    Raises:
+        SystemExit: with code 2 for a wrong option, with 0 after `--help`.
+
+    Example:
+        >>> main(["translate", "nowhere", "drei"])
+        1
+    """
+    options = _parse(arguments)
+    try:
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"\nstopped{options.when_stopped}", file=sys.stderr)
+        return 130
+    except (OSError, ValueError, ArithmeticError, RuntimeError) as error:
+        print(f"attn_notes.train: {_one_line(error)}", file=sys.stderr)
+        _give_up_stdout()
+        return 1
+    return 0
+
+
+def _give_up_stdout() -> None:
+    """What could not be written would be tried again, and lamented, when Python ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options; texts may stand after them too, which argparse alone does not see."""
+    parser = _parser()
+    options, more = parser.parse_known_args(arguments)
+    if more and (not hasattr(options, "text") or any(text.startswith("-") for text in more)):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if more:
+        options.text += more
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(**_about("COMMAND …", "Train models, and translate with them."))
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    about = _about("seq2seq --out FOLDER [options]", "Train an encoder-decoder.")
+    seq2seq = commands.add_parser("seq2seq", help="train an encoder-decoder", **about)
+    add_seq2seq(seq2seq)
+    stopped = "; the same command goes on from the last checkpoint"
+    seq2seq.set_defaults(run=_train, error=seq2seq.error, when_stopped=stopped)
+    about = _about("translate FOLDER [TEXT …]", "Translate with a trained model.")
+    translate = commands.add_parser("translate", help="translate with a trained one", **about)
+    add_translate(translate)
+    translate.set_defaults(run=_translate, when_stopped="")
+    return parser
+
+
+def _about(usage: str, description: str) -> dict[str, Any]:
+    return {
+        "prog": "attn_notes.train",
+        "description": description,
+        "epilog": EXAMPLES,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,  # keeps the examples' lines
+        "usage": f"python -m attn_notes.train {usage}",
+    }
+
+
+def _train(options: argparse.Namespace) -> None:
+    settings = _settings(options)
+    device = get_device(options.device)
+    sides = load_pairs(settings, options.pairs)
+    print(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out; on {device}", flush=True)
+    translator = train(
+        settings,
+        sides,
+        options.out,
+        device=device,
+        checkpoint_every=options.checkpoint_every,
+        snapshots=options.snapshots,
+    )
+    print(f"trained: {options.out}\n\non the pairs held out:\n{evaluate(translator, sides[1])}")
+
+
+def _translate(options: argparse.Namespace) -> None:
+    device = get_device(options.device)
+    translator = load_translator(options.folder, weights=options.weights, device=device)
+    for text in options.text or _lines():
+        said = translator.translate(text, beam_size=options.beam_size) if text.strip() else ""
+        print(said, flush=True)
+
+
+def _lines() -> Iterable[str]:
+    if sys.stdin.isatty():
+        print("a text a line; Ctrl-D ends", file=sys.stderr)
+    return (line.rstrip("\r\n") for line in sys.stdin)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The settings that the options ask for, each kind of data with its own defaults."""
+    known = {field.name for field in fields(Settings)}
+    asked = {name: value for name, value in vars(options).items() if name in known}
+    own: dict[str, Any] = {"source": "de", "target": "en", "count": 20_000}
+    if options.pairs is not None:
+        asked["data"], own = "pairs", {}
+    elif options.data == "dates":
+        own["style"] = "long"
+    else:
+        own["digits"] = (1, 12)
+    for name in ("source", "target", "count", "digits", "style"):
+        if asked[name] is None:
+            asked[name] = own.get(name, getattr(Settings, name))
+        elif name not in own:
+            options.error(f"--{name} does not go with {asked['data']}")
+    if options.warmup >= options.steps:
+        options.error(f"--warmup must be below --steps, got {options.warmup} and {options.steps}")
+    if any(step > options.steps for step in options.snapshots):
+        options.error(f"--snapshots must be from 0 to --steps, got {options.snapshots}")
+    return Settings(**asked)
+
+
+def _one_line(error: Exception) -> str:
+    """What went wrong, without the number that an OSError puts before it."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,394 @@
+"""The loop does what a loop written out does; stopped anywhere and resumed, it ends the same."""
+
+import io
+import itertools
+import math
+import re
+import sys
+from contextlib import suppress
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attn_notes.training import fit, linear_decay, load_checkpoint, loop
+from tests.oracles import rng
+from tests.test_training_checkpoints import equal, names
+
+STEPS = 12
+
+
+def a_model(seed: int = 0, dropout: float = 0.3) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 4), nn.Dropout(dropout), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def batches(step: int) -> torch.Tensor:
+    return torch.randn(8, 3, generator=rng(step))
+
+
+def loss(model, batch):
+    return (model(batch) - batch[:, :2]).square().mean()
+
+
+def bits(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(step: int):
+    def on_step(done, _):
+        if done >= step:
+            raise Stopped
+
+    return on_step
+
+
+# What it does
+
+
+@pytest.mark.parametrize("max_norm", [0.1, math.inf])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_it_is_adamw_on_clipped_gradients(max_norm, weight_decay):
+    schedule = linear_decay(3, STEPS)
+    one, other = (a_model(dropout=0.0).double() for _ in range(2))
+    draw = lambda step: batches(step).double()  # noqa: E731
+    found = fit(
+        one, draw, loss, steps=STEPS, lr=0.02, schedule=schedule,
+        weight_decay=weight_decay, max_norm=max_norm,
+    )  # fmt: skip
+    optimizer = torch.optim.AdamW(other.parameters(), lr=0.02, weight_decay=weight_decay)
+    expected = []
+    for step in range(STEPS):
+        optimizer.param_groups[0]["lr"] = 0.02 * schedule(step)
+        optimizer.zero_grad()
+        value = loss(other, draw(step))
+        value.backward()
+        nn.utils.clip_grad_norm_(other.parameters(), max_norm)
+        optimizer.step()
+        expected.append(value.item())
+    assert found == pytest.approx(expected, rel=1e-12)
+    for mine, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    assert all(parameter.grad is None for parameter in one.parameters())
+
+
+def test_every_step_gets_its_batch_and_says_what_it_cost():
+    asked, told = [], []
+
+    def ask(step):
+        asked.append(step)
+        return batches(step)
+
+    losses = fit(a_model(), ask, loss, steps=5, on_step=lambda *told_of: told.append(told_of))
+    assert asked == [0, 1, 2, 3, 4]
+    assert [done for done, _ in told] == [1, 2, 3, 4, 5]
+    assert [value.item() for _, value in told] == losses
+    assert not any(value.requires_grad for _, value in told)
+
+
+def test_no_steps_change_nothing():
+    model = a_model()
+    before = bits(model)
+    assert fit(model, batches, loss, steps=0) == []
+    assert equal(bits(model), before)
+
+
+def test_what_is_frozen_stays():
+    model = a_model()
+    model[0].requires_grad_(False)
+    before = bits(model)
+    fit(model, batches, loss, steps=3)
+    changed = {
+        name for name, tensor in bits(model).items() if not torch.equal(tensor, before[name])
+    }
+    assert changed == {
+        *(f"2.{name}" for name in ("weight", "bias", "running_mean", "running_var")),
+        "2.num_batches_tracked", "3.weight", "3.bias",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_caller_finds_modes_and_randomness_as_they_were(fails):
+    model = a_model()
+    model.train()
+    model[2].eval()
+    state, seen = torch.get_rng_state(), set()
+
+    def watched(model, batch):
+        seen.update(module.training for module in model.modules())
+        return loss(model, batch)
+
+    def run():
+        fit(model, batches, watched, steps=3, on_step=stop_after(2 if fails else 9))
+
+    if fails:
+        with pytest.raises(Stopped):
+            run()
+    else:
+        run()
+    assert seen == {True}
+    assert [module.training for module in model] == [True, True, False, True]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_seed_alone_decides_the_dropout():
+    found = []
+    for outside, seed in ((1, 0), (2, 0), (1, 1)):
+        model = a_model()
+        torch.manual_seed(outside)
+        fit(model, batches, loss, steps=3, seed=seed)
+        found.append(bits(model))
+    assert equal(found[0], found[1])
+    assert not equal(found[0], found[2])
+
+
+def test_a_batch_moves_to_the_device_of_the_model():
+    class Traveller:
+        def to(self, device):
+            return torch.ones(8, 3) if device == torch.device("cpu") else None
+
+    assert len(fit(a_model(), lambda _: Traveller(), loss, steps=1)) == 1
+
+
+# Stopped and resumed
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    model = a_model()
+    return fit(model, batches, loss, steps=STEPS, seed=3), bits(model)
+
+
+@settings(max_examples=8)
+@given(
+    stops=st.lists(st.integers(1, STEPS), max_size=3),
+    every=st.integers(1, STEPS + 3),
+)
+def test_stopped_anywhere_and_resumed_it_is_the_same(tmp_path_factory, uninterrupted, stops, every):
+    path = tmp_path_factory.mktemp("resumed") / "c.pt"
+    keywords = {"seed": 3, "checkpoint": path, "checkpoint_every": every}
+    for n, stop in enumerate(stops):
+        torch.manual_seed(n)  # what the new process has done before
+        with suppress(Stopped):  # or it had ended before
+            fit(a_model(n), batches, loss, steps=STEPS, on_step=stop_after(stop), **keywords)
+    model = a_model()
+    losses = fit(model, batches, loss, steps=STEPS, **keywords)
+    assert (losses, equal(bits(model), uninterrupted[1])) == (uninterrupted[0], True)
+    assert names(path.parent) == {"c.pt"}
+
+
+def test_a_checkpoint_is_written_at_the_start_in_between_and_at_the_end(tmp_path):
+    path, found = tmp_path / "c.pt", []
+
+    def look(done, _):
+        found.append(len(load_checkpoint(path)["losses"]))
+
+    fit(a_model(), batches, loss, steps=7, checkpoint=path, checkpoint_every=3, on_step=look)
+    assert found == [0, 0, 0, 3, 3, 3, 6]
+    assert len(load_checkpoint(path)["losses"]) == 7
+
+
+def test_a_finished_training_is_loaded_and_can_go_further(tmp_path, uninterrupted):
+    path = tmp_path / "c.pt"
+    keywords = {"seed": 3, "checkpoint": str(path)}
+    fit(a_model(), batches, loss, steps=5, **keywords)
+    model = a_model(seed=9)
+    assert fit(model, None, loss, steps=5, **keywords) == uninterrupted[0][:5]
+    assert fit(model, batches, loss, steps=STEPS, **keywords) == uninterrupted[0]
+    assert equal(bits(model), uninterrupted[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 4}, "got seed 3 there and 4 here"),
+        ({"lr": 0.5}, "got lr 0.003 there and 0.5 here"),
+        ({"weight_decay": 0.1}, "got weight_decay 0.0 there and 0.1 here"),
+        ({"max_norm": 2.0}, "got max_norm 1.0 there and 2.0 here"),
+        (
+            {"schedule": linear_decay(0, 12)},
+            "got learning rate of the last step 0.003 there and 0.002",
+        ),
+        ({"steps": 4}, "must be of 4 steps at most, got 5"),
+        ({"model": nn.Linear(3, 2)}, "got tensors to train 6 there and 2 here"),
+        ({"model": a_model().append(nn.PReLU())}, "got tensors to train 6 there and 7 here"),
+        (
+            {"model": nn.Sequential(*a_model()[:3], nn.Linear(4, 2, bias=False), nn.PReLU(2))},
+            "4.weight must be there, and is missing",
+        ),
+    ],
+)
+def test_the_checkpoint_of_another_training_is_refused(tmp_path, change, words):
+    path = tmp_path / "c.pt"
+    same = {"model": a_model(), "steps": 5, "seed": 3, "checkpoint": path}
+    fit(batches=batches, loss=loss, **same)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=re.escape(words)):
+        fit(batches=batches, loss=loss, **(same | {"steps": 6} | change))
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_that_is_none_of_a_training_is_refused(tmp_path):
+    loop.save_checkpoint(tmp_path / "c.pt", {"a": 1})
+    with pytest.raises(
+        ValueError, match=r"must be a checkpoint written by fit, got one of \['a'\]"
+    ):
+        fit(a_model(), batches, loss, steps=1, checkpoint=tmp_path / "c.pt")
+
+
+def test_a_checkpoint_that_cannot_be_written_is_known_before_the_first_step(tmp_path):
+    with pytest.raises(OSError, match="cannot write"):
+        fit(a_model(), None, loss, steps=1, checkpoint=tmp_path / "missing" / "c.pt")
+
+
+# What is not finite
+
+
+def poison(at: int, model, batch_steps):
+    """A loss that is NaN at one step."""
+    return lambda model, batch: loss(model, batch) * (math.nan if next(batch_steps) == at else 1)
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_weights_take_it_over(tmp_path):
+    model, path = a_model(), tmp_path / "c.pt"
+    with pytest.raises(
+        FloatingPointError, match="got loss nan and a gradient of norm nan in step 4"
+    ):
+        fit(
+            model, batches, poison(4, model, itertools.count()), steps=9,
+            checkpoint=path, checkpoint_every=1,
+        )  # fmt: skip
+    assert all(tensor.isfinite().all() for tensor in bits(model).values())
+    assert len(load_checkpoint(path)["losses"]) == 4
+
+
+def test_a_gradient_that_is_not_finite_counts_too():
+    model = nn.Linear(3, 2)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    with pytest.raises(
+        FloatingPointError, match=r"got loss 0.0 and a gradient of norm \w+ in step 0"
+    ):
+        fit(model, batches, lambda model, x: model(x).square().sum().sqrt(), steps=3)
+    assert model.weight.eq(0).all()
+
+
+def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
+    tmp_path, monkeypatch
+):
+    """No accelerator is needed to see when the loop would wait for one."""
+    model = nn.Linear(3, 2)
+    state = loop._State(model, {"lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0}, lambda _: 1.0)
+    state.device = torch.device("meta")
+    reads = []
+    for step in range(40):
+        before = len(state.losses)
+        state.update(loss(model, batches(step)))
+        reads += [step] * (len(state.losses) > before)
+        assert state.done == step + 1
+    assert reads == [15, 31]
+    state.read()
+    assert len(state.losses) == 40
+    state.update(loss(model, batches(0)) * math.inf)
+    with pytest.raises(FloatingPointError, match="in step 40"):
+        state.save(tmp_path / "c.pt")
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "words"),
+    [
+        ({"lr": 0.0}, ValueError, "lr must be above 0, got 0.0"),
+        ({"lr": math.nan}, ValueError, "lr must be above 0, got nan"),
+        ({"max_norm": -1.0}, ValueError, "max_norm must be above 0, got -1.0"),
+        ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be above 0, got 0"),
+        ({"steps": -1}, ValueError, "steps must be 0 or more, got -1"),
+        ({"weight_decay": -0.1}, ValueError, "weight_decay"),
+        ({"model": nn.ReLU()}, ValueError, "parameters that require a gradient, got none"),
+        (
+            {"model": nn.Linear(3, 2).requires_grad_(False)},
+            ValueError,
+            "parameters that require a gradient, got none",
+        ),
+        (
+            {"loss": lambda model, x: model(x)},
+            TypeError,
+            "a tensor () with a gradient, got (8, 2)",
+        ),
+        ({"loss": lambda model, x: 1.0}, TypeError, "a tensor () with a gradient, got float"),
+        ({"loss": lambda model, x: x.sum()}, TypeError, "a tensor () with a gradient, got ()"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(keywords, error, words):
+    whole = {"model": a_model(), "batches": batches, "loss": loss, "steps": 2}
+    with pytest.raises(error, match=re.escape(words)):
+        fit(**(whole | keywords))
+
+
+# The bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Kernel(io.StringIO):
+    __module__ = "ipykernel.iostream"
+
+
+def shown(monkeypatch, stream, **keywords) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    fit(a_model(), batches, loss, steps=3, **keywords)
+    return stream.getvalue()
+
+
+def nobody_tests(monkeypatch, **environment: str) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    monkeypatch.delenv("ATTN_NOTES_PROGRESS", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("stream", [Terminal, Kernel])
+def test_a_bar_is_shown_where_somebody_watches(monkeypatch, stream):
+    nobody_tests(monkeypatch)
+    text = shown(monkeypatch, stream())
+    assert "3/3" in text
+    assert re.search(r"loss \d\.\d{3}", text)
+
+
+@pytest.mark.parametrize(
+    ("stream", "environment"),
+    [
+        (io.StringIO, {}),
+        (Terminal, {"ATTN_NOTES_PROGRESS": "0"}),
+        (Kernel, {"ATTN_NOTES_PROGRESS": "0"}),
+        (Terminal, {"PYTEST_CURRENT_TEST": "x"}),
+        (Kernel, {"PYTEST_CURRENT_TEST": "x"}),  # a kernel that nbval started
+    ],
+)
+def test_no_bar_is_shown_where_nobody_does_or_the_output_is_compared(
+    monkeypatch, stream, environment
+):
+    nobody_tests(monkeypatch, **environment)
+    assert shown(monkeypatch, stream()) == ""
+
+
+def test_the_caller_has_the_last_word_about_the_bar(monkeypatch):
+    nobody_tests(monkeypatch, ATTN_NOTES_PROGRESS="0")
+    assert "3/3" in shown(monkeypatch, io.StringIO(), progress=True)
+    nobody_tests(monkeypatch)
+    assert shown(monkeypatch, Terminal(), progress=False) == ""
+
+
+def test_the_bar_of_a_resumed_training_begins_where_it_stopped(monkeypatch, tmp_path):
+    fit(a_model(), batches, loss, steps=2, checkpoint=tmp_path / "c.pt")
+    text = shown(monkeypatch, Terminal(), checkpoint=tmp_path / "c.pt", progress=True)
+    assert "2/3" in text.split("\r")[1]

@@ -1,0 +1,154 @@
+"""The losses look at real tokens alone, and weigh each of them the same."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from attn_notes.data import END, PAD, START, Batch
+from attn_notes.scores import AdditiveScore
+from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
+from attn_notes.training import masked_cross_entropy, translation_loss
+from tests.oracles import B, L, normal, rng
+
+V = 11
+SIZES = st.integers(1, 5)
+
+
+def labels_of(lengths: list[int], size: int, seed: int = 0) -> torch.Tensor:
+    labels = torch.randint(1, V, (len(lengths), size), generator=rng(seed))
+    return labels.masked_fill(torch.arange(size) >= torch.tensor(lengths)[:, None], PAD)
+
+
+@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=4), seed=st.integers(0, 99))
+def test_it_is_the_mean_over_real_tokens_of_minus_log_p(lengths, seed):
+    labels = labels_of(lengths, 6, seed)
+    logits = normal(*labels.shape, V, seed=seed)
+    found = [
+        -logits[b, i].log_softmax(0)[labels[b, i]]
+        for b, length in enumerate(lengths)
+        for i in range(length)
+    ]
+    expected = torch.stack(found).mean() if found else torch.zeros((), dtype=torch.float64)
+    assert_close(masked_cross_entropy(logits, labels), expected)
+
+
+@given(lengths=st.lists(SIZES, min_size=1, max_size=4), more=SIZES, smoothing=st.floats(0, 1))
+def test_padding_changes_neither_the_loss_nor_a_gradient(lengths, more, smoothing):
+    short, long = labels_of(lengths, 5), None
+    long = F.pad(short, (0, more), value=PAD)
+    logits = normal(*long.shape, V)
+    one = masked_cross_entropy(logits[:, :5], short, label_smoothing=smoothing)
+    other = masked_cross_entropy(logits, long, label_smoothing=smoothing)
+    assert_close(one, other)
+    (there,) = torch.autograd.grad(other, logits)
+    assert_close(there, torch.autograd.grad(one, logits)[0])
+    assert there[long == PAD].eq(0).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_nothing_but_padding_costs_nothing_and_teaches_nothing(smoothing):
+    logits = normal(B, L, V)
+    loss = masked_cross_entropy(logits, torch.full((B, L), PAD), label_smoothing=smoothing)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss == 0
+    assert gradient.eq(0).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_it_equals_torch_wherever_torch_has_an_answer(smoothing):
+    labels, logits = labels_of([3, 5], L), normal(2, L, V)
+    expected = F.cross_entropy(
+        logits.transpose(1, 2), labels, ignore_index=PAD, label_smoothing=smoothing
+    )
+    assert_close(masked_cross_entropy(logits, labels, label_smoothing=smoothing), expected)
+
+
+def test_smoothing_gives_every_token_its_share_of_epsilon():
+    logits, label, epsilon = normal(1, 1, V), torch.tensor([[4]]), 0.2
+    target = torch.full((V,), epsilon / V, dtype=torch.float64)
+    target[4] += 1 - epsilon
+    expected = -(target * logits[0, 0].log_softmax(0)).sum()
+    assert_close(masked_cross_entropy(logits, label, label_smoothing=epsilon), expected)
+
+
+def test_another_id_may_be_the_padding():
+    logits = normal(1, 2, V)
+    alone = masked_cross_entropy(logits[:, :1], torch.tensor([[4]]))
+    assert_close(masked_cross_entropy(logits, torch.tensor([[4, 7]]), ignore_index=7), alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_sum_that_half_precision_could_not_hold_is_held(dtype):
+    logits = torch.zeros(1, 9000, V, dtype=dtype)
+    logits[..., 3] = 20.0
+    loss = masked_cross_entropy(logits, torch.full((1, 9000), 4))  # their sum is 180,000
+    assert loss.dtype == torch.float32
+    assert_close(loss, torch.tensor(20.0))
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "keywords", "words"),
+    [
+        ((B, L, V), (B, L + 1), {}, "logits (2, 5, 11) and labels (2, 6)"),
+        ((B, V), (B, L), {}, "logits (2, 11) and labels (2, 5)"),
+        ((), (), {}, "logits () and labels ()"),
+        ((B, L, V), (B, L), {"label_smoothing": -0.1}, "from 0 to 1, got -0.1"),
+        ((B, L, V), (B, L), {"label_smoothing": 1.5}, "from 0 to 1, got 1.5"),
+        ((B, L, V), (B, L), {"label_smoothing": float("nan")}, "from 0 to 1, got nan"),
+    ],
+)
+def test_what_does_not_fit_is_refused(logits, labels, keywords, words):
+    labels = torch.zeros(labels, dtype=torch.int64)
+    with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        masked_cross_entropy(torch.zeros(logits), labels, **keywords)
+
+
+# Teacher forcing
+
+
+def a_batch(*, more: int = 0) -> Batch:
+    source = torch.tensor([[4, 5, 6], [7, PAD, PAD]])
+    target = torch.tensor([[START, 4, 5, END], [START, 6, END, PAD]])
+    return Batch(source, torch.tensor([3, 1]), F.pad(target, (0, more), value=PAD))
+
+
+def test_the_model_is_given_each_token_and_asked_for_the_next():
+    asked = []
+
+    def model(source, lengths, inputs):
+        asked.append((source, lengths, inputs))
+        following = torch.where(inputs == START, torch.tensor([[4], [6]]), END)
+        following[0, 1] = 5
+        return 50.0 * F.one_hot(following, V).float(), None
+
+    batch = a_batch()
+    assert translation_loss(model, batch) < 1e-6  # it says 4 5 END and 6 END, as it should
+    assert len(asked) == 1
+    assert torch.equal(asked[0][0], batch.source)
+    assert torch.equal(asked[0][1], batch.lengths)
+    assert asked[0][2].tolist() == [[START, 4, 5], [START, 6, END]]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_more_padding_in_the_batch_leaves_loss_and_gradients(smoothing):
+    torch.manual_seed(0)
+    encoder = RNNEncoder(8, 3, 5)
+    model = Seq2Seq(encoder, AttentionDecoder(V, 3, 5, 5, score=AdditiveScore(5, 5, 3))).double()
+    found = []
+    for more in (0, 3):
+        model.zero_grad()
+        loss = translation_loss(model, a_batch(more=more), label_smoothing=smoothing)
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert_close(one, other)
+
+
+def test_smoothing_reaches_the_loss():
+    logits = normal(2, 3, V)
+    found = translation_loss(lambda *_: (logits, None), a_batch(), label_smoothing=0.3)
+    labels = a_batch().target[:, 1:]
+    assert_close(found, masked_cross_entropy(logits, labels, label_smoothing=0.3))
