@@ -6,6 +6,7 @@ is torch's fused kernel behind the same rules. Both give the same numbers.
 """
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -59,12 +60,15 @@ def attention_weights(
     check_query_key(query, key)
     # Scores and softmax in 32 bits at least, as in the fused kernel: half precision overflows.
     wide = torch.promote_types(query.dtype, torch.float32)
-    scores = query.to(wide) @ key.to(wide).transpose(-2, -1)  # (..., L, S)
-    scores = scores * _scale_of(query, scale)
+    # The query is scaled, not the scores: L · D products in place of L · S, and as much memory.
+    query_scaled = query.to(wide) * _scale_of(query, scale)
+    scores = query_scaled @ key.to(wide).transpose(-2, -1)  # (..., L, S)
     if attn_bias is not None:
         _check_bias(attn_bias, scores.shape)
         scores = scores + attn_bias.to(wide)
     mask = _and_causal(attn_mask, is_causal, scores.shape, query.device)
+    if mask is None and attn_bias is None:  # no key is closed, so no row can be empty
+        return _open_softmax(scores).to(query.dtype)
     return masked_softmax(scores, mask).to(query.dtype)
 
 
@@ -77,6 +81,7 @@ def scaled_dot_product_attention(
     attn_bias: Tensor | None = None,
     is_causal: bool = False,
     scale: float | None = None,
+    dropout_p: float = 0.0,
 ) -> Tensor:
     r"""`attention_weights(query, key, …) @ value`, by torch's fused kernel.
 
@@ -93,6 +98,7 @@ def scaled_dot_product_attention(
         attn_bias: as in `attention_weights`.
         is_causal: as in `attention_weights`.
         scale: as in `attention_weights`.
+        dropout_p: the share of weights set to 0, whether anything trains or not.
 
     Returns:
         (..., L, Dv); 0 where a query may read nothing.
@@ -108,17 +114,19 @@ def scaled_dot_product_attention(
     """
     check_query_key(query, key)
     check_value(key, value)
-    scale = _scale_of(query, scale)
-    shape = torch.Size((*query.shape[:-1], key.shape[-2]))  # of the scores
+    fused = partial(
+        F.scaled_dot_product_attention, scale=_scale_of(query, scale), dropout_p=dropout_p
+    )
     if attn_bias is None and attn_mask is None:
-        return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
+        return fused(query, key, value, is_causal=is_causal)
+    shape = torch.Size((*query.shape[:-1], key.shape[-2]))  # of the scores
     mask = _and_causal(attn_mask, is_causal, shape, query.device)
     if attn_bias is not None:  # torch takes one argument for both: a float mask
         _check_bias(attn_bias, shape)
         attn_bias = attn_bias.to(query.dtype)
         mask = attn_bias if mask is None else attn_bias.masked_fill(~mask, float("-inf"))
-    mask = torch.atleast_2d(mask)  # torch's kernel wants both axes, broadcast or not
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+    # torch's kernel wants both axes, broadcast or not
+    return fused(query, key, value, attn_mask=torch.atleast_2d(mask))
 
 
 class Attention(nn.Module):
@@ -230,6 +238,17 @@ def check_value(key: Tensor, value: Tensor) -> None:
             "key and value must share all axes but the last, got key "
             f"{tuple(key.shape)} and value {tuple(value.shape)}"
         )
+
+
+def _open_softmax(scores: Tensor) -> Tensor:
+    """Softmax over all keys, written over the scores where nobody will ask for a gradient.
+
+    A fresh tensor of their size costs more than the softmax itself: its memory has to be fetched
+    page by page.
+    """
+    if torch.is_grad_enabled():
+        return scores.softmax(-1)
+    return torch.softmax(scores, -1, out=scores)
 
 
 def _scale_of(query: Tensor, scale: float | None) -> float:

@@ -269,7 +269,9 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) ->
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
-    empty = (scores == float("-inf")).all(dim, keepdim=True)
+    if scores.numel() == 0:
+        return scores  # no weight to give, and no largest score
+    empty = scores.amax(dim, keepdim=True) == float("-inf")
     # Any finite row will do for an empty one: the second fill throws its weights away, and
     # stops its gradient too.
     return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(empty, 0.0)

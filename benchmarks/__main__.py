@@ -1,13 +1,13 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
 python -m benchmarks           all of them, one after another
-python -m benchmarks widgets   one: widgets, pages or attention, with its own arguments
+python -m benchmarks widgets   one: widgets, pages, attention or multihead, with its own arguments
 """
 
 import subprocess
 import sys
 
-NAMES = ("widgets", "pages", "attention")
+NAMES = ("widgets", "pages", "attention", "multihead")
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,6 @@ One process, one round of each in turn, so that a busy moment hits all alike.
 """
 
 import math
-import time
 from collections.abc import Callable
 from itertools import product
 
@@ -14,10 +13,9 @@ from torch.nn import functional as F
 
 from attn_notes import get_device
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
-from benchmarks.report import median, print_load, print_table
+from benchmarks.report import ROUNDS, interleaved, print_load, print_table
 
 SHAPES = ((8, 8, 256, 64), (1, 8, 1024, 64), (32, 4, 32, 32))  # (B, H, L, D)
-ROUNDS, WARM_UP = 31, 3
 
 Function = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
@@ -59,14 +57,6 @@ def call(
     return [output, *torch.autograd.grad(output, inputs, upstream)]
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    start = time.perf_counter()
-    work()
-    if device.type != "cpu":  # an accelerator answers before it is done
-        torch.accelerator.synchronize()
-    return time.perf_counter() - start
-
-
 def measure(
     shape: tuple[int, ...], *, is_causal: bool, backward: bool, device: torch.device
 ) -> dict[str, float]:
@@ -82,11 +72,7 @@ def measure(
     wanted = work["torch"]()
     for run in work.values():
         torch.testing.assert_close(run(), wanted, rtol=1e-4, atol=1e-4)
-    times: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(WARM_UP + ROUNDS):
-        for name, run in work.items():
-            times[name].append(1000 * seconds(run, device))
-    return {name: median(values[WARM_UP:]) for name, values in times.items()}
+    return interleaved(work, device)
 
 
 def main() -> None:

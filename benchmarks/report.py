@@ -1,9 +1,13 @@
-"""Medians, percentiles and plain tables: what every benchmark prints."""
+"""Rounds in turn, medians, percentiles and plain tables: what every benchmark needs."""
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
 
 import torch
+
+ROUNDS, WARM_UP = 31, 3
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -27,3 +31,24 @@ def print_load() -> None:
     """How busy the machine is: a time measured beside other work says little."""
     if hasattr(os, "getloadavg"):
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    work()
+    if device.type != "cpu":  # an accelerator answers before it is done
+        torch.accelerator.synchronize()
+    return time.perf_counter() - start
+
+
+def interleaved(work: Mapping[str, Callable[[], object]], device: torch.device) -> dict[str, float]:
+    """Median milliseconds of each, from rounds in which all take their turn.
+
+    The turns are shuffled: what ran before leaves its mark on the caches.
+    """
+    shuffle, names = Random(0), list(work)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(WARM_UP + ROUNDS):
+        for name in shuffle.sample(names, len(names)):
+            times[name].append(1000 * seconds(work[name], device))
+    return {name: median(values[WARM_UP:]) for name, values in times.items()}

@@ -24,6 +24,7 @@ from attn_notes.checks import (
     influence,
 )
 from attn_notes.masks import masked_softmax
+from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
 from tests.oracles import DV, B, D, H, L, S
 
@@ -379,6 +380,186 @@ OTHERS = [
     ),
 ]
 
+HEADS = MultiHeadAttention(12, 3)
+X, MEMORY = zeros(B, L, 12), zeros(B, S, 12)
+
+
+class Cached:
+    """A cache that holds two keys and values, and takes no more."""
+
+    length = 2
+
+    def update(self, key, value):
+        return key, value
+
+
+def heads_with(mask, backend):
+    return MultiHeadAttention(12, H, backend=backend)(X, MEMORY, attn_mask=mask)
+
+
+MULTIHEAD = [
+    (
+        "heads that do not divide",
+        lambda: MultiHeadAttention(8, 3),
+        V,
+        "num_heads = 3",
+        "qk_dim = 8",
+    ),
+    (
+        "heads that do not divide the values",
+        lambda: MultiHeadAttention(6, 3, v_dim=7),
+        V,
+        "num_heads must divide v_dim",
+        "num_heads = 3 and v_dim = 7",
+    ),
+    (
+        "key-value heads that do not divide",
+        lambda: MultiHeadAttention(12, 6, num_kv_heads=4),
+        V,
+        "num_kv_heads must divide num_heads",
+        "num_kv_heads = 4 and num_heads = 6",
+    ),
+    (
+        "more key-value heads than heads",
+        lambda: MultiHeadAttention(12, 3, num_kv_heads=6),
+        V,
+        "num_kv_heads must divide num_heads",
+    ),
+    *[
+        (
+            f"{name} of {size}",
+            lambda name=name, size=size: MultiHeadAttention(
+                **({"embed_dim": 12, "num_heads": 3} | {name: size})
+            ),
+            V,
+            f"{name} must be at least 1, got {size}",
+        )
+        for name in (
+            "embed_dim",
+            "num_heads",
+            "num_kv_heads",
+            "qdim",
+            "kdim",
+            "vdim",
+            "qk_dim",
+            "v_dim",
+        )
+        for size in (0, -3)
+    ],
+    *[
+        (
+            f"{name} of 0 in one head",
+            lambda name=name: SelfAttention(**({"embed_dim": 12} | {name: 0})),
+            V,
+            f"{name} must be at least 1, got 0",
+        )
+        for name in ("embed_dim", "qk_dim", "v_dim")
+    ],
+    (
+        "a backend that is none",
+        lambda: MultiHeadAttention(12, 3, backend="flash"),
+        V,
+        'backend must be "auto", "explicit" or "fused"',
+        "'flash'",
+    ),
+    ("a dropout of 2", lambda: MultiHeadAttention(12, 3, dropout=2.0), V, "dropout", "2.0"),
+    (
+        "weights of the fused backend",
+        lambda: MultiHeadAttention(12, 3, backend="fused")(X, need_weights=True),
+        V,
+        'backend must be "auto" or "explicit" for weights',
+        "fused",
+    ),
+    ("a value without a key", lambda: HEADS(X, value=X), V, "key must be given where value is"),
+    (
+        "a query of two axes",
+        lambda: HEADS(X[0]),
+        V,
+        "query must have shape (B, L, 12)",
+        f"({L}, 12)",
+    ),
+    (
+        "a query of another width",
+        lambda: HEADS(zeros(B, L, 11), MEMORY),
+        V,
+        "query must have shape (B, L, 12)",
+        f"({B}, {L}, 11)",
+    ),
+    (
+        "a key of another width",
+        lambda: HEADS(X, zeros(B, S, 11)),
+        V,
+        "key must have shape (B, S, 12)",
+        f"({B}, {S}, 11)",
+    ),
+    (
+        "a value of another width",
+        lambda: HEADS(X, MEMORY, zeros(B, S, 11)),
+        V,
+        "value must have shape (B, S, 12)",
+        f"({B}, {S}, 11)",
+    ),
+    (
+        "keys of another batch",
+        lambda: HEADS(X, zeros(1, S, 12)),
+        V,
+        "share B",
+        f"query ({B}, {L}, 12), key (1, {S}, 12)",
+    ),
+    (
+        "values of another length",
+        lambda: HEADS(X, MEMORY, X),
+        V,
+        "key and value S",
+        f"key ({B}, {S}, 12) and value ({B}, {L}, 12)",
+    ),
+    (
+        "a mask of the heads alone",
+        lambda: HEADS(X, MEMORY, attn_mask=true(H, L, S)),
+        V,
+        "must broadcast to the scores",
+        f"({H}, 1, {L}, {S})",
+    ),
+    (
+        "a bias of the batch alone",
+        lambda: HEADS(X, MEMORY, attn_bias=zeros(B, L, S)),
+        V,
+        "attn_bias must broadcast",
+        f"({B}, {L}, {S})",
+    ),
+    (
+        "a mask of other sizes with a cache",
+        lambda: HEADS(X, attn_mask=true(L, S), is_causal=True, cache=Cached()),
+        V,
+        "must broadcast to the scores",
+        f"({L}, {S})",
+    ),
+    (
+        "a float mask with a cache",
+        lambda: HEADS(X, attn_mask=zeros(L, L), is_causal=True, cache=Cached()),
+        T,
+        "must be a bool tensor",
+        "float32",
+    ),
+    (
+        "one head of another width",
+        lambda: SelfAttention(11)(X),
+        V,
+        "(..., L, 11)",
+        f"({B}, {L}, 12)",
+    ),
+    ("one head of one axis", lambda: SelfAttention(12)(zeros(12)), V, "(..., L, 12)", "(12,)"),
+    (
+        "a split that does not come out",
+        lambda: split_heads(X, 5),
+        V,
+        f"x ({B}, {L}, 12) and num_heads = 5",
+    ),
+    ("a split into no head", lambda: split_heads(X, 0), V, "num_heads = 0"),
+    ("a split of one axis", lambda: split_heads(zeros(12), 3), V, "(..., L, E)", "(12,)"),
+    ("a merge of two axes", lambda: merge_heads(zeros(L, D)), V, "(..., H, L, D)", f"({L}, {D})"),
+]
+
 PLOTS = [
     ("NaN", lambda: plot_attention(torch.tensor([[NAN]])), V, "weights must be finite", "NaN"),
     ("infinity", lambda: plot_attention(torch.tensor([[INF]])), V, "weights must be finite"),
@@ -453,6 +634,14 @@ PLOTS = [
 TABLE = [
     *MASKS,
     *OTHERS,
+    *MULTIHEAD,
+    *[
+        (f"{what}: {backend} heads", lambda call=call, mask=mask: call(mask), error, *words)
+        for backend in ("auto", "explicit")
+        for call in [lambda mask, backend=backend: heads_with(mask, backend)]
+        for what, mask, error, *words in WRONG_MASKS
+        if getattr(mask, "ndim", 0) != 3
+    ],
     *PLOTS,
     *[
         (f"{what}: {name}", lambda call=call, mask=mask: call(mask), error, *words)

@@ -1,0 +1,702 @@
+"""Heads side by side: against torch's layer, against a loop over heads, and against each other."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from attn_notes.attention import attention_weights
+from attn_notes.checks import (
+    CheckFailed,
+    check_causal,
+    check_padding_invariant,
+    check_permutation_equivariant,
+    check_weights,
+)
+from attn_notes.masks import causal_mask, padding_mask
+from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
+from tests.oracles import assert_same, coin, gradients, normal, rng
+
+# Every axis a different prime, but for the widths, which heads must divide.
+B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
+E = H * 17
+QDIM, KDIM, VDIM = 19, 23, 29
+INF = float("inf")
+BACKENDS = pytest.mark.parametrize("backend", ["auto", "explicit", "fused"])
+EVERY_PRECISION = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def layer_of(embed_dim=E, num_heads=H, **keywords) -> MultiHeadAttention:
+    """A layer in float64 with parameters that are none of them small, biases included."""
+    return filled(MultiHeadAttention(embed_dim, num_heads, **keywords).double())
+
+
+def filled(module):
+    """Its parameters replaced by noise of the size of one over the square root of the width."""
+    generator = rng(7)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(noise / math.sqrt(parameter.shape[-1]))
+    return module
+
+
+def inputs(batch=B, rows=L, columns=S, *, q=E, k=E, v=E, dtype=torch.float64):
+    return (
+        normal(batch, rows, q, seed=1, dtype=dtype),
+        normal(batch, columns, k, seed=2, dtype=dtype),
+        normal(batch, columns, v, seed=3, dtype=dtype),
+    )
+
+
+def mask_with_empty_row(*lead: int, empty: int = 2):
+    mask = coin(*lead, L, S, seed=4)
+    mask[..., empty, :] = False
+    return mask
+
+
+def torchs(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    """torch's layer with the weights of ours."""
+    names = ("q_proj", "k_proj", "v_proj")
+    projections = [getattr(ours, name) for name in names]
+    has_bias = projections[0].bias is not None
+    kdim, vdim = (proj.in_features for proj in projections[1:])
+    theirs = nn.MultiheadAttention(
+        ours.out_proj.out_features, ours.num_heads, bias=has_bias, kdim=kdim, vdim=vdim,
+        batch_first=True, dtype=torch.float64,
+    )  # fmt: skip
+    state = {f"out_proj.{name}": value for name, value in ours.out_proj.state_dict().items()}
+    weights = [proj.weight for proj in projections]
+    if theirs.in_proj_weight is None:
+        state |= {f"{n}_weight": w for n, w in zip(names, weights, strict=True)}
+    else:
+        state["in_proj_weight"] = torch.cat(weights)
+    if has_bias:
+        state["in_proj_bias"] = torch.cat([proj.bias for proj in projections])
+    theirs.load_state_dict(state)
+    return theirs
+
+
+def parameters(layer) -> list[nn.Parameter]:
+    """Those of either layer in one order; flattened and joined, entry for entry the same."""
+    names = dict(layer.named_parameters())
+    order = [
+        *["in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"],
+        *["q_proj.weight", "k_proj.weight", "v_proj.weight"],
+        *["in_proj_bias", "q_proj.bias", "k_proj.bias", "v_proj.bias"],
+        *["out_proj.weight", "out_proj.bias"],
+    ]
+    assert set(names) <= set(order)
+    return [names[name] for name in order if name in names]
+
+
+def assert_equals_torch(ours, tensors, torch_keywords, **keywords) -> None:
+    """Outputs, weights, and the gradients of inputs and of all parameters."""
+    theirs = torchs(ours)
+    need_weights = ours.backend != "fused"
+    mine, weights = ours(*tensors, need_weights=need_weights, **keywords)
+    three = [*tensors, *tensors[-1:] * 2][:3]
+    expected, expected_weights = theirs(*three, average_attn_weights=False, **torch_keywords)
+    torch.testing.assert_close(mine, expected)
+    if need_weights:
+        torch.testing.assert_close(weights, expected_weights)
+    found = [
+        gradients(output, [*tensors, *parameters(layer)])
+        for output, layer in ((mine, ours), (expected, theirs))
+    ]
+    flat = [torch.cat([gradient.flatten() for gradient in group]) for group in found]
+    torch.testing.assert_close(*flat)
+
+
+# Splitting and merging
+
+
+@given(
+    st.sampled_from([(), (2,), (0,), (2, 3)]), st.integers(0, 5), st.integers(1, 5),
+    st.integers(0, 5),
+)  # fmt: skip
+def test_split_and_merge_are_inverses(lead, rows, heads, head_dim):
+    x = normal(*lead, rows, heads * head_dim)
+    split = split_heads(x, heads)
+    assert split.shape == (*lead, heads, rows, head_dim)
+    assert merge_heads(split).equal(x)
+    for h in range(heads):
+        assert split[..., h, :, :].equal(x[..., h * head_dim : (h + 1) * head_dim])
+
+
+def test_splitting_copies_nothing():
+    x = normal(B, L, E).detach()
+    split = split_heads(x, H)
+    assert split.data_ptr() == x.data_ptr()
+    assert split.stride() == (L * E, E // H, E, 1)
+
+
+def test_heads_of_a_tensor_that_is_not_contiguous():
+    x = normal(E, L, B).detach().permute(2, 1, 0)
+    assert not x.is_contiguous()
+    assert split_heads(x, H).equal(split_heads(x.contiguous(), H))
+    assert merge_heads(split_heads(x, H)).equal(x)
+
+
+def test_a_view_where_a_transpose_was_due_is_caught():
+    """Its shapes are right and it is causal: the parts stand in the order of the tokens."""
+    layer = layer_of()
+    x = normal(3, L, E).detach()
+
+    def mixed(x, **keywords):
+        q, k, v = (
+            proj(x).view(x.shape[0], H, -1, E // H)
+            for proj in (layer.q_proj, layer.k_proj, layer.v_proj)
+        )
+        heads = attention_weights(q, k, **keywords) @ v
+        return layer.out_proj(heads.reshape(x.shape))
+
+    assert mixed(x).shape == x.shape
+    check_causal(lambda x: mixed(x, is_causal=True), x)
+    with pytest.raises(CheckFailed):
+        check_permutation_equivariant(mixed, x)
+    with pytest.raises(CheckFailed):
+        check_padding_invariant(
+            lambda x, n: mixed(x, attn_mask=padding_mask(n, x.shape[1])[:, None]),
+            x,
+            torch.tensor([1, 3, 5]),
+        )
+
+
+# Against torch's layer
+
+
+@BACKENDS
+@pytest.mark.parametrize("bias", [True, False])
+def test_self_attention_equals_torchs_layer(backend, bias):
+    layer = layer_of(backend=backend, bias=bias)
+    assert_equals_torch(layer, inputs()[:1], {})
+
+
+@BACKENDS
+@pytest.mark.parametrize("bias", [True, False])
+def test_cross_attention_equals_torchs_layer(backend, bias):
+    layer = layer_of(backend=backend, bias=bias)
+    assert_equals_torch(layer, inputs(), {})
+    assert_equals_torch(layer, inputs()[:2], {})
+
+
+@BACKENDS
+@pytest.mark.parametrize("bias", [True, False])
+def test_keys_and_values_of_other_widths_equal_torchs_layer(backend, bias):
+    layer = layer_of(backend=backend, kdim=KDIM, vdim=VDIM, bias=bias)
+    assert_equals_torch(layer, inputs(k=KDIM, v=VDIM), {})
+
+
+@BACKENDS
+def test_masks_of_every_shape_equal_torchs_layer(backend):
+    layer = layer_of(backend=backend)
+    pad = padding_mask([4, 7], S)
+    two = coin(L, S, seed=4) | causal_mask(L, S)
+    three = coin(B, L, S, seed=5) | causal_mask(L, S)
+    four = coin(B, H, L, S, seed=6) | causal_mask(L, S)
+    cases = [
+        (pad, {"key_padding_mask": ~pad[:, 0]}),
+        (two, {"attn_mask": ~two}),
+        (three, {"attn_mask": ~three.repeat_interleave(H, dim=0)}),
+        (four, {"attn_mask": ~four.flatten(0, 1)}),
+        (pad & two, {"attn_mask": ~two, "key_padding_mask": ~pad[:, 0]}),
+    ]
+    for mask, keywords in cases:
+        assert_equals_torch(layer, inputs(), keywords, attn_mask=mask)
+
+
+@BACKENDS
+def test_is_causal_equals_torchs_layer(backend):
+    future = ~causal_mask(L, S)
+    assert_equals_torch(
+        layer_of(backend=backend), inputs(), {"attn_mask": future, "is_causal": True},
+        is_causal=True,
+    )  # fmt: skip
+
+
+@BACKENDS
+def test_a_bias_of_each_head_equals_torchs_float_mask(backend):
+    bias = normal(H, L, S, seed=5).detach()
+    assert_equals_torch(
+        layer_of(backend=backend), inputs(), {"attn_mask": bias.repeat(B, 1, 1)}, attn_bias=bias
+    )
+
+
+# Against a loop over heads
+
+
+def by_loop(layer, query, key, value, *, mask=None, bias=None):
+    """Head by head, each with the rows of the projections that are its own."""
+    heads = []
+    share = layer.num_heads // layer.num_kv_heads
+
+    def projected(proj, x, head, of):
+        width = proj.out_features // of
+        rows = slice(head * width, (head + 1) * width)
+        y = x @ proj.weight[rows].T
+        return y if proj.bias is None else y + proj.bias[rows]
+
+    for h in range(layer.num_heads):
+        q = projected(layer.q_proj, query, h, layer.num_heads)
+        k = projected(layer.k_proj, key, h // share, layer.num_kv_heads)
+        v = projected(layer.v_proj, value, h // share, layer.num_kv_heads)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if bias is not None:
+            scores = scores + bias[:, h]
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, h], -INF)
+        heads.append(scores.softmax(-1).nan_to_num() @ v)
+    return layer.out_proj(torch.cat(heads, dim=-1))
+
+
+@st.composite
+def any_layer(draw):
+    """Sizes, widths and options in any combination, and inputs that fit them."""
+    size = st.integers(1, 5)
+    kv_heads = draw(st.integers(1, 3))
+    heads = kv_heads * draw(st.integers(1, 3))
+    options = {
+        "qdim": draw(size),
+        "kdim": draw(size),
+        "vdim": draw(size),
+        "qk_dim": heads * draw(st.integers(1, 3)),
+        "v_dim": heads * draw(st.integers(1, 3)),
+        "num_kv_heads": kv_heads,
+        "bias": draw(st.booleans()),
+        "out_proj": draw(st.booleans()),
+    }
+    embed_dim, batch, rows, columns = draw(size), draw(size), draw(st.integers(0, 5)), draw(size)
+    widths = {"q": options["qdim"], "k": options["kdim"], "v": options["vdim"]}
+    shapes = [(rows, columns), (batch, rows, columns), (batch, heads, rows, columns)]
+    shape = draw(st.sampled_from(shapes))
+    mask = coin(*shape, seed=draw(st.integers(0, 99))) if draw(st.booleans()) else None
+    bias = normal(heads, rows, columns, seed=5).detach() if draw(st.booleans()) else None
+    return (embed_dim, heads, options), (batch, rows, columns, widths), mask, bias
+
+
+@given(any_layer(), st.sampled_from(["auto", "explicit", "fused"]))
+def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
+    (embed_dim, heads, options), (batch, rows, columns, widths), mask, bias = case
+    layer = layer_of(embed_dim, heads, backend=backend, **options)
+    tensors = inputs(batch, rows, columns, **widths)
+    full = (batch, heads, rows, columns)
+    wide_mask = None
+    if mask is not None:
+        wide_mask = (mask[:, None] if mask.dim() == 3 else mask).expand(full)
+    before = [x.detach().clone() for x in tensors]
+    assert_same(
+        lambda *qkv: layer(*qkv, attn_mask=mask, attn_bias=bias)[0],
+        lambda *qkv: by_loop(
+            layer, *qkv, mask=wide_mask, bias=None if bias is None else bias.expand(full)
+        ),
+        *tensors,
+    )  # fmt: skip
+    width = embed_dim if options["out_proj"] else options["v_dim"]
+    assert layer(*tensors)[0].shape == (batch, rows, width)
+    assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
+
+
+@BACKENDS
+@pytest.mark.parametrize("kv_heads", [1, 2, 3, 6])
+def test_grouped_heads_equal_heads_whose_keys_and_values_are_repeated(backend, kv_heads):
+    grouped = layer_of(36, 6, num_kv_heads=kv_heads, backend=backend)
+    whole = layer_of(36, 6, backend=backend)
+    state = grouped.state_dict()
+    for name in ("k_proj", "v_proj"):
+        for kind in ("weight", "bias"):
+            rows = state[f"{name}.{kind}"].unflatten(0, (kv_heads, 6))
+            state[f"{name}.{kind}"] = rows.repeat_interleave(6 // kv_heads, dim=0).flatten(0, 1)
+    whole.load_state_dict(state)
+    assert grouped.k_proj.out_features == grouped.v_proj.out_features == 6 * kv_heads
+    tensors = inputs(q=36, k=36, v=36)
+    assert_same(lambda *x: grouped(*x)[0], lambda *x: whole(*x)[0], *tensors)
+
+
+def test_concatenating_and_projecting_is_a_sum_over_heads():
+    layer = layer_of()
+    bare = layer_of(out_proj=False)
+    bare.load_state_dict(
+        {name: value for name, value in layer.state_dict().items() if "out_proj" not in name}
+    )
+    heads = split_heads(bare(*inputs())[0], H)  # (B, H, L, D)
+    blocks = layer.out_proj.weight.unflatten(1, (H, -1))  # (E, H, D)
+    total = sum(heads[:, h] @ blocks[:, h].T for h in range(H)) + layer.out_proj.bias
+    torch.testing.assert_close(layer(*inputs())[0], total)
+
+
+# The two paths
+
+
+@pytest.mark.parametrize("kv_heads", [1, 3])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_both_paths_agree_in_single_precision(kv_heads, masked, is_causal):
+    layers = [
+        MultiHeadAttention(E, H, num_kv_heads=kv_heads, backend=backend)
+        for backend in ("explicit", "fused")
+    ]
+    layers[1].load_state_dict(layers[0].state_dict())
+    tensors = inputs(dtype=torch.float32)
+    mask = mask_with_empty_row() if masked else None
+    outputs = [layer(*tensors, attn_mask=mask, is_causal=is_causal)[0] for layer in layers]
+    torch.testing.assert_close(*outputs, atol=1e-6, rtol=0.0)
+    found = [gradients(output, tensors) for output in outputs]
+    torch.testing.assert_close(*found, atol=1e-6, rtol=1e-5)
+
+
+def test_weights_come_where_they_are_asked_for():
+    tensors = inputs()
+    output, weights = layer_of()(*tensors, need_weights=True, is_causal=True)
+    check_weights(weights, causal_mask(L, S))
+    assert weights.shape == (B, H, L, S)
+    for backend in ("auto", "explicit", "fused"):
+        again, nothing = layer_of(backend=backend)(*tensors, is_causal=True)
+        assert nothing is None
+        torch.testing.assert_close(again, output)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_auto_takes_the_path_that_stores_no_weights_unless_they_are_asked_for(
+    need_weights, monkeypatch
+):
+    called = []
+    for name in ("attention_weights", "scaled_dot_product_attention"):
+        path = getattr(__import__("attn_notes.multihead", fromlist=[name]), name)
+        monkeypatch.setattr(
+            f"attn_notes.multihead.{name}",
+            lambda *args, name=name, path=path, **kw: called.append(name) or path(*args, **kw),
+        )
+    layer_of()(*inputs(), need_weights=need_weights)
+    assert called == ["attention_weights" if need_weights else "scaled_dot_product_attention"]
+
+
+# Properties
+
+
+@BACKENDS
+@pytest.mark.parametrize("kv_heads", [1, 3])
+def test_causal_heads_read_no_later_position(backend, kv_heads):
+    layer = layer_of(backend=backend, num_kv_heads=kv_heads)
+    x = normal(B, L, E).detach()
+    check_causal(lambda x: layer(x, is_causal=True)[0], x)
+    check_causal(lambda x: layer(x, attn_mask=coin(L, L), is_causal=True)[0], x)
+    with pytest.raises(CheckFailed):
+        check_causal(lambda x: layer(x)[0], x)
+
+
+@BACKENDS
+def test_heads_know_no_order(backend):
+    layer = layer_of(backend=backend)
+    check_permutation_equivariant(lambda x: layer(x)[0], normal(B, L, E).detach())
+
+
+@BACKENDS
+def test_what_stands_in_the_padding_does_not_matter(backend):
+    layer = layer_of(backend=backend)
+    check_padding_invariant(
+        lambda x, lengths: layer(x, attn_mask=padding_mask(lengths, x.shape[1]))[0],
+        normal(3, L, E).detach(),
+        torch.tensor([1, 3, 5]),
+    )
+
+
+@BACKENDS
+def test_each_sequence_of_a_batch_is_its_own(backend):
+    layer = layer_of(backend=backend)
+    tensors, mask = inputs(), coin(B, L, S, seed=4)
+    whole = layer(*tensors, attn_mask=mask)[0]
+    for b in range(B):
+        one = layer(*(x[b : b + 1] for x in tensors), attn_mask=mask[b : b + 1])[0]
+        torch.testing.assert_close(whole[b : b + 1], one)
+
+
+@BACKENDS
+def test_is_causal_with_a_mask_means_both(backend):
+    layer, tensors, mask = layer_of(backend=backend), inputs(), coin(B, L, S, seed=4)
+    both = layer(*tensors, attn_mask=mask & causal_mask(L, S))[0]
+    assert layer(*tensors, attn_mask=mask, is_causal=True)[0].equal(both)
+
+
+@BACKENDS
+def test_layout_in_memory_does_not_matter(backend):
+    layer = layer_of(backend=backend)
+    turned = [x.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0) for x in inputs()]
+    mask = coin(S, L, seed=4).T
+    assert not any(x.is_contiguous() for x in (*turned, mask))
+    torch.testing.assert_close(
+        layer(*turned, attn_mask=mask)[0],
+        layer(*(x.contiguous() for x in turned), attn_mask=mask.contiguous())[0],
+    )
+
+
+def test_one_head_is_self_attention():
+    one = filled(SelfAttention(E, qk_dim=D, v_dim=DV, out_proj=True).double())
+    many = MultiHeadAttention(E, 1, qk_dim=D, v_dim=DV).double()
+    many.load_state_dict(one.state_dict())
+    x = normal(B, L, E)
+    mask = coin(B, L, L, seed=4)
+    assert_same(
+        lambda x: many(x, attn_mask=mask, is_causal=True)[0],
+        lambda x: one(x, attn_mask=mask, is_causal=True)[0],
+        x,
+    )
+
+
+# Empty rows, half precision
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_query_that_may_read_nothing_gives_the_output_bias_and_finite_gradients(
+    backend, dtype, bias
+):
+    layer = layer_of(backend=backend, bias=bias).to(dtype)
+    tensors = inputs(dtype=dtype)
+    output = layer(*tensors, attn_mask=mask_with_empty_row(B))[0]
+    expected = layer.out_proj.bias if bias else torch.zeros(E, dtype=dtype)
+    assert output.dtype == dtype
+    assert output[:, 2].equal(expected.expand(B, E))
+    found = gradients(output, [*tensors, *layer.parameters()])
+    assert all(x.isfinite().all() for x in (output, *found))
+    assert (found[0][:, 2] == 0).all()
+    assert all((x != 0).any() for x in found[:3])
+
+
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+def test_the_weights_of_an_empty_row_are_zero(dtype):
+    mask = mask_with_empty_row(B)
+    _, weights = layer_of().to(dtype)(*inputs(dtype=dtype), attn_mask=mask, need_weights=True)
+    assert weights.dtype == dtype
+    check_weights(weights, mask[:, None], atol=0.02)
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+def test_a_mask_that_allows_nothing_gives_zero_before_the_output_projection(backend, dtype):
+    layer = layer_of(backend=backend, out_proj=False).to(dtype)
+    tensors = inputs(dtype=dtype)
+    output = layer(*tensors, attn_mask=torch.zeros(B, 1, S, dtype=torch.bool))[0]
+    assert (output == 0).all()
+    assert all((x == 0).all() for x in gradients(output, tensors))
+
+
+@BACKENDS
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 1e-2), (torch.bfloat16, 8e-2)])
+def test_half_precision_stays_half_and_close(backend, dtype, atol):
+    layer, tensors, mask = layer_of(backend=backend), inputs(), mask_with_empty_row()
+    expected = layer(*tensors, attn_mask=mask)[0]
+    got = layer.to(dtype)(*(x.to(dtype) for x in tensors), attn_mask=mask)[0]
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), expected, atol=atol, rtol=0.0)
+
+
+# Without a graph the softmax is written over the scores: the numbers must not notice
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_graph_gives_the_same_numbers(context, masked):
+    layer, tensors = layer_of(), inputs()
+    before = [x.detach().clone() for x in tensors]
+    keywords = {"need_weights": True, "attn_mask": mask_with_empty_row() if masked else None}
+    expected = layer(*tensors, **keywords)
+    with context():
+        got = layer(*tensors, **keywords)
+    torch.testing.assert_close(got, expected)
+    assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
+
+
+# Dropout
+
+
+@BACKENDS
+def test_dropout_acts_in_training_alone(backend):
+    layer = layer_of(backend=backend, dropout=0.5)
+    x = inputs()[0]
+    torch.manual_seed(0)
+    assert not layer(x)[0].equal(layer(x)[0])
+    layer.eval()
+    assert layer(x)[0].equal(layer(x)[0])
+
+
+@BACKENDS
+def test_dropout_of_everything_leaves_the_output_bias(backend):
+    layer = layer_of(backend=backend, dropout=1.0)
+    torch.testing.assert_close(
+        layer(*inputs())[0], layer.out_proj.bias.expand(B, L, E), atol=1e-12, rtol=0.0
+    )
+
+
+@BACKENDS
+def test_dropout_keeps_the_mean(backend):
+    layer = layer_of(backend=backend, dropout=0.5)
+    x = inputs()[0].detach()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        mean = torch.stack([layer(x)[0] for _ in range(2000)]).mean(0)
+        expected = layer.eval()(x)[0]
+    torch.testing.assert_close(mean, expected, atol=0.15, rtol=0.0)
+
+
+@pytest.mark.parametrize("make", [layer_of, lambda **kw: SelfAttention(E, **kw).double()])
+def test_returned_weights_are_those_before_dropout(make):
+    layer = make(dropout=0.5)
+    keywords = {} if isinstance(layer, SelfAttention) else {"need_weights": True}
+    x = inputs()[0]
+    torch.manual_seed(0)
+    _, weights = layer(x, **keywords)
+    assert weights.equal(layer.eval()(x, **keywords)[1])
+
+
+# Rotary and cache
+
+
+def turned(angle):
+    """A rotary that turns pairs of features by `angle` a position, counted from `start`."""
+
+    def rotary(x, start=0):
+        positions = torch.arange(start, start + x.shape[-2], dtype=x.dtype)
+        sin, cos = (f(angle * positions)[:, None] for f in (torch.sin, torch.cos))
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+
+    return rotary
+
+
+@BACKENDS
+def test_rotary_turns_queries_and_keys_and_no_value(backend):
+    layer = layer_of(12, 3, backend=backend)
+    tensors = inputs(q=12, k=12, v=12)
+    rotary = turned(0.3)
+
+    def split(x):
+        return split_heads(x, 3)
+
+    def by_hand(query, key, value):
+        q, k = (
+            rotary(split_heads(layer.q_proj(query), 3)),
+            rotary(split_heads(layer.k_proj(key), 3)),
+        )
+        weights = (q @ k.mT / math.sqrt(4)).softmax(-1)
+        return layer.out_proj(merge_heads(weights @ split_heads(layer.v_proj(value), 3)))
+
+    assert_same(lambda *x: layer(*x, rotary=rotary)[0], by_hand, *tensors)
+
+
+@BACKENDS
+def test_rotary_sees_distances_alone(backend):
+    layer, x = layer_of(12, 3, backend=backend), inputs(q=12)[0]
+    rotary = turned(0.3)
+    here = layer(x, rotary=rotary)[0]
+    torch.testing.assert_close(layer(x, rotary=lambda x: rotary(x, start=9))[0], here)
+    assert not torch.allclose(layer(x)[0], here)
+
+
+class ListCache:
+    """The least that a cache must be."""
+
+    def __init__(self):
+        self.pairs = []
+
+    @property
+    def length(self):
+        return sum(key.shape[-2] for key, _ in self.pairs)
+
+    def update(self, key, value):
+        self.pairs.append((key, value))
+        keys, values = zip(*self.pairs, strict=True)
+        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2)
+
+
+@BACKENDS
+@pytest.mark.parametrize("kv_heads", [1, 3])
+@pytest.mark.parametrize("steps", [[5], [1, 1, 1, 1, 1], [3, 2], [2, 1, 2], [4, 1]])
+def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps):
+    layer = layer_of(36, 3, num_kv_heads=kv_heads, backend=backend)
+    x = normal(B, sum(steps), 36)
+    whole = layer(x, is_causal=True, rotary=turned(0.3))[0]
+    cache, parts = ListCache(), []
+    for part in x.split(steps, dim=1):
+        start = cache.length
+        rotary = lambda y, start=start: turned(0.3)(y, start)  # noqa: E731
+        parts.append(layer(part, is_causal=True, rotary=rotary, cache=cache)[0])
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    assert cache.pairs[0][0].shape == (B, kv_heads, steps[0], 12)  # grouped heads are kept grouped
+
+
+@BACKENDS
+def test_a_mask_with_a_cache_covers_old_keys_and_new(backend):
+    layer, x = layer_of(backend=backend), normal(B, L, E)
+    mask = padding_mask([3, 5], L)  # the keys of the whole sequence
+    whole = layer(x, attn_mask=mask, is_causal=True)[0]
+    cache = ListCache()
+    first = layer(x[:, :2], attn_mask=mask[..., :2], is_causal=True, cache=cache)[0]
+    rest = layer(x[:, 2:], attn_mask=mask, is_causal=True, cache=cache)[0]
+    torch.testing.assert_close(torch.cat((first, rest), dim=1), whole)
+
+
+# One head
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("out_proj", [True, False])
+def test_a_fused_projection_is_the_three_stacked(bias, out_proj):
+    options = {"qk_dim": D, "v_dim": DV, "bias": bias, "out_proj": out_proj}
+    three = filled(SelfAttention(E, **options).double())
+    one = SelfAttention(E, fused=True, **options).double()
+    state = three.state_dict()
+    for kind in ("weight", "bias") if bias else ("weight",):
+        parts = [state.pop(f"{name}_proj.{kind}") for name in "qkv"]
+        state[f"qkv_proj.{kind}"] = torch.cat(parts)
+    one.load_state_dict(state)
+    x, mask = normal(B, L, E), coin(L, L, seed=4)
+    for n in (0, 1):
+        assert_same(
+            lambda x, n=n: one(x, attn_mask=mask, is_causal=True)[n],
+            lambda x, n=n: three(x, attn_mask=mask, is_causal=True)[n],
+            x,
+        )
+    assert one(x)[0].shape == (B, L, E if out_proj else DV)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_self_attention_is_the_formula(fused):
+    layer = filled(SelfAttention(E, fused=fused, bias=False).double())
+
+    def formula(x):
+        if fused:
+            q, k, v = (x @ layer.qkv_proj.weight.T).chunk(3, dim=-1)
+        else:
+            q, k, v = (x @ proj.weight.T for proj in (layer.q_proj, layer.k_proj, layer.v_proj))
+        return (q @ k.mT / math.sqrt(E)).softmax(-1) @ v
+
+    assert_same(lambda x: layer(x)[0], formula, normal(B, L, E))
+
+
+@pytest.mark.parametrize("lead", [(), (B,), (B, 3)])
+def test_self_attention_takes_any_leading_axes(lead):
+    layer = filled(SelfAttention(E, v_dim=DV).double())
+    output, weights = layer(normal(*lead, L, E), attn_mask=causal_mask(L))
+    assert output.shape == (*lead, L, DV)
+    assert weights.shape == (*lead, L, L)
+    check_weights(weights, causal_mask(L))
+
+
+def test_projections_are_linear_and_of_the_stated_sizes():
+    layer = MultiHeadAttention(30, 6, qdim=7, kdim=11, vdim=13, qk_dim=12, v_dim=18, num_kv_heads=2)
+    sizes = {
+        name: (proj.in_features, proj.out_features)
+        for name, proj in layer.named_children()
+        if isinstance(proj, nn.Linear)
+    }
+    assert sizes == {
+        "q_proj": (7, 12), "k_proj": (11, 4), "v_proj": (13, 6), "out_proj": (18, 30)
+    }  # fmt: skip
+    assert {name for name, _ in MultiHeadAttention(4, 2, bias=False).named_parameters()} == {
+        f"{name}_proj.weight" for name in ("q", "k", "v", "out")
+    }
