@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attn_notes.widgets import SpellingAttention, page_script, page_style
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED
+from tests.widgets import EVERY, TOKENISED, of_steps
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 BROKEN = (
@@ -44,6 +44,9 @@ def write_bare_pages(folder: Path) -> None:
     for name, element in elements.items():
         write_page(folder, name, element)
     write_page(folder, "all", *elements.values())
+    for count in (1, 7, 23, 60):
+        words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
+        write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     # Without a policy, which would stop a token's script even where the widget doesn't.
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]

@@ -37,6 +37,17 @@ FIND_CELLS = r"""(canvas) => {
 }"""
 
 
+# The colours of a canvas at some places, in its own pixels: red, green, blue, alpha.
+PIXELS = """(canvas, places) => {
+  const copy = document.createElement("canvas");
+  copy.width = canvas.width; copy.height = canvas.height;
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const ratio = canvas.width / parseFloat(canvas.style.width);
+  return places.map(([x, y]) => [...context.getImageData(x * ratio, y * ratio, 1, 1).data]);
+}"""
+
+
 class Panel:
     """The `nth` widget of a page, or the only one in a live output."""
 

@@ -1,0 +1,121 @@
+// Step through a decoding: two rows of words and their links, and the weights of all steps so far.
+// Traits: data {examples, states, title}, example, state, step, shared_scale; typing, text, reply.
+// An example is {group, source, reference, states: [{name, target, weights, wrong}]}.
+
+// A short row of tokens as one would write it: characters stand together, words apart.
+function written(tokens, most = 40) {
+  const glue = tokens.every((token) => Array.from(token).length === 1) ? "" : " ";
+  return visible(tokens.join(glue), most);
+}
+
+function render({ model, el }) {
+  const life = lifetime(model);
+  const data = model.get("data"), count = data.examples.length;
+  const PACE = 900; // milliseconds a step
+  let peek = null; // an earlier step that the reader looks back at
+
+  // What the controls say is shown; a state without this state or step shows its last.
+  function now() {
+    const n = model.get("example"), typed = model.get("reply").example;
+    const example = n < count || !typed ? data.examples[Math.min(n, count - 1)] : typed;
+    const { states } = example;
+    const state = states.find(({ name }) => name === model.get("state")) || states[states.length - 1];
+    const T = state.target.length, step = Math.min(model.get("step"), T - 1);
+    return { example, states, state, T, S: example.source.length, step, chosen: Math.min(peek ?? step, step) };
+  }
+
+  const look = (row) => { if (row !== peek) { peek = row; draw(); } };
+  const figure = links(life, { label: "Words that are read, above, and words that read, below. Arrow keys walk the words below.",
+    captions: ["source (is read)", "output (reads)"], onPick: look });
+  const map = heatmap(life, { label: "Weights of the steps so far. Arrow keys walk the cells.", tallest: 26, onPick: look });
+  const scale = colourScale(life);
+  const said = h("p", { class: "attn-said", role: "status" });
+  const verdict = h("p", { class: "attn-note attn-verdict" });
+
+  function sentence({ example, state, T, S, chosen }, weights) {
+    const row = weights.subarray(chosen * S, (chosen + 1) * S);
+    return `Step ${chosen + 1} of ${T}, ${quoted(state.target[chosen])}: reads ${strongest(example.source, row)}.`;
+  }
+  function judgement({ example: { reference }, state: { target, wrong } }) {
+    if (wrong === null) return "Right: the output is the reference.";
+    const wanted = quoted(Array.isArray(reference) ? written(reference, 200) : reference, 200);
+    return `${wrong < target.length ? `Wrong at step ${wrong + 1}` : "It ends too early"}: the reference is ${wanted}.`;
+  }
+
+  function draw() {
+    const shows = now(), { example, state, T, S, step, chosen } = shows;
+    const weights = decode(state.weights);
+    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    figure.show({ above: example.source, below: state.target, weights, reach: step + 1, chosen, wrong: state.wrong, top });
+    map.show({ values: weights.subarray(0, (step + 1) * S), L: step + 1, S, mask: null, room: T, mark: chosen,
+      queries: state.target, keys: example.source, top });
+    scale.show(top);
+    said.textContent = sentence(shows, weights);
+    verdict.textContent = judgement(shows);
+    follow(shows);
+  }
+
+  // The controls, and what they must follow: how many steps there are, which states.
+  const texts = data.examples.map(({ source, group }, n) => [n, written(source), group]);
+  if (model.get("typing") !== "off") texts.push([count, "what you typed"]);
+  const examples = choice(model, life, "example", { label: "Example", choices: texts });
+  const states = choice(model, life, "state", { label: "Network", choices: data.states.map((name) => [name, name]) });
+  const steps = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
+  const inside = (control, tag) => control.querySelector(tag);
+  function follow({ states: there, state, T, step }) {
+    const slide = inside(steps, "input"), menu = inside(states, "select");
+    slide.max = T - 1;
+    slide.value = step;
+    inside(steps, "output").textContent = `${step + 1} of ${T}`;
+    slide.setAttribute("aria-valuetext", `${step + 1} of ${T}`);
+    for (const option of menu.options) option.disabled = !there.some(({ name }) => name === data.states[option.value]);
+    menu.value = data.states.indexOf(state.name);
+    const own = inside(examples, "select").options[count];
+    if (own) own.disabled = !model.get("reply").example;
+    back.setAttribute("aria-disabled", step === 0); // and not disabled: it would lose the focus
+    on.setAttribute("aria-disabled", step === T - 1);
+  }
+
+  let timer = 0;
+  function stop() {
+    clearTimeout(timer);
+    timer = 0;
+    play.textContent = "Play";
+  }
+  function go(by) {
+    const { step, T } = now();
+    put(model, { step: Math.max(0, Math.min(T - 1, step + by)) });
+  }
+  function advance() {
+    const { step, T } = now();
+    if (step === T - 1) return stop();
+    go(1);
+    timer = setTimeout(advance, PACE);
+  }
+  const back = button(life, "Previous", () => { stop(); go(-1); });
+  const play = button(life, "Play", () => {
+    if (timer) return stop();
+    const { step, T } = now();
+    play.textContent = "Pause";
+    if (step === T - 1) put(model, { step: 0 });
+    timer = setTimeout(advance, step === T - 1 ? PACE : 0);
+  });
+  const on = button(life, "Next", () => { stop(); go(1); });
+  life.onEnd(stop);
+
+  const controls = [examples, states,
+    h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Steps" }, back, play, on, steps),
+    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" })];
+  if (model.get("typing") !== "off") {
+    controls.push(typingBox(model, life, { label: "Type your own", send: "Decode", waiting: "The network reads \u2026",
+      page: "Run this notebook, and a box stands here: the network reads what you type." }));
+  }
+  frame(el, life, { title: data.title, controls, body: [figure.el, said, verdict, map.el, scale.el, map.table] });
+  life.listen(inside(examples, "select"), "change", () => { stop(); put(model, { step: 0 }); });
+  life.watch(["example", "state", "step"], () => { peek = null; draw(); });
+  life.watch(["shared_scale", "reply"], draw);
+  draw();
+  return life.end;
+}
+
+export default { render };

@@ -1,0 +1,249 @@
+"""Stepping through a decoding: by buttons, slider and time, and looking back at earlier words."""
+
+import re
+
+import matplotlib as mpl
+import pytest
+
+from attn_notes import palette
+from attn_notes.widgets.encoding import decode
+from tests.browser.journeys import COLOUR, assert_shown
+from tests.browser.panel import PIXELS, Panel
+from tests.widgets import WORDS, of_steps
+
+
+def said(panel: Panel) -> str:
+    return panel.el.locator(".attn-said").inner_text()
+
+
+def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
+    panel, widget = Panel(visit(bare("steps"))), of_steps()
+    panel.press("Step", "End")
+    found = panel.cells()
+    cividis = mpl.colormaps["cividis"]
+    blank = [int(palette.LIGHT["surface"][n : n + 2], 16) for n in (1, 3, 5)]
+    for step in (4, 3, 2, 1, 0):
+        widget.step = step
+        assert_shown(panel, widget)
+        places = [[x + 4, y + 4] for y in found["rows"] for x in found["columns"]]
+        pixels = panel.map().evaluate(PIXELS, places)
+        for i in range(5):
+            for j in range(5):
+                if i > step:
+                    expected = [blank]
+                else:
+                    level = round(255 * float(widget.shown()[i, j]))
+                    near = range(max(level - 1, 0), min(level + 2, 256))
+                    expected = [[round(255 * part) for part in cividis(n)[:3]] for n in near]
+                assert pixels[5 * i + j][:3] in expected, (step, i, j)
+        panel.press("Step", "ArrowLeft")
+
+
+# Writes down how strongly each curve is drawn, and in which colour.
+RECORD_CURVES = """
+window.curves = [];
+const pen = CanvasRenderingContext2D.prototype;
+const { bezierCurveTo, stroke } = pen;
+pen.bezierCurveTo = function (...all) { this.isCurve = true; bezierCurveTo.apply(this, all); };
+pen.stroke = function (...all) {
+  if (this.isCurve) curves.push([this.strokeStyle, this.globalAlpha]);
+  this.isCurve = false;
+  stroke.apply(this, all);
+};
+"""
+
+
+# Where the corners of every chip lie, in the canvas's own pixels, and how many words are written.
+RECORD_PLACES = """
+window.corners = [];
+window.written = 0;
+const pen = CanvasRenderingContext2D.prototype, { roundRect, fillText } = pen;
+pen.fillText = function (...all) {
+  if (this.font.includes("14px")) written += 1;
+  fillText.apply(this, all);
+};
+pen.roundRect = function (x, y, w, h, r) {
+  const ratio = window.devicePixelRatio, turned = this.getTransform();
+  for (const [a, b] of [[x, y], [x + w, y], [x, y + h], [x + w, y + h]]) {
+    corners.push(turned.transformPoint({ x: a, y: b }).x / ratio);
+  }
+  roundRect.call(this, x, y, w, h, r);
+};
+"""
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare, shared):
+    page = visit("about:blank")
+    page.add_init_script(RECORD_CURVES)
+    page.goto(bare("steps"))
+    panel, widget = Panel(page), of_steps()
+    if shared:
+        panel.press(COLOUR, "Space")
+    for step in (2, 3, 4):
+        page.evaluate("curves.splice(0)")
+        panel.press("Step", "ArrowRight")
+        widget.step = step
+        weights = widget.shown()
+        whole = decode(widget._now()[1]["weights"])
+        top = float(whole.max()) if shared else 1.0
+        drawn_now = page.evaluate("curves")
+        lit = [alpha for colour, alpha in drawn_now if colour == palette.LIGHT["accent"]]
+        faint = [alpha for colour, alpha in drawn_now if colour == palette.LIGHT["muted"]]
+        strong = [float(w) / top for w in weights[step] if w / top > 0.004]
+        others = [0.4 * float(w) / top for w in weights[:step].flatten() if w / top > 0.15]
+        assert lit == pytest.approx(strong, abs=1e-4)
+        assert faint == pytest.approx(others, abs=1e-4)
+
+
+def test_the_buttons_step_back_and_on_and_stop_at_the_ends(visit, bare):
+    panel, widget = Panel(visit(bare("steps"))), of_steps()
+    panel.table()  # unfolded first: that takes the focus
+    back, on = (panel.el.get_by_role("button", name=name) for name in ("Previous", "Next"))
+    for button, steps in ((on, (2, 3, 4, 4)), (back, (3, 2, 1, 0, 0)), (on, (1,))):
+        for step in steps:
+            button.press("Enter")
+            widget.step = step
+            assert_shown(panel, widget)
+            assert back.get_attribute("aria-disabled") == str(step == 0).lower()
+            assert on.get_attribute("aria-disabled") == str(step == 4).lower()
+            assert button.evaluate("(button) => button === document.activeElement")
+
+
+def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
+    page = visit("about:blank")
+    page.clock.install()
+    page.goto(bare("steps"))
+    panel = Panel(page)
+    play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
+
+    def after(milliseconds: int) -> tuple[float, str]:
+        page.clock.run_for(milliseconds)
+        return panel.value("Step"), play.inner_text()
+
+    play.press("Enter")
+    assert after(10) == (2, "Pause")
+    assert after(900) == (3, "Pause")
+    play.press("Enter")
+    assert after(5000) == (3, "Play")
+    play.press("Enter")
+    assert after(10) == (4, "Pause")
+    assert after(900) == (4, "Play")
+    assert after(5000) == (4, "Play")
+    play.press("Enter")
+    assert after(10) == (0, "Pause")
+    assert after(900) == (1, "Pause")
+    panel.press("Example", "ArrowDown")
+    assert after(5000) == (0, "Play")
+
+
+def test_nothing_plays_on_where_the_widget_was_taken_off_the_page(visit, bare):
+    page = visit("about:blank")
+    page.clock.install()
+    page.goto(bare("steps"))
+    page.evaluate("""() => {
+      const { setTimeout } = window;
+      window.turns = 0;
+      window.setTimeout = (...all) => { turns += 1; return setTimeout(...all); };
+    }""")
+    Panel(page).el.get_by_role("button", name="Play").press("Enter")
+    page.clock.run_for(10)
+    before = page.evaluate("turns")
+    assert before > 0
+    page.evaluate("document.querySelector('attn-widget').remove()")
+    page.clock.run_for(5000)
+    assert page.evaluate("turns") == before
+
+
+def test_a_look_back_at_an_earlier_word_leaves_the_step_where_it_is(visit, bare):
+    panel, widget = Panel(visit(bare("steps"))), of_steps()
+    panel.press("Step", "End")
+    figure, last = panel.el.locator(".attn-links canvas"), said(panel)
+    words = dict(enumerate(widget._now()[1]["target"]))
+    figure.focus()
+    here = panel.picture()
+    walk = {"ArrowLeft": 3, "Home": 0, "ArrowRight": 1, "End": 4}
+    for key, step in walk.items():
+        figure.press(key)
+        assert said(panel).startswith(f"Step {step + 1} of 5, \u201c\u2068{words[step]}\u2069")
+        assert panel.value("Step") == 4
+        assert (panel.picture() == here) == (step == 4)
+    panel.map().press("PageUp")
+    assert said(panel).startswith("Step 1 of 5")
+    panel.press("Step", "ArrowLeft", "ArrowRight")
+    assert said(panel) == last
+
+
+def test_pointing_at_a_word_shows_its_links_until_the_pointer_leaves(visit, bare):
+    panel = Panel(visit(bare("steps")))
+    panel.press("Step", "End")
+    last, mouse = said(panel), panel.page.mouse
+    box = panel.el.locator(".attn-links canvas").bounding_box()
+    bottom, middle = box["y"] + box["height"] - 34, box["x"] + box["width"] / 2
+    seen = []
+    for x in range(int(box["x"]), int(box["x"] + box["width"]), 6):
+        mouse.move(x, bottom)
+        seen.append(int(re.match(r"Step (\d)", said(panel))[1]))
+    assert [step for n, step in enumerate(seen) if step != seen[n - 1]] == [1, 2, 3, 4, 5]
+    mouse.move(middle, bottom)
+    assert said(panel) != last
+    mouse.move(middle, box["y"] + 4)  # among the words that are read
+    assert said(panel) == last
+    mouse.move(middle, bottom)
+    mouse.move(middle, box["y"] - 60)
+    assert said(panel) == last
+
+
+def test_a_finger_on_a_word_shows_its_links(visit, bare):
+    page = visit(bare("steps"), has_touch=True)
+    panel = Panel(page)
+    panel.press("Step", "End")
+    box = panel.el.locator(".attn-links canvas").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 34)
+    assert said(panel).startswith("Step 3 of 5")
+
+
+def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
+    panel = Panel(visit(bare("steps")))
+    verdict = panel.el.locator(".attn-verdict")
+    assert verdict.inner_text() == "Right: the output is the reference."
+    panel.press("Network", "ArrowUp")
+    reference = "\u201c\u2068arrow an like flies time\u2069\u201d"
+    assert verdict.inner_text() == f"Wrong at step 2: the reference is {reference}."
+
+
+def test_a_page_says_where_one_may_type(visit, bare):
+    panel = Panel(visit(bare("steps")))
+    assert panel.el.locator("input[type=text]").count() == 0
+    assert "the network reads what you type" in panel.el.inner_text()
+    assert panel.control("Example").locator("option").last.is_disabled()
+    groups = panel.control("Example").locator("optgroup")
+    assert [group.get_attribute("label") for group in groups.all()] == [WORDS[0], "Letters"]
+
+
+def test_links_that_fade_come_to_rest_where_they_stand_without_motion(visit, bare):
+    still, moving = (Panel(visit(bare("steps"))) for _ in range(2))
+    moving.page.emulate_media(reduced_motion="no-preference")
+    for panel in (still, moving):
+        panel.press("Step", "ArrowRight")
+    assert moving.picture() != still.picture()
+    moving.page.wait_for_timeout(500)
+    assert moving.picture() == still.picture()
+
+
+@pytest.mark.parametrize("count", [1, 7, 23, 60])
+@pytest.mark.parametrize("width", [320, 900])
+def test_words_of_any_number_stay_in_the_picture(visit, bare, count, width):
+    page = visit("about:blank", width=width)
+    page.add_init_script(RECORD_PLACES)
+    page.goto(bare(f"steps-{count}"))
+    panel = Panel(page)
+    panel.press("Step", "End")
+    wide = panel.el.locator(".attn-links canvas").bounding_box()["width"]
+    corners = page.evaluate("corners")
+    assert len(corners) > 4 * min(count, 8)
+    assert min(corners) >= -0.5
+    assert max(corners) <= wide + 0.5
+    page.evaluate("written = 0")
+    panel.press("Step", "Home")
+    assert page.evaluate("written") <= min(count, wide / 12) + 2  # where crowded, not all of them
