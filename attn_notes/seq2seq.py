@@ -33,6 +33,9 @@ class RNNEncoder(nn.Module):
         bidirectional: whether a second GRU reads from the end.
         dropout: on what one layer hands to the next while training, from 0 to 1.
 
+    Raises:
+        ValueError: a dropout outside 0 to 1.
+
     Example:
         >>> encoder = RNNEncoder(10, 8, 16, bidirectional=True)
         >>> outputs, final = encoder(torch.tensor([[4, 5, 6], [7, 0, 0]]), torch.tensor([3, 1]))
@@ -52,14 +55,13 @@ class RNNEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
-        between = dropout if num_layers > 1 else 0.0  # torch warns of dropout after the only layer
         self.rnn = nn.GRU(
             embed_dim,
             hidden_dim,
             num_layers,
             batch_first=True,
             bidirectional=bidirectional,
-            dropout=between,
+            dropout=_between_layers(dropout, num_layers),
         )
         self.output_dim = hidden_dim * (2 if bidirectional else 1)
 
@@ -137,6 +139,9 @@ class RNNDecoder(nn.Module):
         num_layers: how many GRUs stand on one another; the encoder's number.
         dropout: on what one layer hands to the next while training, from 0 to 1.
 
+    Raises:
+        ValueError: a dropout outside 0 to 1.
+
     Example:
         >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
         >>> state = decoder.start(torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([3]))
@@ -158,8 +163,8 @@ class RNNDecoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
         self.bridge = nn.Linear(context_dim, hidden_dim)  # the two states may differ in width
-        between = dropout if num_layers > 1 else 0.0
-        self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=between)
+        dropout = _between_layers(dropout, num_layers)
+        self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=dropout)
         self.out_proj = nn.Linear(hidden_dim, vocab_size)
 
     def start(
@@ -241,7 +246,8 @@ class AttentionDecoder(RNNDecoder):
 
     $c_i = \sum_t \alpha(s_{i-1}, h_t)\,h_t$: the query is the top layer's previous state, keys and
     values are the encoder's outputs. Bahdanau et al. (2015), section 3.1, with their additive
-    score or any other of chapter 2.
+    score or any other of chapter 2. (Theirs computes once what hangs on the keys alone; here it is
+    computed at each step, so that a score remains one function of query and key.)
 
     Args:
         vocab_size: V, of the target.
@@ -252,6 +258,9 @@ class AttentionDecoder(RNNDecoder):
         score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
             `context_dim` wide, such as those of `attn_notes.scores`.
         dropout: on what one layer hands to the next while training, from 0 to 1.
+
+    Raises:
+        ValueError: a dropout outside 0 to 1.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
@@ -366,6 +375,13 @@ class Seq2Seq(nn.Module):
         """
         logits, state = self.decoder(inputs, self.start(source, lengths))
         return logits, state.weights
+
+
+def _between_layers(dropout: float, num_layers: int) -> float:
+    """What a GRU of so many layers takes: torch warns of dropout after the only one."""
+    if not 0.0 <= dropout <= 1.0:
+        raise ValueError(f"dropout must be from 0 to 1, got {dropout}")
+    return dropout if num_layers > 1 else 0.0
 
 
 def _check_lengths(source: Tensor, lengths: Tensor) -> None:

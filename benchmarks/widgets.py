@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
-from attn_notes.widgets import AttentionHeatmap, page_style
+from attn_notes.widgets import AttentionHeatmap, HeadExplorer, page_style
 from attn_notes.widgets.assets import module_source
 from benchmarks.report import median, percentile, print_load, print_table
 from tests.browser.lab import open_lab
@@ -23,12 +23,21 @@ SETUP = """
   const life = lifetime(model), reader = headReader(model);
   const { layers, heads, L, S } = reader, room = new Float64Array(L * S);
   const view = layers * heads > 1
-    ? headGrid(life, model, { ...reader, map: (layer, head) => (
+    ? headGrid(life, model, { layers, heads, size: () => [L, S], map: (layer, head) => (
         { values: reader.read(layer, head, room), mask: reader.mask(), top: 1 }) })
     : heatmap(life, { label: "Attention weights" });
   document.body.append(view.el);
   const draw = () => (view.draw ? view.draw() : view.show({ values: reader.read(0, 0),
     L, S, mask: reader.mask(), queries: null, keys: null, top: 1 }));
+"""
+# The whole head explorer: another head is chosen, and all that shows it is drawn.
+EXPLORER = """
+  const heard = {};
+  const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; },
+    on(name, callback) { (heard[name] ||= []).push(callback); }, off() {} };
+  render({ model, el: document.body });
+  let turn = 0;
+  const draw = () => { state.head = turn++ % 12; heard["change:head"].forEach((call) => call()); };
 """
 TIMES = """async ([state, rounds]) => {
   %s
@@ -51,27 +60,31 @@ ISOLATED = {
 }
 
 
-def heatmaps() -> dict[str, tuple[AttentionHeatmap, float]]:
+def drawings() -> dict[str, tuple[AttentionHeatmap | HeadExplorer, float]]:
     """What is drawn, with its goal in milliseconds."""
     rng = torch.Generator().manual_seed(0)
     scores = torch.randn(12, 12, 64, 64, generator=rng)
     one = AttentionHeatmap(scores=scores[0, 0])
     every = AttentionHeatmap(scores=scores)
     one.mask_choice = every.mask_choice = "causal"
+    explorer = HeadExplorer([([f"word{n}" for n in range(64)], scores.softmax(-1))])
+    explorer.pattern = "previous"
     return {
         "64x64 recomputed and drawn": (one, GOAL_ONE),
         "144 heads drawn": (AttentionHeatmap(scores.softmax(-1)), GOAL_ALL),
         "144 heads recomputed and drawn": (every, GOAL_ALL),
+        "144 heads ranked, one with its links": (explorer, GOAL_ALL),
     }
 
 
-def script_times(browser: Browser, widget: AttentionHeatmap) -> list[float]:
+def script_times(browser: Browser, widget: AttentionHeatmap | HeadExplorer) -> list[float]:
     """Milliseconds of script that each of `ROUNDS` redraws took."""
     page = browser.new_page(viewport={"width": 900, "height": 900})
     body = f"<!doctype html><style>{page_style()}</style><body style='width: 760px'>"
     page.route("**/*", lambda route: route.fulfill(headers=ISOLATED, body=body))
     page.goto("http://localhost/")
-    source = module_source("heatmap").replace("export default { render };", SETUP)
+    name, setup = ("heads", EXPLORER) if isinstance(widget, HeadExplorer) else ("heatmap", SETUP)
+    source = module_source(name).replace("export default { render };", setup)
     times = page.evaluate(TIMES % source, [widget.page_state(), ROUNDS])
     page.close()
     return times
@@ -139,7 +152,7 @@ def main() -> None:
         print(f"Chromium {browser.version}; milliseconds of script a redraw")
         rows = [
             row(name, script_times(browser, widget), goal)
-            for name, (widget, goal) in heatmaps().items()
+            for name, (widget, goal) in drawings().items()
         ]
         rows.append(row("key press to Python's answer", round_trips(browser), None))
         browser.close()

@@ -14,7 +14,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -89,14 +89,19 @@ def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | N
         return f"{at}: {len(raw[0])} bytes became {len(raw[1])}"
     if ours["bits"] == 1:
         return None if raw[0] == raw[1] else f"{at}: the mask differs"
-    code = {8: "B", 16: "H"}[ours["bits"]]
-    quanta = [
-        struct.unpack(f"<{len(bytes_) // struct.calcsize(code)}{code}", bytes_) for bytes_ in raw
-    ]
+    quanta = (_quanta(bytes_, ours["bits"]) for bytes_ in raw)
     for n, (a, b) in enumerate(zip(*quanta, strict=True)):
         if abs(a - b) > MOST_QUANTA:
             return f"{at}: entry {n} is {abs(a - b)} quanta off, from {a} to {b} (2 may be)"
     return None
+
+
+def _quanta(raw: bytes, bits: int) -> Sequence[int]:
+    """The whole numbers in an encoded array: of 12 bits, three hexadecimal digits each."""
+    if bits == 12:
+        return [int(digits, 16) for digits in re.findall("...", raw.hex())]
+    code = {8: "B", 16: "H"}[bits]
+    return struct.unpack(f"<{len(raw) // struct.calcsize(code)}{code}", raw)
 
 
 def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> str | None:

@@ -25,12 +25,20 @@ LAYERS = (
     {"device", "source", "palette"},
     {"masks"},
     {"attention", "kernels"},
-    {"scores"},
+    {"scores", "data", "patterns"},
+    {"decoding", "multihead"},
+    {"seq2seq", "transformer"},
+    {"training"},
+    {"pretrained"},
     {"checks"},
+    {"train"},
     {"plotting", "widgets"},
 )
 # Who may import what beside torch and Python's own library.
 GUESTS = {
+    "data": {"num2words", "babel"},  # inside the functions that need them
+    "training": {"safetensors", "sacrebleu", "tqdm"},
+    "pretrained": {"tokenizers", "huggingface_hub"},  # the latter only to download
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
     "widgets": {"anywidget", "ipywidgets", "traitlets"},
 }

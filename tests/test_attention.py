@@ -488,3 +488,25 @@ def test_sequences_may_be_empty_or_of_length_one(path, rows, columns, lead):
     assert output.isfinite().all()
     assert columns or (output == 0).all()
     assert all(x.isfinite().all() for x in gradients(output, (q, k, v)))
+
+
+# Torch's function transforms
+
+QUERIES, KEYS = normal(3, L, D).detach(), normal(3, S, D, seed=1).detach()
+
+
+# Torch itself still calls what it has deprecated, the first time it differentiates forward.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("mask", [None, causal_mask(L, S)], ids=["open", "causal"])
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+def test_weights_can_be_mapped_and_differentiated_forward(mask, grad):
+    def weigh(query, key):
+        return attention_weights(query, key, attn_mask=mask)
+
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(torch.vmap(weigh)(QUERIES, KEYS), weigh(QUERIES, KEYS))
+        weights, change = torch.func.jvp(
+            lambda query: weigh(query, KEYS), (QUERIES,), (torch.ones_like(QUERIES),)
+        )
+    torch.testing.assert_close(weights, weigh(QUERIES, KEYS))
+    torch.testing.assert_close(change.sum(-1), torch.zeros_like(change[..., 0]))

@@ -388,9 +388,25 @@ def real_and_padding_of_last(logits, labels):
     return torch.nn.functional.cross_entropy(logits[:, 1:].mT, labels[:, 1:], ignore_index=0)
 
 
+def test_what_stands_behind_a_padding_is_not_compared():
+    def noisy(source, lengths, inputs):
+        late = torch.zeros_like(inputs)
+        late[:, 2:] = len(source)
+        return bag(source, lengths, inputs)[0] + late[..., None], None
+
+    holes = torch.tensor([[1, 0, 5], [1, 0, 5]])
+    check_batch_invariant(noisy, TOKENS, LONG, holes)
+
+
+def test_a_vocabulary_without_a_word_is_refused():
+    with pytest.raises(ValueError, match="vocab_size must be at least 5, got 4"):
+        check_masked_loss(real_mean, vocab_size=4)
+
+
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
+        (lambda x, y: real_mean(x.detach(), y), "no gradient flows from the loss"),
         (lambda x, y: torch.nn.functional.cross_entropy(x.mT, y), r"at padding \(sequence 0"),
         (mean_times_mask, "one column more of padding changes the loss by"),
         (real_and_padding_of_last, "does not read the real token 0 of sequence 0"),

@@ -32,9 +32,9 @@ class Past:
 class Table(nn.Module):
     """Any distribution over sequences: logits drawn anew for every history and every source."""
 
-    def __init__(self, seed=0, flat=False):
+    def __init__(self, seed=0, spread=3.0):
         super().__init__()
-        self.seed, self.flat = seed, flat
+        self.seed, self.spread = seed, spread
         self.device_of = nn.Parameter(torch.zeros(1))
         self.modes = []
 
@@ -43,7 +43,7 @@ class Table(nn.Module):
 
     def logits(self, own, said):
         key = hash((self.seed, own, said)) % 2**31
-        return 3 * torch.randn(V, generator=rng(key))
+        return self.spread * torch.randn(V, generator=rng(key))
 
     def step(self, tokens, state):
         self.modes.append(self.training)
@@ -146,6 +146,14 @@ def test_each_sequence_is_searched_as_if_it_were_alone(size):
         one = SOURCES[0][n : n + 1], SOURCES[1][n : n + 1]
         alone = beam_search(Table(5), *one, max_length=6, beam_size=size)
         assert ended(alone.tokens[0]) == ended(together.tokens[n])
+
+
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_a_search_through_no_sources_finds_none(search):
+    none = torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
+    model = Table()
+    model.step = lambda tokens, state: (torch.zeros(0, V), state)
+    assert search(model, *none, max_length=3).tokens.shape[0] == 0
 
 
 @pytest.mark.parametrize("search", [greedy, beam_search])

@@ -11,19 +11,46 @@ import pytest
 import torch
 from torch import Tensor
 
+from attn_notes import data
 from attn_notes import kernels as K
 from attn_notes import masks as M
 from attn_notes import scores as C
+from attn_notes import seq2seq as R
+from attn_notes import training as T
 from attn_notes.attention import (
     Attention,
     attention_weights,
+    check_bias,
     check_query_key,
     check_value,
     scaled_dot_product_attention,
 )
+from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
+from attn_notes.patterns import pattern_cells, pattern_score, without_special
+from attn_notes.transformer import (
+    AddNorm,
+    Embeddings,
+    EncoderBlock,
+    EncoderOnly,
+    FeedForward,
+    TransformerConfig,
+)
 from tests.oracles import DV, B, D, H, L, S
 
-MODULES = ("kernels", "scores", "masks", "attention")
+MODULES = (
+    "kernels",
+    "scores",
+    "masks",
+    "attention",
+    "data",
+    "seq2seq",
+    "decoding",
+    "training",
+    "multihead",
+    "transformer",
+    "pretrained",
+    "patterns",
+)
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -54,6 +81,60 @@ def of_score(score, key_dim=D):
         lambda: (score.to("meta")(Q, meta(B, H, S, key_dim)), WEIGHTS),
         lambda: (Attention(score, 0.5).to("meta")(Q, meta(B, H, S, key_dim), VALUE)[1], WEIGHTS),
     ]
+
+
+def of_decoder(decoder):
+    """What the encoder would hand over, 6 wide, and one step and four steps on it."""
+    decoder = decoder.to("meta")
+
+    def start():
+        return decoder.start(meta(B, S, 6), meta(2, B, 6), integers(B))
+
+    return [
+        lambda: (decoder(integers(B, 4), start())[0], (B, 4, 11)),
+        lambda: (decoder.step(integers(B), start())[0], (B, 11)),
+        lambda: (decoder.read(start())[0], (B, 6)),
+        lambda: (start().select(integers(4)).hidden, (2, 4, 7)),
+    ]
+
+
+def of_heads(**options):
+    """A layer of six heads that reads queries 5 wide and keys 7 wide, with all it can be told."""
+    layer = MultiHeadAttention(12, 6, qdim=5, kdim=7, vdim=13, dropout=0.5, **options).to("meta")
+    tensors = meta(B, L, 5), meta(B, S, 7), meta(B, S, 13)
+    keywords = {**KEYWORDS, "attn_bias": meta(6, L, S), "rotary": lambda x: 2 * x}
+    calls = [
+        lambda: (layer(*tensors)[0], (B, L, 12)),
+        lambda: (layer(*tensors, **keywords)[0], (B, L, 12)),
+    ]
+    if layer.backend != "fused":
+        calls.append(lambda: (layer(*tensors, need_weights=True, **keywords)[1], (B, 6, L, S)))
+    return calls
+
+
+class Cached:
+    """A cache of three keys and values that keeps nothing of what it is given."""
+
+    length = 3
+
+    def update(self, key, value):
+        return tuple(torch.cat((x[..., :1, :].expand(-1, -1, 3, -1), x), -2) for x in (key, value))
+
+
+def a_batch():
+    words = data.Vocabulary(["a"])
+    return data.make_batch([(("a", "a"), ("a",))], words, words)
+
+
+CONFIG = TransformerConfig(
+    vocab_size=17, embed_dim=6, num_heads=3, hidden_dim=19, num_token_types=2, norm="pre"
+)
+STREAM = meta(B, L, 6)
+
+
+def encoded(**keywords):
+    keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
+    return EncoderOnly(CONFIG).to("meta")(integers(B, L), **keywords)
 
 
 # For each public name its calls: what it gives, and the shape that must have.
@@ -124,13 +205,144 @@ CALLS = {
                 (B, H, L, DV),
             )
         ],
+        "check_bias": [lambda: (check_bias(meta(L, S), torch.Size(WEIGHTS)), None)],
         "check_query_key": [lambda: (check_query_key(Q, KEY), None)],
         "check_value": [lambda: (check_value(KEY, VALUE), None)],
+    },
+    "data": {
+        "Batch": [
+            lambda: (a_batch().to("meta").source, (1, 2)),
+            lambda: (a_batch().to("meta").target, (1, 3)),
+        ],
+    },
+    "seq2seq": {
+        "RNNDecoder": of_decoder(R.RNNDecoder(11, 5, 7, 6, 2)),
+        "AttentionDecoder": of_decoder(
+            R.AttentionDecoder(11, 5, 7, 6, 2, score=C.AdditiveScore(7, 6, 3))
+        ),
+    },
+    "training": {
+        "masked_cross_entropy": [
+            lambda: (T.masked_cross_entropy(meta(B, L, 11), integers(B, L)), ()),
+            lambda: (
+                T.masked_cross_entropy(meta(B, L, 11), integers(B, L), label_smoothing=0.1),
+                (),
+            ),
+        ],
+        "translation_loss": [
+            lambda: (
+                T.translation_loss(
+                    lambda source, lengths, inputs: (meta(*inputs.shape, 11), None),
+                    a_batch().to("meta"),
+                ),
+                (),
+            )
+        ],
+    },
+    "patterns": {
+        "pattern_cells": [lambda: (pattern_cells("same", "abcab", device="meta"), (5, 5))],
+        "pattern_score": [lambda: (pattern_score(meta(*WEIGHTS), allowed(L, S)), (B, H))],
+        "without_special": [lambda: (without_special(["[CLS]", "a"], meta(B, 2, 2))[1], (B, 1, 1))],
+    },
+    "multihead": {
+        "split_heads": [lambda: (split_heads(meta(B, L, 12), 3), (B, 3, L, 4))],
+        "merge_heads": [lambda: (merge_heads(Q), (B, L, H * D))],
+        "SelfAttention": [
+            lambda: (SelfAttention(D, dropout=0.5).to("meta")(meta(B, L, D))[0], (B, L, D)),
+            lambda: (
+                SelfAttention(D, fused=True).to("meta")(meta(B, L, D), is_causal=True)[1],
+                (B, L, L),
+            ),
+        ],
+        "MultiHeadAttention": [
+            *of_heads(),
+            *of_heads(backend="explicit", num_kv_heads=2),
+            *of_heads(backend="fused", num_kv_heads=2, out_proj=False),
+            lambda: (
+                MultiHeadAttention(D, 1).to("meta")(meta(B, L, D), is_causal=True, cache=Cached())[
+                    0
+                ],
+                (B, L, D),
+            ),
+        ],
+    },
+    "transformer": {
+        "AddNorm": [
+            lambda: (AddNorm(CONFIG).to("meta").read(STREAM), (B, L, 6)),
+            lambda: (AddNorm(CONFIG).to("meta")(STREAM, STREAM), (B, L, 6)),
+        ],
+        "FeedForward": [lambda: (FeedForward(CONFIG).to("meta")(STREAM), (B, L, 6))],
+        "Embeddings": [lambda: (Embeddings(CONFIG).to("meta")(integers(B, L)), (B, L, 6))],
+        "EncoderBlock": [
+            lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, is_causal=True)[0], (B, L, 6)),
+            lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, need_weights=True)[1], (B, 3, L, L)),
+        ],
+        "EncoderOnly": [
+            lambda: (encoded().output, (B, L, 6)),
+            lambda: (encoded(need_weights=True).weights[1], (B, 3, L, L)),
+            lambda: (encoded(need_hidden_states=True).hidden_states[2], (B, L, 6)),
+        ],
     },
 }
 
 EXCEPTIONS = {
+    "patterns.PATTERNS": "names",
+    "patterns.SPECIAL": "names",
+    "multihead.Backend": "the names of the two paths",
+    "multihead.Cache": "what a cache must have: there is nothing to call",
+    "multihead.Rotary": "the type of a function: there is nothing to call",
+    "transformer.TransformerConfig": "numbers and words",
+    "transformer.EncoderOutput": "a tuple",
+    "pretrained.WeightsNotFound": "an error",
+    "pretrained.load_encoder": "reads values",
+    "pretrained.minilm_folder": "a path",
+    "training.Movable": "a protocol: there is nothing to call",
+    "training.Schedule": "the type of a schedule: there is nothing to call",
+    "training.constant": "a number for a number",
+    "training.linear_decay": "a number for a number",
+    "training.cosine_decay": "a number for a number",
+    "training.bleu": "words",
+    "training.exact_match": "words",
+    "training.fit": "reads its losses",
+    "training.write_whole": "bytes",
+    "training.save_checkpoint": "writes values",
+    "training.load_checkpoint": "reads values",
+    "training.save_weights": "writes values",
+    "training.load_weights": "reads values",
+    "training.load_state": "fills in values",
+    "training.read_tensors": "reads values",
+    "training.check_tensors": "looks at names and shapes",
     "kernels.Kernel": "the type of a kernel: there is nothing to call",
+    "data.make_batch": "makes its tensors on the CPU; Batch.to moves them",
+    "data.Batches": "makes its tensors on the CPU; Batch.to moves them",
+    "data.PAD": "a number",
+    "data.START": "a number",
+    "data.END": "a number",
+    "data.UNKNOWN": "a number",
+    "data.NUMBER_LANGUAGES": "names",
+    "data.DATE_LOCALES": "names",
+    "data.DATE_STYLES": "names",
+    "data.Pair": "a type: there is nothing to call",
+    "data.Vocabulary": "tokens and lists of ids: there is no tensor in it",
+    "data.number_words": "words",
+    "data.split_number": "words",
+    "data.join_words": "words",
+    "data.number_pairs": "words",
+    "data.date_characters": "characters",
+    "data.date_pairs": "characters",
+    "data.is_held_out": "a yes or a no",
+    "data.split_pairs": "words",
+    "data.Corpus": "words",
+    "data.read_pairs": "words",
+    "seq2seq.RNNEncoder": "torch packs by the lengths, so the result hangs on their values",
+    "seq2seq.Seq2Seq": "begins with the encoder",
+    "seq2seq.DecoderState": "made by the decoders' start, and reordered there",
+    "decoding.State": "a protocol: there is nothing to call",
+    "decoding.Decodable": "a protocol: there is nothing to call",
+    "decoding.Decoded": "a tuple",
+    "decoding.greedy": "stops when all have said END: its length hangs on values",
+    "decoding.beam_search": "stops when all have said END: its length hangs on values",
+    "decoding.translate": "gives words",
 }
 
 

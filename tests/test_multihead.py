@@ -629,6 +629,23 @@ def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps
     assert cache.pairs[0][0].shape == (B, kv_heads, steps[0], 12)  # grouped heads are kept grouped
 
 
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"attn_mask": torch.ones(B, 4, 4, dtype=torch.bool)}, rf"got mask \({B}, 4, 4\)"),
+        ({"attn_mask": torch.ones(4, 4, dtype=torch.bool)}, r"got mask \(4, 4\)"),
+        ({"attn_bias": torch.ones(4, 4)}, r"got attn_bias \(4, 4\)"),
+    ],
+)
+def test_a_call_that_is_refused_leaves_the_cache_as_it_was(keywords, words):
+    layer, cache = MultiHeadAttention(12, 3), ListCache()
+    x = torch.randn(B, 3, 12, generator=rng(0))
+    layer(x, cache=cache)
+    with pytest.raises(ValueError, match=words):
+        layer(x, cache=cache, **keywords)
+    assert cache.length == 3
+
+
 @BACKENDS
 def test_a_mask_with_a_cache_covers_old_keys_and_new(backend):
     layer, x = layer_of(backend=backend), normal(B, L, E)

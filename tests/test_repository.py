@@ -246,7 +246,8 @@ def test_the_contents_name_every_page_and_no_other():
     pages = [
         path.relative_to(ROOT).with_suffix("").as_posix()
         for path in BOOK.rglob("*")
-        if path.suffix in {".md", ".ipynb"} and ".ipynb_checkpoints" not in path.parts
+        if path.suffix in {".md", ".ipynb"}
+        and not any(part.startswith((".", "_")) for part in path.relative_to(BOOK).parts)
     ]
     assert sorted(toc_files()) == sorted(pages)
 

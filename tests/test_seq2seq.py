@@ -214,3 +214,10 @@ WRONG = [
 def test_wrong_input_is_refused_in_words(call, words):
     with pytest.raises(ValueError, match=words):
         call(build())
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.5])
+@pytest.mark.parametrize("part", [RNNEncoder, lambda *a, **k: RNNDecoder(*a, 6, **k)])
+def test_dropout_is_a_share_with_one_layer_too(part, dropout):
+    with pytest.raises(ValueError, match=f"dropout must be from 0 to 1, got {dropout}"):
+        part(V, E, H, dropout=dropout)

@@ -46,7 +46,8 @@ def without_docstrings(code: str) -> str:
 def test_what_is_shown_is_the_code_without_its_docstrings(thing):
     shown = show_source(thing).text
     assert ast.dump(ast.parse(shown)) == without_docstrings(inspect.getsource(thing))
-    assert "Args:" not in shown
+    if not getattr(thing, "_is_protocol", False):  # its docstrings are all there is
+        assert "Args:" not in shown
     assert not shown.endswith("\n")
 
 

@@ -19,12 +19,17 @@ from hypothesis import strategies as st
 from attn_notes import palette
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score, without_special
 from attn_notes.scores import AdditiveScore, BilinearScore, GaussianScore
 from attn_notes.widgets import (
+    AlignmentSteps,
     AttentionHeatmap,
+    Example,
+    HeadExplorer,
     KernelExplorer,
     MaskPainter,
     ScoreExplorer,
+    Sentence,
     SpellingAttention,
     assets,
     explore,
@@ -32,7 +37,14 @@ from attn_notes.widgets import (
     page_style,
 )
 from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode, encode, encode_mask, visible, whole
+from attn_notes.widgets.encoding import (
+    decode,
+    encode,
+    encode_mask,
+    encode_weights,
+    visible,
+    whole,
+)
 from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widgets import (
@@ -40,15 +52,20 @@ from tests.widgets import (
     NAMED_MASKS,
     TOKENISED,
     WORDS,
+    decoded,
+    encoded,
     gappy_mask,
     learned,
     near,
     of_arrows,
     of_function,
+    of_heads,
     of_mask,
     of_points,
     of_scores,
+    of_steps,
     scores,
+    typed,
     weights,
 )
 
@@ -118,8 +135,10 @@ def test_neither_ids_nor_addresses_nor_uuids_are_in_the_element(make):
 def test_the_state_on_the_page_is_every_synced_trait_and_nothing_of_the_host(make):
     widget = make()
     ours = next(kind for kind in type(widget).__mro__ if kind.__dict__.get("_widget"))
+    family = ours.__mro__[: ours.__mro__.index(BookWidget)]
+    traits = {name for kind in family for name in kind.class_own_traits(sync=True)}
     frames = {"frames"} if make is of_function else set()
-    assert set(page_state(widget)) == set(ours.class_own_traits(sync=True)) | frames
+    assert set(page_state(widget)) == traits | frames
 
 
 @every_widget
@@ -138,6 +157,11 @@ REPRS = {
     "arrows": "ScoreExplorer(dot, temperature 1.00: weights 0.16 0.00 0.00 0.83 0.00)",
     "mask": "MaskPainter(5 queries x 5 keys, 15 cells open, 0 empty rows)",
     "letters": "SpellingAttention(4 words at temperature 0.20)",
+    "steps": "AlignmentSteps(3 examples; trained, right: 5 words from 5, step 2)",
+    "heads": (
+        "HeadExplorer(3 sentences, 2 layers x 3 heads; layer 1, head 0: 7 tokens, "
+        "weights 0.00 to 0.85)"
+    ),
     "function": "Explorer(width=0.5, causal=False, falls=round; 16 frames of 5 queries x 5 keys)",
 }
 
@@ -160,10 +184,22 @@ def test_an_element_stays_small(make):
         (lambda: MaskPainter(scores(24, 24)), 6),
         (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
         (lambda: explore(lambda n: weights(64, 64, seed=n), n=[1, 2, 3, 4, 5, 6, 7, 8, 9]), 120),
+        (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
+        (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 205),
     ],
 )
 def test_a_page_of_two_hundred_and_fifty_kilobytes_holds_several_widgets(widget, kilobytes):
     assert len(widget().page_html()) < 1000 * kilobytes
+
+
+def three_states() -> Example:
+    words = ["hundred"] * 20
+    states = {name: (words, weights(20, 20)) for name in ("untrained", "half-trained", "trained")}
+    return Example(words, words, states, "German \u2192 English")
+
+
+def six_layers(L: int) -> Sentence:
+    return Sentence(["hundred"] * L, weights(6, 12, L, L))
 
 
 # Tokens are data
@@ -226,7 +262,7 @@ finite_floats = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 @given(
     st.lists(finite_floats, min_size=1, max_size=40),
-    st.sampled_from([8, 16]),
+    st.sampled_from([8, 12, 16]),
     finite_floats,
     st.floats(1e-3, 1e6),
 )
@@ -237,6 +273,19 @@ def test_numbers_come_back_within_half_a_quantum_and_clamped(numbers, bits, low,
     clamped = tensor.clamp(low, low + span)
     assert back.shape == tensor.shape
     assert (back - clamped).abs().max() <= quantum / 2 + 1e-9 * (abs(low) + span)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_weights_come_back_in_two_characters_each_the_small_ones_truest(numbers):
+    given_weights = torch.tensor(numbers, dtype=torch.float64)
+    packed = encode_weights(given_weights)
+    assert len(packed["b64"].rstrip("=")) in (2 * len(numbers), 2 * len(numbers) + 1)
+    apart = (decode(packed) - given_weights).abs()
+    assert bool((apart <= given_weights.sqrt() / 4095 + 1e-7).all())
+
+
+def test_a_weight_of_no_more_than_rounding_above_one_or_below_zero_is_kept_within_them():
+    assert decode(encode_weights(torch.tensor([-1e-9, 1 + 1e-7]))).tolist() == [0.0, 1.0]
 
 
 @given(st.lists(st.integers(0, 7), max_size=3), st.integers(0, 99))
@@ -411,6 +460,225 @@ def test_a_letter_counts_as_often_as_it_stands():
     torch.testing.assert_close(widget.shown(), expected)
 
 
+# Steps of a decoding
+
+
+def test_the_steps_so_far_show_the_rows_of_the_weights_they_were_given():
+    for name, T in (("untrained", 4), ("trained", 5)):
+        given_weights = decoded(WORDS).states[name][1]
+        widget = of_steps()
+        widget.state = name
+        for step in range(T):
+            widget.step = step
+            torch.testing.assert_close(
+                widget.shown(), given_weights[: step + 1], atol=0.5 / 65535 + 1e-9, rtol=0
+            )
+
+
+def test_an_example_or_state_with_fewer_steps_shows_its_last_and_one_without_the_state_another():
+    short = Example(["a"], ["b"], {"trained": (["b"], torch.ones(1, 1))})
+    widget = AlignmentSteps([decoded(WORDS), short])
+    assert (widget.state, widget.data["states"]) == ("trained", ["untrained", "trained"])
+    widget.step = 4
+    widget.state = "untrained"
+    assert widget.shown().shape == (4, 5)
+    widget.example = 1
+    assert repr(widget) == "AlignmentSteps(2 examples; trained, right: 1 words from 1, step 1)"
+    assert widget.shown().tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("target", "reference", "wrong"),
+    [
+        (["a", "b"], ["a", "b"], None),
+        (["a", "b"], ["a", "c"], 1),
+        (["a"], ["a", "b"], 1),
+        (["a", "b", "c"], ["a", "b"], 2),
+        (["a"], [], 0),
+        (["seventy", "-three"], "seventy-three", None),
+        (["drei", "und", "siebzig"], "dreiundsiebzig", None),
+        (["two", "hundred"], "two hundred", None),
+        (["two", "hundred"], "two thousand", 1),
+        (["two"], "two hundred", 1),
+        (["two", "hundred", "one"], "two hundred", 2),
+        (list("May 1"), "May 1", None),
+        (list("May 2"), "May 1", 4),
+    ],
+)
+def test_the_first_wrong_word_is_found_in_tokens_and_in_text(target, reference, wrong):
+    states = {"trained": (target, torch.full((len(target), 4), 0.25))}
+    widget = AlignmentSteps([Example(["w"] * 4, reference, states)])
+    assert page_state(widget)["data"]["examples"][0]["states"][0]["wrong"] == wrong
+    verdict = "right" if wrong is None else "wrong"
+    assert f"trained, {verdict}: " in repr(widget)
+    assert widget._table()[0].startswith(f"trained, {verdict}. ")
+
+
+def test_a_text_is_decoded_shown_from_its_first_step_and_kept_when_the_next_one_fails():
+    widget = of_steps()
+    widget.text = "b a"
+    assert widget.reply["error"] == ""
+    assert (widget.example, widget.step) == (3, 0)
+    widget.step = 1
+    torch.testing.assert_close(
+        widget.shown(), decoded("ba").states["trained"][1], atol=1e-5, rtol=0
+    )
+    before = widget.shown()
+    for text, words in (
+        ("what?", "no word to begin with in 'what?'"),
+        (" ", "IndexError: "),
+    ):
+        widget.text = text
+        assert widget.reply["text"] == text
+        assert widget.reply["error"].startswith(words)
+        assert widget.shown().equal(before)
+    widget.text = "c d e"
+    assert widget.reply["error"] == ""
+    assert widget.shown().shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("translate", "words"),
+    [
+        (lambda text: text, "TypeError: an example must be an Example, got str"),
+        (lambda text: {}[text], "KeyError: 'a'"),
+        (
+            lambda text: Example(["a"], ["a"], {"better": (["a"], torch.ones(1, 1))}),
+            "a state must be among untrained, trained, got 'better'",
+        ),
+    ],
+)
+def test_what_translate_does_wrong_is_said(translate, words):
+    widget = AlignmentSteps([decoded(WORDS)], translate=translate)
+    before = widget.shown()
+    widget.text = "a"
+    assert widget.reply == {"text": "a", "error": words, "example": None}
+    assert widget.shown().equal(before)
+
+
+def test_a_page_keeps_what_was_typed_and_knows_that_nobody_answers():
+    assert page_state(AlignmentSteps([decoded(WORDS)]))["typing"] == "off"
+    widget = of_steps()
+    assert widget.typing == "live"
+    widget.text = "x y z"
+    state = page_state(widget)
+    assert (state["typing"], state["text"], state["example"]) == ("page", "", 3)
+    assert state["reply"]["example"]["source"] == ["x", "y", "z"]
+    assert widget.text == "x y z"
+
+
+def test_hostile_names_of_groups_and_states_reach_the_page_as_they_are():
+    for token in HOSTILE:
+        states = {token: (["b"], torch.ones(1, 1))}
+        widget = AlignmentSteps([Example(["a"], token, states, group=token)], title=token)
+        data = page_state(widget)["data"]
+        example = data["examples"][0]
+        assert {data["title"], *data["states"], example["group"]} == {whole(token)}
+        assert example["reference"] == whole(token)
+        assert widget.state == example["states"][0]["name"] == whole(token)
+
+
+def test_examples_of_the_caller_stay_as_they_were():
+    target, numbers = list(WORDS), weights(5, 5)
+    copies = list(target), numbers.clone()
+    widget = AlignmentSteps([Example(target, target, {"trained": (target, numbers)})])
+    widget.data["examples"][0]["source"][0] = "changed"
+    assert target == copies[0]
+    assert numbers.equal(copies[1])
+
+
+# Heads
+
+
+def test_the_heads_show_the_weights_they_were_given_to_the_precision_of_a_page():
+    widget = of_heads()
+    for n, tokens in enumerate((WORDS, ["a", "rose", "is", "a", "rose"], ["un", "##like", "##ly"])):
+        given_weights = encoded(tokens, seed=(7, 5, 0)[n]).weights
+        widget.sentence = n
+        for layer in range(2):
+            for head in range(3):
+                widget.layer, widget.head = layer, head
+                apart = (widget.shown() - given_weights[layer, head]).abs()
+                assert bool((apart <= given_weights[layer, head].sqrt() / 4095 + 1e-7).all())
+
+
+def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
+    widget = of_heads()
+    tokens, before = ["[CLS]", *WORDS, "[SEP]"], widget.shown()
+    widget.hide_special = True
+    assert widget.shown().equal(without_special(tokens, before)[1])
+    torch.testing.assert_close(widget.shown().sum(-1), torch.ones(5, dtype=torch.float64))
+    assert widget._table()[1] == list(WORDS)
+    assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_scores_are_means_over_the_sentences_that_have_the_pattern(pattern):
+    widget = of_heads()
+    widget.pattern, widget.hide_special = pattern, True  # what is hidden changes no score
+    words = (WORDS, ["a", "rose", "is", "a", "rose"], ["un", "##like", "##ly"])
+    scores = []
+    for text, seed in zip(words, (7, 5, 0), strict=True):
+        tokens, maps = encoded(text, seed=seed)
+        scores.append(pattern_score(maps, pattern_cells(pattern, tokens)))
+    expected = scores[1] if pattern == "same" else torch.stack(scores).mean(0)
+    torch.testing.assert_close(widget.scores(), expected, atol=3e-4, rtol=0)
+
+
+def test_where_no_sentence_has_a_pattern_or_none_is_chosen_no_head_has_a_score():
+    widget = HeadExplorer([encoded(WORDS)])
+    assert widget.scores().shape == (2, 3)
+    assert widget.scores().isnan().all()
+    widget.pattern = "same"
+    assert widget.scores().isnan().all()
+
+
+def test_a_text_is_read_shown_from_its_first_token_and_kept_when_the_next_one_fails():
+    widget = of_heads()
+    scores = widget.scores()
+    widget.text = "b a"
+    assert (widget.reply["error"], widget.sentence, widget.token) == ("", 3, 0)
+    apart = widget.shown() - encoded(["b", "a"], seed=3).weights[1, 0]
+    assert apart.abs().max() < 3e-4
+    before = widget.shown()
+    widget.text = "what?"
+    assert widget.reply["error"] == "no word to begin with in 'what?'"
+    assert widget.shown().equal(before)
+    assert widget.scores().equal(scores)
+    state = page_state(widget)
+    assert (state["typing"], state["text"], state["sentence"]) == ("page", "", 3)
+    assert state["reply"]["sentence"]["tokens"] == ["[CLS]", "b", "a", "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("encode_text", "words"),
+    [
+        (lambda text: text, "TypeError: a sentence must be (tokens, weights), got str"),
+        (lambda text: {}[text], "KeyError: 'a'"),
+        (
+            lambda text: (["a"], torch.ones(2, 2, 1, 1)),
+            "the same layers and heads, got weights (2, 3, 7, 7) and (2, 2, 1, 1)",
+        ),
+    ],
+)
+def test_what_encode_does_wrong_is_said(encode_text, words):
+    widget = HeadExplorer([encoded(WORDS)], encode=encode_text)
+    widget.text = "a"
+    assert widget.reply["error"].endswith(words)
+    assert (widget.sentence, widget.reply["sentence"]) == (0, None)
+
+
+def test_sentences_of_the_caller_stay_as_they_were():
+    tokens, maps = encoded(WORDS)
+    copies = list(tokens), maps.clone()
+    widget = HeadExplorer([(tokens, maps)])
+    widget.data["sentences"][0]["tokens"][0] = "changed"
+    widget.hide_special = True
+    widget.shown()
+    assert tokens == copies[0]
+    assert maps.equal(copies[1])
+
+
 # A function explored
 
 
@@ -531,6 +799,10 @@ EYE, OPEN = torch.eye(2), torch.ones(2, 2, dtype=torch.bool)
 
 def flat(**_):
     return torch.full((2, 2), 0.5)
+
+
+def steps_of(states) -> AlignmentSteps:
+    return AlignmentSteps([Example(["a", "b"], ["c"], states)])
 
 
 WRONG = {
@@ -788,7 +1060,191 @@ WRONG = {
         "values must name n, got {'m': 1}",
     ),
     "control": (lambda: explore(flat, n=3.5), TypeError, "got n=3.5"),
-    "bits": (lambda: encode(EYE, low=0, high=1, bits=4), ValueError, "bits must be 8 or 16"),
+    "no examples": (lambda: AlignmentSteps([]), ValueError, "list of at least one Example"),
+    "one example": (lambda: AlignmentSteps(typed("a")), ValueError, "list of at least one Example"),
+    "a pair": (
+        lambda: AlignmentSteps([(["a"], ["b"])]),
+        TypeError,
+        "an example must be an Example, got tuple",
+    ),
+    "no states": (lambda: steps_of({}), ValueError, "states must hold at least one"),
+    "states in a list": (
+        lambda: steps_of([(["a"], EYE)]),
+        ValueError,
+        "states must hold at least one, such as {'trained': (target, weights)}",
+    ),
+    "no weights": (
+        lambda: steps_of({"trained": ["a", "b"]}),
+        TypeError,
+        "a state must be (target, weights), got list 'trained'",
+    ),
+    "no source": (
+        lambda: AlignmentSteps([Example([], [], {"trained": (["a"], EYE)})]),
+        ValueError,
+        "source must hold at least one token",
+    ),
+    "source in one": (
+        lambda: AlignmentSteps([Example("ab", [], {"trained": (["a"], EYE)})]),
+        TypeError,
+        "source must be a list of strings, got the one string 'ab'",
+    ),
+    "no output": (
+        lambda: steps_of({"trained": ([], EYE)}),
+        ValueError,
+        "the target of 'trained' must hold at least one token",
+    ),
+    "numbers as output": (
+        lambda: steps_of({"trained": ([1, 2], EYE)}),
+        TypeError,
+        "the target of 'trained' must be strings, got int",
+    ),
+    "a reference of numbers": (
+        lambda: AlignmentSteps([Example(["a"], [1], {"trained": (["a"], EYE)})]),
+        TypeError,
+        "reference must be strings, got int",
+    ),
+    "weights turned": (
+        lambda: steps_of({"trained": (["a", "b", "c"], torch.full((2, 3), 1 / 3))}),
+        ValueError,
+        "the weights of 'trained' must be (target, source) = (3, 2), got (2, 3)",
+    ),
+    "weights of heads": (
+        lambda: steps_of({"trained": (["a", "b"], EYE[None])}),
+        ValueError,
+        "the weights of 'trained' must have 2 axes, got shape (1, 2, 2)",
+    ),
+    "weights NaN": (
+        lambda: steps_of({"trained": (["a", "b"], NAN * EYE)}),
+        ValueError,
+        "the weights of 'trained' must be finite",
+    ),
+    "weights that are scores": (
+        lambda: steps_of({"trained": (["a", "b"], torch.tensor([[2.0, -1.0], [0.5, 0.5]]))}),
+        ValueError,
+        "from 0 to 1 and each row sum to 1, got -1 to 2",
+    ),
+    "half a row": (
+        lambda: steps_of({"trained": (["a", "b"], torch.tensor([[1.0, 0.0], [0.5, 0.2]]))}),
+        ValueError,
+        "each row sum to 1, got 0 to 1 and a sum of 0.7 in row 1",
+    ),
+    "translate": (
+        lambda: AlignmentSteps([typed("a")], translate="de"),
+        TypeError,
+        "translate must be a function, got str",
+    ),
+    "an example too far": (
+        lambda: setattr(of_steps(), "example", 3),
+        traitlets.TraitError,
+        "example must be from 0 to 2, got 3",
+    ),
+    "a step too far": (
+        lambda: setattr(of_steps(), "step", 5),
+        traitlets.TraitError,
+        "step must be from 0 to 4, got 5",
+    ),
+    "a state": (
+        lambda: setattr(of_steps(), "state", "overtrained"),
+        traitlets.TraitError,
+        "state must be one of untrained, trained, got 'overtrained'",
+    ),
+    "a text for nobody": (
+        lambda: setattr(AlignmentSteps([typed("a")]), "text", "b"),
+        traitlets.TraitError,
+        "text can be set only where translate was given",
+    ),
+    "no sentences": (lambda: HeadExplorer([]), ValueError, "at least one (tokens, weights)"),
+    "one sentence": (
+        lambda: HeadExplorer(encoded("ab")),
+        ValueError,
+        "a list of at least one (tokens, weights)",
+    ),
+    "no pair": (
+        lambda: HeadExplorer([["a"]]),
+        TypeError,
+        "a sentence must be (tokens, weights), got list",
+    ),
+    "weights first": (
+        lambda: HeadExplorer([encoded("ab")[::-1]]),
+        TypeError,
+        "got the weights first",
+    ),
+    "only special tokens": (
+        lambda: HeadExplorer([encoded("")]),
+        ValueError,
+        "a token that is not special, got ['[CLS]', '[SEP]']",
+    ),
+    "no tokens": (
+        lambda: HeadExplorer([([], EYE[None, None])]),
+        ValueError,
+        "a token that is not special, got []",
+    ),
+    "a text for tokens": (
+        lambda: HeadExplorer([("ab", EYE[None, None])]),
+        TypeError,
+        "tokens must be a list of strings, got the one string 'ab'",
+    ),
+    "one head alone": (
+        lambda: HeadExplorer([(["a", "b"], EYE)]),
+        ValueError,
+        "weights must have 4 axes, got shape (2, 2)",
+    ),
+    "weights of other tokens": (
+        lambda: HeadExplorer([(["a", "b", "c"], EYE[None, None])]),
+        ValueError,
+        "weights must be (layers, heads, 3, 3) for 3 tokens, got (1, 1, 2, 2)",
+    ),
+    "a row of 2": (
+        lambda: HeadExplorer([(["a", "b"], 2 * EYE[None, None])]),
+        ValueError,
+        "each row sum to 1, got 0 to 2 and sums from 2 to 2",
+    ),
+    "a weight below 0": (
+        lambda: HeadExplorer([(["a", "b"], torch.tensor([[[[2.0, -1.0], [0.5, 0.5]]]]))]),
+        ValueError,
+        "from 0 to 1 and each row sum to 1, got -1 to 2",
+    ),
+    "other heads": (
+        lambda: HeadExplorer([encoded("ab"), (["a", "b"], EYE[None, None])]),
+        ValueError,
+        "the same layers and heads, got weights (2, 3, 4, 4) and (1, 1, 2, 2)",
+    ),
+    "encode": (
+        lambda: HeadExplorer([encoded("ab")], encode="de"),
+        TypeError,
+        "encode must be a function, got str",
+    ),
+    "a sentence too far": (
+        lambda: setattr(of_heads(), "sentence", 3),
+        traitlets.TraitError,
+        "sentence must be from 0 to 2, got 3",
+    ),
+    "a layer of the encoder too far": (
+        lambda: setattr(of_heads(), "layer", 2),
+        traitlets.TraitError,
+        "layer must be from 0 to 1, got 2",
+    ),
+    "a head of the encoder too far": (
+        lambda: setattr(of_heads(), "head", 3),
+        traitlets.TraitError,
+        "head must be from 0 to 2, got 3",
+    ),
+    "a token too far": (
+        lambda: setattr(of_heads(), "token", 7),
+        traitlets.TraitError,
+        "token must be from 0 to 6, got 7",
+    ),
+    "a pattern": (
+        lambda: setattr(of_heads(), "pattern", "before"),
+        traitlets.TraitError,
+        "pattern",
+    ),
+    "a text for no encoder": (
+        lambda: setattr(HeadExplorer([encoded("ab")]), "text", "b"),
+        traitlets.TraitError,
+        "text can be set only where encode was given",
+    ),
+    "bits": (lambda: encode(EYE, low=0, high=1, bits=4), ValueError, "must be 8, 12 or 16"),
     "no range": (
         lambda: encode(EYE, low=1, high=1),
         ValueError,
@@ -841,8 +1297,9 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     for name in assets.WIDGETS:
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
-        assert len(source) < 45_000
-    assert {f"{name}.js" for name in assets.WIDGETS} | {"core.js", "host.js"} == set(JAVASCRIPT)
+        assert len(source) < 60_000
+    shared = {"core.js", "grid.js", "links.js", "typing.js", "host.js"}
+    assert {f"{name}.js" for name in assets.WIDGETS} | shared == set(JAVASCRIPT)
 
 
 def test_weights_are_coloured_as_matplotlib_colours_them():

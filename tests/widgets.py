@@ -14,10 +14,14 @@ from attn_notes.masks import (
 )
 from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.widgets import (
+    AlignmentSteps,
     AttentionHeatmap,
+    Example,
+    HeadExplorer,
     KernelExplorer,
     MaskPainter,
     ScoreExplorer,
+    Sentence,
     SpellingAttention,
     explore,
 )
@@ -117,6 +121,54 @@ def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
     )
 
 
+def decoded(tokens: Sequence[str], *, seed: int = 0, group: str = "") -> Example:
+    """Words turned round: untrained, an output too short and wrong; trained, the right one."""
+    n, turned = len(tokens), [*reversed(tokens)]
+    states = {
+        "untrained": ([turned[0]] * 4, weights(4, n, seed=seed)),
+        "trained": (turned, weights(n, n, seed=seed + 1)),
+    }
+    return Example(tokens, turned, states, group)
+
+
+def of_steps(tokens: Sequence[str] = WORDS) -> AlignmentSteps:
+    others = [decoded(["a", "b", "c"], seed=5, group="Letters"), decoded(tokens, seed=7)]
+    widget = AlignmentSteps(
+        [decoded(tokens, group=tokens[0]), *others], title=max(tokens), translate=typed
+    )
+    widget.step = min(1, len(tokens) - 1)
+    return widget
+
+
+def typed(text: str) -> Example:
+    """What a network would make of a reader's words, if it turned them round."""
+    if "?" in text:
+        raise ValueError(f"no word to begin with in {text!r}")
+    return decoded(text.split())
+
+
+def encoded(tokens: Sequence[str], *, seed: int = 0) -> Sentence:
+    """Two layers of three heads on the tokens between [CLS] and [SEP]."""
+    tokens = ["[CLS]", *tokens, "[SEP]"]
+    return Sentence(tokens, weights(2, 3, len(tokens), len(tokens), seed=seed))
+
+
+def of_heads(tokens: Sequence[str] = WORDS) -> HeadExplorer:
+    others = [encoded(["a", "rose", "is", "a", "rose"], seed=5), encoded(["un", "##like", "##ly"])]
+    widget = HeadExplorer(
+        [encoded(tokens, seed=7), *others], title=max(tokens), encode=read_by_heads
+    )
+    widget.pattern, widget.layer, widget.token = "previous", 1, 2
+    return widget
+
+
+def read_by_heads(text: str) -> Sentence:
+    """What an encoder would make of a reader's words."""
+    if "?" in text:
+        raise ValueError(f"no word to begin with in {text!r}")
+    return encoded(text.split(), seed=3)
+
+
 TOKENISED = {
     "scores": of_scores,
     "layers": of_layers,
@@ -124,6 +176,8 @@ TOKENISED = {
     "mask": of_mask,
     "letters": of_letters,
     "function": of_function,
+    "steps": of_steps,
+    "heads": of_heads,
 }
 """Every widget that shows tokens, each a function of them."""
 

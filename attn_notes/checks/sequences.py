@@ -52,7 +52,8 @@ position 0: by 1
             one = slice(n, n + 1)
             alone = model(source[one, :length], lengths[one], inputs[one])[0]
             change = (alone - together[one]).abs().amax(-1)[0]  # (L,)
-            check_small(change.masked_fill(inputs[n] == PAD, 0.0), atol, _alone(n))
+            ended = (inputs[n] == PAD).cumsum(0) > 0  # (L,)
+            check_small(change.masked_fill(ended, 0.0), atol, _alone(n))
 
 
 def check_step_matches_parallel(
@@ -99,13 +100,17 @@ def check_masked_loss(
 ) -> None:
     """A loss reads the real tokens, all of them, and no padding. Chapter 4.
 
+    A sum over the real tokens passes as their mean does: neither reads the padding.
+
     Args:
-        loss: maps logits (B, L, V) and labels (B, L), padded with PAD, to a mean.
-        vocab_size: V of the logits that are tried; 5 or more.
+        loss: maps logits (B, L, V) and labels (B, L), padded with PAD, to ().
+        vocab_size: V of the logits that are tried; 5 or more, for a word beside the special ids.
         seed: of those logits.
 
     Raises:
-        CheckFailed: padding that counts, pulls at the model, or hides real tokens.
+        CheckFailed: padding that counts, pulls at the model, or hides real tokens; or a loss
+            through which no gradient flows.
+        ValueError: a `vocab_size` below 5.
 
     Example:
         >>> def mean_of_all(logits, labels):
@@ -115,12 +120,16 @@ def check_masked_loss(
         attn_notes.checks.properties.CheckFailed: the gradient of the loss at padding \
 (sequence 0, position 4) is 0.096: must be 0
     """
+    if vocab_size < 5:
+        raise ValueError(f"vocab_size must be at least 5, got {vocab_size}")
     generator = torch.Generator().manual_seed(seed + 7_919_000)
     labels = torch.randint(4, vocab_size, (2, 5), generator=generator, device="cpu")
     labels[0, 2:] = PAD
     logits = torch.randn(2, 5, vocab_size, generator=generator, device="cpu").requires_grad_()
     padding = labels == PAD
     value = loss(logits, labels)
+    if not value.requires_grad:
+        raise CheckFailed("no gradient flows from the loss to the logits")
     (gradient,) = torch.autograd.grad(value, logits)
     pull = gradient.abs().amax(-1)  # (B, L)
     check_small(

@@ -4,8 +4,10 @@ Needs anywidget and ipywidgets. Each widget has one front-end module in `static/
 JavaScript that holds all the maths its controls need.
 """
 
+from attn_notes.widgets.alignment import AlignmentSteps, Example
 from attn_notes.widgets.assets import page_script, page_style
 from attn_notes.widgets.explore import explore
+from attn_notes.widgets.heads import HeadExplorer, Sentence
 from attn_notes.widgets.heatmap import AttentionHeatmap
 from attn_notes.widgets.kernel import KernelExplorer
 from attn_notes.widgets.mask import MaskPainter
@@ -13,10 +15,14 @@ from attn_notes.widgets.score import ScoreExplorer
 from attn_notes.widgets.spelling import SpellingAttention
 
 __all__ = [
+    "AlignmentSteps",
     "AttentionHeatmap",
+    "Example",
+    "HeadExplorer",
     "KernelExplorer",
     "MaskPainter",
     "ScoreExplorer",
+    "Sentence",
     "SpellingAttention",
     "explore",
     "page_script",

@@ -5,7 +5,13 @@ from importlib.resources import files
 
 __all__ = ["module_source", "page_script", "page_style"]
 
-WIDGETS = ("heatmap", "explore", "kernel", "score", "mask", "spelling")
+WIDGETS = ("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads")
+# What some widgets share, beside the core that all do; the page has each once.
+SHARED = {
+    "heatmap": ("grid",),
+    "alignment": ("links", "typing"),
+    "heads": ("grid", "links", "typing"),
+}
 
 
 @cache
@@ -15,7 +21,7 @@ def _read(name: str) -> str:
 
 @cache
 def module_source(widget: str) -> str:
-    """The front-end module of one widget, as anywidget loads it: the shared core, then its own.
+    """The front-end module of one widget, as anywidget loads it: what it shares, then its own.
 
     Args:
         widget: its name, such as "heatmap".
@@ -32,7 +38,8 @@ def module_source(widget: str) -> str:
     """
     if widget not in WIDGETS:
         raise ValueError(f"widget must be one of {', '.join(WIDGETS)}, got {widget!r}")
-    return _read("core.js") + "\n" + _read(f"{widget}.js")
+    parts = ("core", *SHARED.get(widget, ()), widget)
+    return "\n".join(_read(f"{part}.js") for part in parts)
 
 
 @cache
@@ -55,7 +62,9 @@ def page_script() -> str:
         + "})();"
         for name in WIDGETS
     )
-    parts = ['"use strict";', _read("core.js"), "const WIDGETS = {};", *bodies, _read("host.js")]
+    names = dict.fromkeys(name for shared in SHARED.values() for name in shared)
+    shared = (_read(f"{name}.js") for name in ("core", *names))
+    parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]
     return "(() => {\n" + "\n".join(parts) + "\n})();\n"
 
 

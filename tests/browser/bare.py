@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from attn_notes.widgets import SpellingAttention, page_script, page_style
+from attn_notes.widgets import HeadExplorer, SpellingAttention, page_script, page_style
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, of_steps
+from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_steps
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 BROKEN = (
@@ -47,6 +47,7 @@ def write_bare_pages(folder: Path) -> None:
     for count in (1, 7, 23, 60):
         words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
         write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
+    write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
     # Without a policy, which would stop a token's script even where the widget doesn't.
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]

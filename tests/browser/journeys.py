@@ -1,5 +1,6 @@
 """How a reader moves every control of every widget, and what torch says is shown then."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.widgets import (
+    AlignmentSteps,
     AttentionHeatmap,
+    Example,
+    HeadExplorer,
     KernelExplorer,
     MaskPainter,
     ScoreExplorer,
+    Sentence,
     SpellingAttention,
     explore,
 )
@@ -59,6 +65,14 @@ def move_arrow(axis: int, widget: ScoreExplorer, at: float) -> None:
     widget.query, *widget.key_vectors = ends
 
 
+def choose_example(widget: AlignmentSteps, at: float) -> None:
+    widget.example, widget.step = int(at), 0
+
+
+def choose_state(widget: AlignmentSteps, at: float) -> None:
+    widget.state = widget.data["states"][int(at)]
+
+
 def explored(label: str, widget: BookWidget, at: float) -> None:
     for control in widget.data["controls"]:
         if control["name"].replace("_", " ") == label:
@@ -68,6 +82,7 @@ def explored(label: str, widget: BookWidget, at: float) -> None:
 
 COLOUR = "Colour up to the largest weight"
 OVERVIEW = "All heads at once"
+HIDE, FIND = "Hide special tokens", "Heads that read"
 CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
 
@@ -104,6 +119,18 @@ SAME: dict[str, dict[str, Same]] = {
     "spelling": {
         "Temperature": sets("temperature", two_digits(0.02, 5)),
         CAUSAL: sets("causal", bool),
+    },
+    "alignment": {
+        "Example": choose_example,
+        "Network": choose_state,
+        "Step": sets("step", int),
+    },
+    "heads": {
+        "Sentence": sets("sentence", int),
+        "Layer": sets("layer", int),
+        "Head": sets("head", int),
+        HIDE: sets("hide_special", bool),
+        FIND: sets("pattern", one_of("", *PATTERNS)),
     },
     "explore": {},
 }
@@ -198,8 +225,37 @@ JOURNEYS = {
         Move("falls", ["ArrowDown"]),
         Move("width", ["Home"]),
     ],
+    "steps": [
+        Move("Step", ["ArrowRight"] * 2),
+        Move("Network", ["ArrowUp"]),
+        Move("Step", ["Home"]),
+        Move("Example", ["ArrowDown"]),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move("Step", ["End"]),
+        Move("Network", ["ArrowDown"]),
+        Move("Example", ["ArrowDown"]),
+        Move("Step", ["End"]),
+    ],
+    "heads": [
+        Move("Head", ["End"]),
+        Move("Layer", ["ArrowUp"]),
+        Move(FIND, ["ArrowDown"] * 2, numbers=False),
+        Move("Sentence", ["ArrowDown"]),
+        Move(HIDE, ["Space"]),
+        Move("Head", ["ArrowUp"]),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move(FIND, ["End"], numbers=False),
+        Move("Sentence", ["ArrowDown"]),
+        Move(FIND, ["Home"], numbers=False),
+        Move(HIDE, ["Space"]),
+        Move("Layer", ["End"]),
+    ],
 }
-BUTTONS = {"mask": [*PRESETS, "invert"]}
+BUTTONS = {
+    "mask": [*PRESETS, "invert"],
+    "steps": ["Previous", "Play", "Next"],
+    "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10"],
+}
 
 
 # ---- What is shown.
@@ -211,6 +267,10 @@ def assert_shown(panel: Panel, widget: BookWidget) -> None:
         assert_arrows(panel, widget)
     elif isinstance(widget, KernelExplorer):
         assert_points(panel, widget)
+    elif isinstance(widget, AlignmentSteps):
+        assert_steps(panel, widget)
+    elif isinstance(widget, HeadExplorer):
+        assert_heads(panel, widget)
     else:
         assert_cells(panel.table()[1:], widget.shown(), mask_of(widget))
 
@@ -253,6 +313,67 @@ def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
     assert float(found[2]) == pytest.approx(torch.tensor(len(weights)).log().item(), abs=0.00501)
 
 
+def assert_steps(panel: Panel, widget: AlignmentSteps) -> None:
+    """The steps so far, the sentence on the last of them, and the judgement of the whole."""
+    example, state, step = widget._now()
+    header, *rows = panel.table()
+    assert header[1:] == example["source"]
+    assert [row[0] for row in rows] == state["target"][: step + 1]
+    assert_cells(rows, widget.shown())
+    says = panel.el.locator(".attn-said").inner_text()
+    strongest, most = widget.shown()[step].max(-1)
+    token, read = state["target"][step], example["source"][most]
+    steps = f"Step {step + 1} of {len(state['target'])}"
+    start = f"{steps}, \u201c\u2068{token}\u2069\u201d: reads \u201c\u2068{read}\u2069\u201d "
+    assert says.startswith(start)
+    assert float(says[len(start) :][:4]) == pytest.approx(float(strongest), abs=0.00501)
+    assert panel.output("Step") == steps.removeprefix("Step ")
+    judgement = panel.el.locator(".attn-verdict").inner_text()
+    assert judgement.startswith("Right: " if state["wrong"] is None else "Wrong at step ")
+
+
+def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
+    """The map of the head, the sentence on a token, and what is said of the head's score."""
+    tokens, _ = widget._now()
+    header, *rows = panel.table()
+    assert header[1:] == [row[0] for row in rows] == tokens
+    assert_cells(rows, widget.shown())
+    which, said = panel.el.locator(".attn-said").all_inner_texts()
+    chosen = min(widget.token, len(tokens) - 1)
+    if widget.hide_special:
+        chosen = min(max(widget.token - 1, 0), len(tokens) - 1)  # without [CLS] in front
+    strongest, most = widget.shown()[chosen].max(-1)
+    start = (
+        f"\u201c\u2068{tokens[chosen]}\u2069\u201d reads \u201c\u2068{tokens[most]}\u2069\u201d "
+    )
+    assert said.startswith(start)
+    assert float(said[len(start) :][:4]) == pytest.approx(float(strongest), abs=0.00501)
+    assert_judgement(which, widget)
+
+
+def assert_judgement(says: str, widget: HeadExplorer) -> None:
+    """The score of the chosen head over all sentences, its rank, and its score in this one."""
+    head = widget.layer, widget.head
+    start = f"Layer {widget.layer}, head {widget.head}"
+    if not widget.pattern:
+        assert says == start
+        return
+    scores = widget.scores()
+    over = "1 of 3" if widget.pattern == "same" else "3"  # a rose is a rose
+    rank = int((scores > scores[head]).sum()) + 1
+    found = re.fullmatch(
+        rf"{start}: score (\S+) over {over} sentences, rank {rank} of {scores.numel()}; (.*)", says
+    )
+    assert float(found[1]) == pytest.approx(float(scores[head]), abs=0.00501)
+    sentence = widget._all()[widget.sentence]
+    cells = pattern_cells(widget.pattern, sentence["tokens"])
+    here = float(pattern_score(decode(sentence["weights"]), cells)[head])
+    if math.isnan(here):
+        assert found[2] == "this one has no such pair."
+    else:
+        assert float(found[2].removesuffix(" in this one.")) == pytest.approx(here, abs=0.00501)
+
+
 # ---- The widget that a page holds, live again.
 
 
@@ -267,6 +388,8 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "score": ScoreExplorer,
         "mask": lambda: MaskPainter(one),
         "spelling": SpellingAttention,
+        "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
+        "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()
     with made.hold_trait_notifications():
         for name, value in state.items():

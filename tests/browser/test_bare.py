@@ -21,11 +21,12 @@ from tests.browser.journeys import (
     mask_of,
     same_move,
 )
-from tests.browser.panel import Panel, assert_cells, drawn
+from tests.browser.panel import PIXELS, Panel, assert_cells, drawn
 from tests.hostile import HOSTILE
 from tests.widgets import (
     EVERY,
     NAMED_MASKS,
+    TOKENISED,
     WORDS,
     of_arrows,
     of_layers,
@@ -93,7 +94,7 @@ def test_each_key_on_a_slider_changes_the_number_it_says_and_the_key_back_return
             assert control.get_attribute("aria-valuetext") == said[-1]
         assert len(set(said[:3])) == 3, label
         assert said[3:] == said[1::-1], label
-        assert all(re.fullmatch(r"-?\d+(\.\d+)?", text) for text in said)
+        assert all(re.fullmatch(r"-?\d+(\.\d+)?( of \d+)?", text) for text in said)
 
 
 def test_the_buttons_of_the_painter_paint_the_package_s_masks(visit, bare):
@@ -225,6 +226,18 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
         assert says(rows[row][column], row, column).fullmatch(readout.inner_text())
 
 
+@pytest.mark.parametrize(
+    ("name", "label"), [("scores", "Temperature"), ("points", "Width"), ("letters", "Temperature")]
+)
+def test_the_cell_that_was_read_out_is_read_anew_when_its_number_changes(visit, bare, name, label):
+    panel = Panel(visit(bare(name)))
+    for key in ("PageUp", "Home", "ArrowRight", "ArrowRight"):
+        panel.map().press(key)
+    for key in ("PageUp", "PageDown", "End"):
+        panel.press(label, key)
+        assert says(weight_rows(panel, name)[0][2], 0, 2).fullmatch(panel.readout())
+
+
 @pytest.mark.parametrize("key", ["Alt+ArrowDown", "Control+End", "Meta+ArrowLeft", "Tab", "a"])
 def test_other_keys_are_left_to_the_browser(visit, bare, key):
     panel = Panel(visit(bare("scores")))
@@ -234,7 +247,9 @@ def test_other_keys_are_left_to_the_browser(visit, bare, key):
     assert panel.readout() == before
 
 
-@pytest.mark.parametrize("name", ["scores", "layers", "letters", "function", "arrows", "points"])
+@pytest.mark.parametrize(
+    "name", ["scores", "layers", "letters", "function", "arrows", "points", "steps"]
+)
 def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
     panel = Panel(visit(bare(name)))
     rows, found = weight_rows(panel, name), panel.cells()
@@ -244,17 +259,7 @@ def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
         assert says(rows[row][column], row, column).fullmatch(panel.readout())
 
 
-PIXELS = """(canvas, places) => {
-  const copy = document.createElement("canvas");
-  copy.width = canvas.width; copy.height = canvas.height;
-  const context = copy.getContext("2d", { willReadFrequently: true });
-  context.drawImage(canvas, 0, 0);
-  const ratio = canvas.width / parseFloat(canvas.style.width);
-  return places.map(([x, y]) => [...context.getImageData(x * ratio, y * ratio, 1, 1).data]);
-}"""
-
-
-@pytest.mark.parametrize("name", ["scores", "layers", "letters"])
+@pytest.mark.parametrize("name", ["scores", "layers", "letters", "steps"])
 def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare, name):
     panel, widget = Panel(visit(bare(name))), EVERY[name]()
     weights, mask, found = widget.shown(), mask_of(widget), panel.cells()
@@ -322,6 +327,19 @@ def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
     panel.point_at(0, 4, 1, found)
     mouse.up()
     painted[4, :2] = False
+    widget.painted = encode_mask(painted)
+    assert_shown(panel, widget)
+
+
+def test_a_quick_stroke_leaves_no_holes(visit, bare):
+    panel, widget = Panel(visit(bare("mask"))), of_mask()
+    painted, found = widget.attn_mask, panel.cells()
+    panel.point_at(0, 0, 1, found)
+    panel.page.mouse.down()
+    panel.point_at(0, 3, 4, found)
+    panel.page.mouse.up()
+    for step in range(4):
+        painted[step, step + 1] = True
     widget.painted = encode_mask(painted)
     assert_shown(panel, widget)
 
@@ -486,12 +504,12 @@ PLANTED = """() => [...document.querySelectorAll("main *")]
   .map((el) => el.localName)"""
 HANDLERS = """() => [...document.querySelectorAll("main *")]
   .flatMap((el) => [...el.attributes])
-  .filter((attribute) => /^on/.test(attribute.name) || /window/.test(attribute.value))
+  .filter(({ name, value }) => /^on/.test(name) || (/window/.test(value) && name !== "label"))
   .map((attribute) => attribute.name)"""
 OWN = {
     *("attn-widget", "h1", "div", "p", "span", "label", "output", "input", "select", "option"),
     *("button", "canvas", "details", "summary", "table", "caption", "thead", "tbody", "tr", "td"),
-    *("th", "bdi"),
+    *("th", "bdi", "optgroup"),
 }
 
 
@@ -500,7 +518,7 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare, scheme):
     page = visit(bare("hostile", scheme))
     assert page.evaluate("window.ran") is None
     assert page.locator(".attn-root").count() == page.locator("attn-widget").count() > len(HOSTILE)
-    for nth in range(6):
+    for nth in range(len(TOKENISED)):
         panel = Panel(page, nth)
         panel.table()
         for canvas in panel.el.locator(".attn-heatmap canvas").all():
@@ -617,7 +635,7 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
     }).length"""
     assert page.evaluate(moving) == 0
     page.emulate_media(reduced_motion="no-preference")
-    assert page.evaluate(moving) == len(BUTTONS["mask"])
+    assert page.evaluate(moving) == sum(map(len, BUTTONS.values()))
 
 
 def test_forced_colours_and_print_are_drawn_too(visit, bare):
@@ -650,6 +668,7 @@ def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, bare):
     for nth in range(len(BROKEN)):
         assert widgets.nth(nth).locator(".attn-root").count() == 0
         assert widgets.nth(nth).locator(".attn-fallback").is_visible()
+        assert widgets.nth(nth).locator("> *").count() == 2  # the state and the table
     assert_shown(Panel(page, len(BROKEN)), of_scores())
 
 

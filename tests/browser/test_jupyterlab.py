@@ -6,6 +6,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
+from attn_notes import palette
 from tests.browser.lab import Lab, open_lab
 from tests.browser.panel import assert_cells, drawn
 from tests.hostile import HOSTILE, SCRIPTS
@@ -16,7 +17,8 @@ CELLS = (
     """
 import torch
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets import AttentionHeatmap, explore
+from attn_notes.widgets import (
+    AlignmentSteps, AttentionHeatmap, Example, HeadExplorer, explore)
 
 calls, heard = [], []
 
@@ -30,6 +32,23 @@ live = AttentionHeatmap(scores=scores, query_tokens=["a", "b"])
 live.observe(lambda change: heard.append(change["new"]), "temperature")
 explorer = explore(falling, width=(0.5, 2.0, 0.5))
 at_start = len(calls)
+
+def turned(text):  # what a network would make of it that turns its words round
+    words = text.split()
+    if "?" in words:
+        raise ValueError("no question, please")
+    return Example(words, words[::-1], {"trained": (words[::-1], torch.eye(len(words)).flip(0))})
+
+steps = AlignmentSteps([turned("one two three")], translate=turned)
+
+def read(text):  # what an encoder would make of it whose heads read the token before, and itself
+    tokens = ["[CLS]", *text.split(), "[SEP]"]
+    if "?" in tokens:
+        raise ValueError("no question, please")
+    itself = torch.eye(len(tokens))
+    return tokens, torch.stack([itself.roll(-1, 1), itself])[:, None]
+
+heads = HeadExplorer([read("one two three"), read("four")], encode=read)
 """,
     "live",
     "explorer",
@@ -38,8 +57,15 @@ at_start = len(calls)
     "print('width', explorer.values['width'], 'answered', len(calls) - at_start, explorer.error)",
     "explorer.values = {'width': 2.0}",
     f"AttentionHeatmap(torch.eye({len(HOSTILE)}), query_tokens={HOSTILE!a}, title={SCRIPTS[1]!r})",
+    "steps",
+    "print(steps, '|', steps.text, '|', steps.reply['error'])",
+    "steps.text = 'set in Python'; steps.step = 2",
+    "heads",
+    "print(heads, '|', heads.pattern, heads.token, '|', heads.text, '|', heads.reply['error'])",
+    "heads.text = 'set in Python'; heads.hide_special = True; heads.layer = 0",
 )
-HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS = range(1, 8)
+HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
+HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +127,93 @@ def test_hostile_tokens_are_data_in_a_live_notebook(lab: Lab):
     assert panel.table()[0][1:] == [drawn(token) for token in HOSTILE]
     assert lab.page.evaluate("window.ran") is None
     assert panel.el.locator("img, script, iframe, svg, a").count() == 0
+
+
+def test_what_is_typed_is_decoded_by_python_and_stepped_through(lab: Lab):
+    lab.run(STEPS)
+    panel = lab.panel(STEPS)
+    said, box = panel.el.locator(".attn-said"), panel.el.get_by_label("Type your own")
+    expect(said).to_contain_text("Step 1 of 3, \u201c\u2068three\u2069")
+    panel.el.get_by_role("button", name="Next").press("Enter")
+    expect(said).to_contain_text("Step 2 of 3, \u201c\u2068two\u2069")
+    box.fill("here I am again")
+    box.press("Enter")
+    expect(said).to_contain_text("Step 1 of 4, \u201c\u2068again\u2069")
+    assert panel.control("Example").locator("option:checked").inner_text() == "what you typed"
+    panel.press("Step", "ArrowRight")
+    expect(said).to_contain_text("Step 2 of 4, \u201c\u2068am\u2069")
+    shown = "AlignmentSteps(2 examples; trained, right: 4 words from 4, step 2) | here I am again |"
+    assert lab.printed(STAND) == shown
+
+
+HUES = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return [...new Set(new Uint32Array(data.buffer))].map((word) => word.toString(16));
+}"""
+
+
+def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
+    canvas = lab.panel(STEPS).el.locator(".attn-links canvas")
+    canvas.scroll_into_view_if_needed()
+    for name in ("accent", "surface", "muted"):
+        red, green, blue = (palette.LIGHT[name][n : n + 2] for n in (1, 3, 5))
+        assert f"ff{blue}{green}{red}" in canvas.evaluate(HUES), name
+
+
+def test_what_cannot_be_decoded_is_said_beside_the_box_and_changes_nothing(lab: Lab):
+    panel = lab.panel(STEPS)
+    said, box = panel.el.locator(".attn-said"), panel.el.get_by_label("Type your own")
+    before = said.inner_text()
+    box.fill("what ?")
+    box.press("Enter")
+    expect(panel.el).to_contain_text("Not read: no question, please")
+    assert said.inner_text() == before
+    assert lab.printed(STAND).endswith("| what ? | no question, please")
+
+
+def test_a_text_set_in_python_is_decoded_and_shown(lab: Lab):
+    panel = lab.panel(STEPS)
+    lab.run(TYPE)
+    expect(panel.el.locator(".attn-said")).to_contain_text("Step 3 of 3, \u201c\u2068set\u2069")
+    expect(panel.el.get_by_label("Type your own")).to_have_value("set in Python")
+    expect(panel.el).not_to_contain_text("Not read")
+
+
+def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
+    lab.run(HEADS)
+    panel = lab.panel(HEADS)
+    which, said = (panel.el.locator(".attn-said").nth(n) for n in range(2))
+    expect(which).to_have_text("Layer 0, head 0")
+    panel.control("Heads that read").select_option(label="the token itself")
+    best = panel.el.locator(".attn-best button")
+    expect(best).to_have_text(["1.0: 1.00", "0.0: 0.00"])
+    best.first.press("Enter")
+    expect(which).to_contain_text("Layer 1, head 0: score 1.00 over 2 sentences, rank 1 of 2")
+    panel.el.locator(".attn-links canvas").press("End")
+    expect(said).to_have_text(
+        "\u201c\u2068[SEP]\u2069\u201d reads \u201c\u2068[SEP]\u2069\u201d 1.00."
+    )
+    shown = "HeadExplorer(2 sentences, 2 layers x 1 heads; layer 1, head 0: 5 tokens, weights 0.00"
+    assert lab.printed(HEADS_STAND) == f"{shown} to 1.00) | itself 4 |  |"
+
+
+def test_any_sentence_that_is_typed_is_read_by_python(lab: Lab):
+    panel = lab.panel(HEADS)
+    said, box = panel.el.locator(".attn-said").nth(1), panel.el.get_by_label("Type your own")
+    box.fill("here I am again")
+    box.press("Enter")
+    expect(said).to_contain_text("[CLS]")
+    assert panel.control("Sentence").locator("option:checked").inner_text() == "what you typed"
+    panel.el.locator(".attn-links canvas").press("End")
+    panel.el.locator(".attn-links canvas").press("ArrowLeft")
+    expect(said).to_contain_text("\u201c\u2068again\u2069\u201d reads")
+    box.fill("what ?")
+    box.press("Enter")
+    expect(panel.el).to_contain_text("Not read: no question, please")
+    expect(said).to_contain_text("\u201c\u2068again\u2069\u201d reads")
+    assert lab.printed(HEADS_STAND).endswith("| itself 4 | what ? | no question, please")
+    lab.run(HEADS_SET)
+    reads = "\u201c\u2068set\u2069\u201d reads \u201c\u2068set\u2069\u201d 0.00."  # [CLS] is hidden
+    expect(said).to_have_text(reads)
+    expect(box).to_have_value("set in Python")
+    assert panel.value("Hide special tokens") == 1

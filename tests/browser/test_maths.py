@@ -10,14 +10,22 @@ from torch import Tensor
 
 from attn_notes.kernels import nadaraya_watson
 from attn_notes.masks import masked_softmax
+from attn_notes.patterns import (
+    PATTERNS,
+    SPECIAL,
+    pattern_cells,
+    pattern_score,
+    without_special,
+)
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
 from attn_notes.widgets import ScoreExplorer, SpellingAttention
 from attn_notes.widgets.assets import module_source
-from attn_notes.widgets.encoding import decode, encode, encode_mask, visible
+from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_weights, visible
 from attn_notes.widgets.kernel import KERNELS
 from tests.hostile import HOSTILE
 from tests.oracles import coin, rng
 from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
+from tests.widgets import weights as random_weights
 
 SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
 
@@ -171,6 +179,66 @@ def test_spelling_scores(js, text):
     assert_equal(weights, widget.shown())
 
 
+# Patterns of heads
+
+SENTENCES = (
+    ("[CLS]", "a", "rose", "is", "a", "rose", "[SEP]"),
+    ("[CLS]", "one", "[SEP]", "two", "[SEP]", "[PAD]", "[PAD]"),
+    ("a",),
+    ("[SEP]", "a", "a"),
+    ("[CLS]", "[SEP]"),
+    tuple("no word is special here"),
+)
+
+
+def test_the_cells_of_a_pattern_and_the_scores_of_many_heads(js):
+    cases = [(pattern, tokens) for pattern in PATTERNS for tokens in SENTENCES]
+    expected = [pattern_cells(*case) for case in cases]
+    found = js("heads", "patternCells", *((*case, SPECIAL) for case in cases))
+    assert found == [flat(cells.int()) for cells in expected]
+    maps = [
+        random_weights(3, 5, len(tokens), len(tokens), seed=n)
+        for n, (_, tokens) in enumerate(cases)
+    ]
+    typed = "(w, c, L) => patternScores(Float64Array.from(w), Uint8Array.from(c), L)"
+    calls = [(flat(m), cells, len(c[1])) for m, cells, c in zip(maps, found, cases, strict=True)]
+    scored = js("heads", typed, *calls)
+    for numbers, cells, here in zip(maps, expected, scored, strict=True):
+        wanted = pattern_score(numbers, cells)
+        if wanted.isnan().all():
+            assert all(math.isnan(score) for score in here)
+        else:
+            assert_equal(here, wanted)
+
+
+def test_a_mean_over_sentences_leaves_those_out_that_have_no_such_pair(js):
+    rows = [[0.25, 0.5], [math.nan, math.nan], [0.5, 0.75]]
+    found = js("heads", "meanScores", (rows,), (rows[1:2],))
+    assert_equal(found[0], torch.tensor(rows, dtype=torch.float64).nanmean(0))
+    assert found[1] is None
+
+
+def test_maps_without_special_tokens(js):
+    for n, tokens in enumerate(SENTENCES):
+        maps = random_weights(2, 3, len(tokens), len(tokens), seed=n)
+        maps[0, 1] = 1e-9 * maps[0, 1]
+        maps[1, 2] = 0
+        left, expected = without_special(tokens, maps)
+        both = "(...all) => { const { weights, kept } = withoutSpecial(...all); "
+        (found,) = js(
+            "heads", f"{both}return [[...weights], kept]; }}", (flat(maps), tokens, SPECIAL)
+        )
+        assert_equal(found[0], expected)
+        assert [tokens[t] for t in found[1]] == left
+
+
+def test_a_sentence_is_written_as_it_was_before_it_was_cut(js):
+    cut = ["[CLS]", "un", "##like", "##ly", "a", "##b", "[SEP]"]
+    assert js("heads", "sentenceText", (cut, SPECIAL), (["[SEP]"], SPECIAL)) == [
+        *("unlikely ab", "[SEP]")
+    ]
+
+
 # What travels
 
 
@@ -179,8 +247,9 @@ def test_numbers_are_decoded_as_python_decodes_them(js):
     packed = [
         encode(low + (high - low) * coin(3, 5).double() / 3, low=low, high=high, bits=bits)
         for low, high in ranges
-        for bits in (8, 16)
+        for bits in (8, 12, 16)
     ]
+    packed.append(encode_weights(random_weights(3, 5)))
     for array, found in zip(
         packed, js("core", "decode", *([array] for array in packed)), strict=True
     ):

@@ -4,6 +4,14 @@ They never raise, so a notebook with an unsolved exercise still runs from top to
 check is an ordinary function that raises `CheckFailed`, made into an exercise by `@exercise`.
 """
 
+from attn_notes.checks.exercises.attention_decoder import (
+    decoder_shapes,
+    fool_beam,
+    greedy_loop,
+    length_penalty,
+    masked_loss,
+    read_source,
+)
 from attn_notes.checks.exercises.kernel_regression import (
     epanechnikov,
     leave_group_out,
@@ -19,6 +27,13 @@ from attn_notes.checks.exercises.masking import (
     mask_from_lengths,
     softmax_with_empty_rows,
 )
+from attn_notes.checks.exercises.multi_head import (
+    count_parameters,
+    moved_by_head,
+    multi_head,
+    sees_future,
+    split_or_mix,
+)
 from attn_notes.checks.exercises.score_functions import (
     additive_score,
     cosine_score,
@@ -30,18 +45,29 @@ from attn_notes.checks.exercises.score_functions import (
 __all__ = [
     "additive_score",
     "cosine_score",
+    "count_parameters",
+    "decoder_shapes",
     "dilated_window",
     "divide_by_width",
     "empty_rows",
     "epanechnikov",
     "find_leak",
+    "fool_beam",
+    "greedy_loop",
     "leave_group_out",
     "leave_one_out",
+    "length_penalty",
     "local_linear",
     "mask_from_lengths",
+    "masked_loss",
+    "moved_by_head",
+    "multi_head",
     "nearest_neighbours",
+    "read_source",
+    "sees_future",
     "softmax_axis",
     "softmax_with_empty_rows",
+    "split_or_mix",
     "three_rows",
     "which_key_wins",
 ]

@@ -4,23 +4,29 @@
 // ---------------------------------------------------------------- numbers
 
 // Undo attn_notes.widgets.encoding: quanta or packed bits, with their shape.
-function decode({ b64, shape, bits, lo, hi }) {
+function decode({ b64, shape, bits, lo, hi, power = 1 }) {
   const bytes = Uint8Array.from(atob(b64), (c) => c.charCodeAt(0));
   const size = shape.reduce((product, n) => product * n, 1);
   if (bits === 1) {
     return Uint8Array.from({ length: size }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
   }
   const view = new DataView(bytes.buffer);
+  const level = {
+    8: (i) => bytes[i],
+    12: (i) => { // three hexadecimal digits each, in a row
+      const at = (3 * i) >> 1;
+      return i & 1 ? ((bytes[at] & 15) << 8) | bytes[at + 1] : (bytes[at] << 4) | (bytes[at + 1] >> 4);
+    },
+    16: (i) => view.getUint16(2 * i, true),
+  }[bits];
   const quantum = (hi - lo) / (2 ** bits - 1);
-  return Float64Array.from({ length: size }, (_, i) => {
-    const level = bits === 8 ? view.getUint8(i) : view.getUint16(2 * i, true);
-    return lo + level * quantum;
-  });
+  return Float64Array.from({ length: size }, (_, i) => (lo + level(i) * quantum) ** power);
 }
 
-// Row by row; masked keys get 0, and so does every key of an empty row.
-function maskedSoftmax(scores, mask, L, S, temperature = 1) {
-  const weights = new Float64Array(L * S);
+// Row by row; masked keys get 0, and so does every key of an empty row. Many heads may share one
+// array for their weights: making 144 of them takes as long as filling them.
+function maskedSoftmax(scores, mask, L, S, temperature = 1, weights = new Float64Array(L * S)) {
+  weights.fill(0);
   for (let i = 0; i < L; i++) {
     let top = -Infinity;
     for (let n = i * S; n < (i + 1) * S; n++) {
@@ -94,7 +100,11 @@ function namedMask(name, L, S, size = 1) {
   return Uint8Array.from({ length: L * S }, (_, n) => +MASKS[name]((n / S) | 0, n % S, size));
 }
 
-const largest = (values) => values.reduce((top, x) => Math.max(top, x), 0);
+function largest(values) {
+  let top = 0;
+  for (let n = 0; n < values.length; n++) if (values[n] > top) top = values[n];
+  return top;
+}
 
 // ---------------------------------------------------------------- words
 
@@ -116,7 +126,7 @@ function visible(token, most = 24) {
 }
 
 // First-strong isolates keep a right-to-left token from turning the words around it.
-const quoted = (token) => `\u201c\u2068${visible(token)}\u2069\u201d`;
+const quoted = (token, most) => `\u201c\u2068${visible(token, most)}\u2069\u201d`;
 const shown = (x) => (Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
 
 // ---------------------------------------------------------------- colours
@@ -275,10 +285,17 @@ function slider(model, life, name, { label, min, max, step, places, format = (x)
   return control;
 }
 
-// A choice tied to a trait; choices are [value, label] pairs.
+// A choice tied to a trait; choices are [value, label] or [value, label, heading].
 function choice(model, life, name, { label, choices }) {
   const input = h("select", KEEP_KEYS);
-  choices.forEach(([, text], n) => input.append(h("option", { value: n }, text)));
+  let place = input;
+  choices.forEach(([, text, heading = ""], n) => {
+    if (heading !== (place.label || "")) {
+      place = heading ? h("optgroup", { label: heading }) : input;
+      if (heading) input.append(place);
+    }
+    place.append(h("option", { value: n }, text));
+  });
   const show = () => {
     input.value = String(choices.findIndex(([value]) => value === model.get(name)));
   };
@@ -332,7 +349,10 @@ function sharpCanvas(life, { label, height, paint, keyboard = false }) {
   let colours = null;
   const view = {
     el: place, canvas,
-    get colours() { return (colours ??= inks(canvas)); },
+    get colours() { // a notebook draws before it puts us on the page, where no colour is known yet
+      if (!colours || !colours.ink) colours = inks(canvas);
+      return colours;
+    },
     draw() {
       if (!place.clientWidth && place.isConnected) return; // folded away: drawn when it shows
       const width = Math.max(200, Math.floor(place.clientWidth || 600));
@@ -393,9 +413,11 @@ function outline(context, x, y, width, height) {
 const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.";
 
 // Rows are queries ("read"), columns are keys ("are read"). Call `show(data)` with
-// {values, L, S, mask, queries, keys, top, signed, flat}; `onPick(i, j)` hears of the chosen cell,
-// `onPaint` makes the map paintable. A flat map shows its mask alone: open cells in one colour.
-function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }) {
+// {values, L, S, mask, queries, keys, top, signed, flat, room, mark}; `onPick(i, j)` hears of the
+// chosen cell, `onHover(i, j)` of the one pointed at, `onPaint` makes the map paintable. A flat map
+// shows its mask alone: open cells in one colour. `room` is how many rows there will be, where not
+// all are there yet; `mark` frames a row.
+function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, onHover = () => {}, onPaint = null }) {
   let data = null, place = null, pixels = null, hover = null, cursor = [0, 0], told = null;
   const readout = h("p", { class: "attn-readout", role: "status" }, hint);
 
@@ -408,16 +430,16 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
   }
 
   function measure(width) {
-    const { L, S, queries, keys } = data;
+    const { S, queries, keys, room: L = data.L } = data;
     const pen = view.canvas.getContext("2d");
     pen.font = `600 12px ${view.colours.font}`;
     const longest = (tokens, size) => (tokens || [String(size)])
       .reduce((most, token) => Math.max(most, pen.measureText(visible(token, 14)).width), 0);
     const across = longest(keys, S);
     const left = Math.min(0.4 * width, 26 + longest(queries, L));
-    const room = (width - left - 10) / Math.max(S, 1);
-    const cell = Math.min(42, room < 3 ? room : Math.floor(room), Math.max(3, Math.floor(640 / Math.max(L, 1))));
-    const tall = Math.max(cell, Math.min(24, 60 / Math.max(L, 1))); // a long row is no hairline
+    const wide = (width - left - 10) / Math.max(S, 1);
+    const cell = Math.min(42, wide < 3 ? wide : Math.floor(wide), Math.max(3, Math.floor(640 / Math.max(L, 1))));
+    const tall = Math.min(tallest, Math.max(cell, Math.min(24, 60 / Math.max(L, 1)))); // a long row is no hairline
     const upright = across + 4 < cell; // short labels need no turning
     const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
     return { left, top: 6, cell, tall, below, upright, width: cell * S, height: tall * L };
@@ -440,7 +462,9 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     }
     pixels.pen.putImageData(pixels.image, 0, 0);
     context.imageSmoothingEnabled = false;
-    context.drawImage(pixels.canvas, place.left, place.top, place.width, place.height);
+    context.drawImage(pixels.canvas, place.left, place.top, place.width, L * place.tall);
+    context.fillStyle = view.colours.panel; // rows that are still to come
+    context.fillRect(place.left, place.top + L * place.tall, place.width, place.height - L * place.tall);
     if (!mask) return;
     context.beginPath();
     for (let i = 0; i < L; i++) {
@@ -474,7 +498,7 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
   }
 
   function paintLabels(context) {
-    const { L, S, queries, keys } = data;
+    const { L, S, queries, keys, mark } = data;
     const active = hover || (document.activeElement === view.canvas ? cursor : null);
     const every = Math.max(1, Math.ceil(12 / place.cell)), everyRow = Math.max(1, Math.ceil(12 / place.tall));
     const write = (text, bold, room) => {
@@ -486,7 +510,7 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
       context.save();
       context.translate(place.left - 6, place.top + (i + 0.5) * place.tall);
       context.textAlign = "right"; context.textBaseline = "middle";
-      write(queries ? visible(queries[i], 14) : String(i), active && active[0] === i, place.left - 22);
+      write(queries ? visible(queries[i], 14) : String(i), i === mark || (active && active[0] === i), place.left - 22);
       context.restore();
     }
     for (let j = 0; j < S; j += every) {
@@ -508,6 +532,10 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
     context.textBaseline = "top";
     if (place.height > 84) context.fillText("queries (read)", 0, 0);
     context.restore();
+    if (mark != null) {
+      context.strokeStyle = view.colours.accent; context.lineWidth = 2;
+      context.strokeRect(place.left - 1, place.top + mark * place.tall, place.width + 2, place.tall);
+    }
     if (active) {
       outline(context, place.left + active[1] * place.cell, place.top + active[0] * place.tall, place.cell, place.tall);
     }
@@ -560,7 +588,7 @@ function heatmap(life, { label, hint = HINT, onPick = () => {}, onPaint = null }
       for (const cell of between(hover, now)) onPaint(...cell, "move");
     }
     hover = now;
-    if (hover) tell(hover);
+    if (hover) { tell(hover); onHover(...hover); }
     view.draw();
   });
   life.listen(view.canvas, "pointerleave", () => { hover = null; view.draw(); });

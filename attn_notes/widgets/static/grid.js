@@ -1,0 +1,89 @@
+// All heads of all layers in one canvas, a layer a row; a click or the arrow keys choose one. `size()`
+// gives rows and columns of a map, `map(layer, head)` its {values, mask, top}. `marks()`, where heads
+// are ranked, gives {strength, best}: `strength(layer, head)`, from 0 to 1, is how far a head is not
+// faded, and `best` lists the [layer, head] that are framed and numbered, the first one first.
+function headGrid(life, model, { layers, heads, size, map, marks = () => null }) {
+  const gap = 1, left = 22, below = 18;
+  let sheet = null, rows = 0, columns = 0;
+  function renew() { // the canvas on which a pixel is a cell
+    [rows, columns] = size();
+    const canvas = document.createElement("canvas");
+    canvas.width = heads * (columns + gap); canvas.height = layers * (rows + gap);
+    const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
+    sheet = { canvas, pen, image, words: new Uint32Array(image.data.buffer) };
+  }
+  function place(width) {
+    if (!sheet || String(size()) !== String([rows, columns])) renew();
+    const wide = Math.min(width - left - 4, Math.max(heads * 44, 160));
+    return { wide, tall: (wide * sheet.canvas.height) / sheet.canvas.width };
+  }
+  function fill() {
+    const { words, canvas, pen, image } = sheet;
+    for (let n = 0; n < layers * heads; n++) {
+      const { values, mask, top } = map((n / heads) | 0, n % heads);
+      const start = ((n / heads) | 0) * (rows + gap) * canvas.width + (n % heads) * (columns + gap);
+      const shade = 255 / top; // no weight is above the top: nothing to clamp, half a million times
+      for (let i = 0; i < rows; i++) {
+        for (let j = 0, k = i * columns, word = start + i * canvas.width; j < columns; j++, k++, word++) {
+          words[word] = mask && !mask[k] ? 0 : SEQUENTIAL[(values[k] * shade + 0.5) | 0];
+        }
+      }
+    }
+    pen.putImageData(image, 0, 0);
+  }
+  function paintMarks(context, { strength, best }, w, t) {
+    context.fillStyle = view.colours.paper;
+    for (let n = 0; n < layers * heads; n++) {
+      context.globalAlpha = 0.7 * (1 - strength((n / heads) | 0, n % heads));
+      context.fillRect(left + (n % heads) * w, ((n / heads) | 0) * t, w, t);
+    }
+    context.globalAlpha = 1;
+    context.strokeStyle = PALETTE.categorical[3]; context.lineWidth = 2;
+    for (const [layer, head] of best) context.strokeRect(left + head * w + 1, layer * t + 1, w - 2, t - 2);
+  }
+  function paintRanks(context, { best }, w, t) {
+    const size = 11;
+    context.font = `600 10px ${view.colours.font}`;
+    context.textAlign = "center"; context.textBaseline = "middle";
+    best.forEach(([layer, head], n) => {
+      const x = left + head * w, y = layer * t;
+      context.fillStyle = PALETTE.categorical[3];
+      context.fillRect(x, y, size, size);
+      context.fillStyle = "#000000";
+      context.fillText(String(n + 1), x + size / 2, y + size / 2 + 0.5);
+    });
+  }
+  const view = sharpCanvas(life, {
+    label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one.`,
+    keyboard: true,
+    height: (width) => place(width).tall + below,
+    paint(context, width) {
+      const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
+      fill();
+      context.imageSmoothingEnabled = sheet.canvas.width > wide;
+      context.drawImage(sheet.canvas, left, 0, wide, tall);
+      if (marked) paintMarks(context, marked, w, t);
+      outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
+      if (marked) paintRanks(context, marked, w, t);
+      context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
+      context.textAlign = "right"; context.textBaseline = "middle";
+      for (let layer = 0; layer < layers; layer++) context.fillText(String(layer), left - 6, (layer + 0.5) * t);
+      context.textAlign = "center"; context.textBaseline = "top";
+      for (let head = 0; head < heads; head++) context.fillText(String(head), left + (head + 0.5) * w, tall + 3);
+    },
+  });
+  const pick = (layer, head) => put(model, {
+    layer: Math.max(0, Math.min(layers - 1, layer)), head: Math.max(0, Math.min(heads - 1, head)) });
+  life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
+    const [x, y] = view.at(event), { wide, tall } = place(view.el.clientWidth);
+    pick(Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads));
+  });
+  life.listen(view.canvas, "keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step || withModifier(event)) return;
+    event.preventDefault();
+    pick(model.get("layer") + step[0], model.get("head") + step[1]);
+  });
+  return view;
+}

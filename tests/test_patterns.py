@@ -1,0 +1,120 @@
+"""Patterns by brute force: which cells they want, what a head gets for them, what hiding leaves."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.patterns import (
+    PATTERNS,
+    SPECIAL,
+    pattern_cells,
+    pattern_score,
+    without_special,
+)
+from tests.oracles import coin
+from tests.widgets import weights
+
+ROSE = ["[CLS]", "a", "rose", "is", "a", "rose", "[SEP]", "is", "[SEP]", "[PAD]"]
+# For each row the columns that are wanted, by hand.
+WANTED = {
+    "previous": {1: [0], 2: [1], 3: [2], 4: [3], 5: [4], 7: [6]},
+    "next": {1: [2], 2: [3], 3: [4], 4: [5], 5: [6], 7: [8]},
+    "same": {1: [4], 2: [5], 3: [7], 4: [1], 5: [2], 7: [3]},
+    "itself": {t: [t] for t in (1, 2, 3, 4, 5, 7)},
+    "first": {t: [0] for t in (1, 2, 3, 4, 5, 7)},
+    "separator": {t: [6, 8] for t in (1, 2, 3, 4, 5, 7)},
+}
+sentences = st.lists(st.sampled_from(["a", "b", "c", *SPECIAL]), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_wants_the_cells_that_it_says(pattern):
+    expected = torch.zeros(len(ROSE), len(ROSE), dtype=torch.bool)
+    for row, columns in WANTED[pattern].items():
+        expected[row, columns] = True
+    assert pattern_cells(pattern, ROSE).equal(expected)
+
+
+def test_a_sentence_of_no_tokens_has_no_cells():
+    assert pattern_cells("same", []).shape == (0, 0)
+
+
+@given(sentences, st.sampled_from(PATTERNS), st.integers(0, 99))
+def test_a_score_is_the_weight_there_averaged_over_the_rows_that_have_such_a_cell(
+    tokens, pattern, seed
+):
+    L = len(tokens)
+    maps, cells = weights(2, 3, L, L, seed=seed), pattern_cells(pattern, tokens)
+    scores = pattern_score(maps, cells)
+    rows = [t for t in range(L) if any(cells[t])]
+    for layer in range(2):
+        for head in range(3):
+            there = [float(maps[layer, head, t][cells[t]].sum()) for t in rows]
+            expected = math.fsum(there) / len(rows) if rows else math.nan
+            assert float(scores[layer, head]) == pytest.approx(expected, nan_ok=True)
+            assert not float(scores[layer, head]) > 1 + 1e-9
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_head_that_does_nothing_else_scores_one_and_one_that_never_does_scores_none(pattern):
+    cells = pattern_cells(pattern, ROSE)
+    wanted, other = cells.double(), (~cells).double()
+    maps = torch.stack([numbers / numbers.sum(-1, keepdim=True) for numbers in (wanted, other)])
+    assert pattern_score(maps.nan_to_num(), cells).tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_a_score_has_the_axes_in_front_and_the_maps_dtype():
+    maps = weights(2, 5, 7, 3).float()
+    scores = pattern_score(maps, coin(7, 3))
+    assert scores.shape == (2, 5)
+    assert scores.dtype == torch.float32
+    assert pattern_score(maps[0, 0], torch.zeros(7, 3, dtype=torch.bool)).isnan()
+
+
+@given(sentences, st.integers(0, 99))
+def test_hiding_drops_rows_and_columns_and_what_is_left_sums_to_one(tokens, seed):
+    maps = weights(2, 3, len(tokens), len(tokens), seed=seed)
+    left, hidden = without_special(tokens, maps)
+    kept = [n for n, token in enumerate(tokens) if token not in SPECIAL]
+    assert left == [tokens[n] for n in kept]
+    assert hidden.shape == (2, 3, len(kept), len(kept))
+    torch.testing.assert_close(hidden.sum(-1), torch.ones_like(hidden.sum(-1)))
+    for k, i in enumerate(kept):
+        for m, j in enumerate(kept):  # their ratios are as they were
+            expected = maps[..., i, j] * hidden[..., k, 0] / maps[..., i, kept[0]]
+            torch.testing.assert_close(hidden[..., k, m], expected)
+
+
+def test_a_row_of_which_nothing_is_left_stays_zero():
+    maps = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.25, 0.25]])
+    tokens, hidden = without_special(["[CLS]", "a", "b"], maps)
+    assert tokens == ["a", "b"]
+    assert hidden.tolist() == [[0.0, 0.0], [0.5, 0.5]]
+    assert maps[2].tolist() == [0.5, 0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: pattern_cells("before", ["a"]), ValueError, "one of previous, next, same"),
+        (lambda: pattern_cells("before", ["a"]), ValueError, "got 'before'"),
+        (lambda: pattern_score(torch.eye(2), torch.eye(2)), TypeError, "bool tensor"),
+        (
+            lambda: pattern_score(torch.ones(3, 2, 5), coin(5, 2)),
+            ValueError,
+            r"got cells \(5, 2\) and weights \(3, 2, 5\)",
+        ),
+        (lambda: pattern_score(torch.eye(2), coin(3, 2, 2)), ValueError, r"\(3, 2, 2\)"),
+        (
+            lambda: without_special(["a"], torch.ones(3, 2, 2)),
+            ValueError,
+            r"weights must be \(..., 1, 1\), got \(3, 2, 2\)",
+        ),
+    ],
+)
+def test_wrong_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
