@@ -1,6 +1,8 @@
 r"""The reader's own file: every pair of it, and of every other line the reason."""
 
+import os
 import re
+import threading
 import tracemalloc
 from itertools import product
 from pathlib import Path
@@ -106,11 +108,13 @@ def test_a_line_that_is_no_pair_is_skipped_with_its_reason(tmp_path, line, reaso
 
 
 def test_a_line_as_long_as_a_line_may_be_is_read(tmp_path):
-    line = "a" * (_LONGEST_LINE - 4) + "\tb\n"
-    assert len(line) == _LONGEST_LINE - 1
-    assert read(tmp_path, line + "c\td\n").skipped == []
-    corpus = read_warned(tmp_path, "a" + line + "c\td\n")
-    assert corpus.pairs == [(("c",), ("d",))]
+    line = "a" * (_LONGEST_LINE - 2) + "\tb"
+    assert len(line) == _LONGEST_LINE
+    for mark, end, more in product(["", "\ufeff"], ["\n", "\r\n"], ["c\td\n", ""]):
+        assert read(tmp_path, mark + line + end + more).skipped == []
+        assert read(tmp_path, more + mark + line).skipped == []
+        corpus = read_warned(tmp_path, f"{mark}a{line}{end}c\td\n")
+        assert corpus.pairs == [(("c",), ("d",))]
 
 
 def test_blank_lines_are_no_mistake_but_keep_their_number(tmp_path):
@@ -139,8 +143,28 @@ def test_any_white_space_parts_tokens_and_only_the_end_of_a_line_parts_lines(tmp
 
 
 def test_a_file_of_utf_16_without_its_mark_is_full_of_nul_characters(tmp_path):
-    with pytest.raises(ValueError, match="0 pairs kept, 1 line skipped: a NUL character"):
+    with pytest.raises(ValueError, match="0 pairs kept, 1 line skipped: a NUL character") as caught:
         read(tmp_path, "a\tb".encode("utf-16-le"))
+    assert "if the file is written in another encoding, name it: utf-16-le" in str(caught.value)
+
+
+def test_a_mark_before_a_later_line_is_of_a_file_that_was_appended(tmp_path):
+    one, other = (text.encode("utf-8-sig") for text in ("a\tb\n", "c d\te\n"))
+    corpus = read(tmp_path, one + other)
+    assert corpus.pairs == [(("a",), ("b",)), (("c", "d"), ("e",))]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_pipe_is_read_once_and_whole(tmp_path, encoding):
+    os.mkfifo(tmp_path / "pipe")
+    content = "".join(f"grün {n}\tgreen {n}\n" for n in range(3000)).encode(encoding)
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,), daemon=True)
+    writer.start()
+    corpus = read_pairs(tmp_path / "pipe")
+    writer.join(timeout=10)
+    assert not writer.is_alive()
+    assert len(corpus.pairs) == 3000
+    assert corpus.pairs[0] == (("grün", "0"), ("green", "0"))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +180,9 @@ def test_a_file_of_utf_16_without_its_mark_is_full_of_nul_characters(tmp_path):
         ("a\tb\n".encode("utf-16") + b"\x00\xdc\x61\x00", None, 2, "is no text in utf-16"),
         ("ä\tb\n".encode("latin-1"), "ascii", 1, "byte 0xe4 is no text in ascii"),
         (b"a\tb\nc\t\x81\n", "cp1252", 2, "byte 0x81 is no text in cp1252"),
+        (b"a\tb\nc\t+2AA-\n", "utf-7", 2, "U+D800 is no character in utf-7"),
+        (b"a\t\\udbff\n", "raw_unicode_escape", 1, "U+DBFF is no character in raw_unicode_escape"),
+        (b"a\t\xfc\n", None, 1, "if the file is written in another encoding, name it"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")

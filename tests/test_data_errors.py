@@ -4,6 +4,7 @@ The same table as in `test_errors`: (what it is, the call, the exception, words 
 """
 
 import datetime as dt
+from functools import partial
 
 import pytest
 import torch
@@ -166,6 +167,15 @@ TABLE = [
         V,
         "encoding must be one that Python knows",
         "'utf-9'",
+    ),
+    *(
+        (
+            f"the encoding {name} that does not fit",
+            partial(data.read_pairs, __file__, encoding=name),
+            V,
+            f"must be text in {name}, got: ",
+        )
+        for name in ("idna", "punycode", "undefined", "utf-16")
     ),
     (
         "an encoding that is none of text",

@@ -6,20 +6,31 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from attn_notes.data import END, number_pairs
-from attn_notes.train import SCORES, Settings, Translator, build_model, load_translator
+from attn_notes.data.numbers import _converter
+from attn_notes.train import (
+    SCORES,
+    Settings,
+    Translator,
+    build_model,
+    command,
+    load_translator,
+)
 from attn_notes.train.command import main
 from attn_notes.train.seq2seq import evaluate, load_pairs
+from attn_notes.train.settings import _MUST, read_settings, write_settings
 from attn_notes.training import load_checkpoint, load_weights
+from tests.killed_trainings import OPTIONS
 from tests.test_training_checkpoints import names
 
 SMALL = {"steps": 4, "warmup": 1, "batch-size": 8, "hidden-dim": 8, "embed-dim": 4}
@@ -120,6 +131,43 @@ def test_a_reader_trains_on_sentences_of_their_own(tmp_path, capsys):
     pairs.write_text("\n".join(lines[1:]), encoding="utf-8")
     assert main(["seq2seq", "--pairs", str(pairs), *QUICK, "--out", str(out)]) == 1
     assert "other sentences than those given now" in one_line(capsys)
+
+
+def test_a_readers_file_may_be_in_another_encoding(tmp_path, capsys):
+    pairs, out = tmp_path / "sentences.txt", tmp_path / "out"
+    pairs.write_text("".join(f"été {n}\tsummer {n}\n" for n in range(40)), encoding="latin-1")
+    arguments = ["seq2seq", "--pairs", str(pairs), *QUICK, "--out", str(out)]
+    assert main(arguments) == 1
+    assert "if the file is written in another encoding, name it" in one_line(capsys)
+    assert main([*arguments, "--encoding", "latin-1"]) == 0
+    assert "été" in load_translator(out).settings.source_tokens
+
+
+def test_it_says_how_many_tokens_there_are_before_it_trains(tmp_path, capsys):
+    trained(tmp_path / "all")
+    first = capsys.readouterr().out.splitlines()[0]
+    source, target = load_translator(tmp_path / "all").settings.vocabularies()
+    sizes = f"{len(source.tokens)} tokens to read, {len(target.tokens)} to write"
+    assert first == f"57 pairs to train on, 3 held out; {sizes}; on cpu"
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (10, 5), (99, 49), (100, 50), (800, 50)])
+def test_the_warm_up_is_half_of_a_short_training(steps, warmup, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(command, "train", lambda settings, *_, **__: asked.append(settings))
+    monkeypatch.setattr(command, "evaluate", lambda *_: "")
+    few = ["--count", "60", "--digits", "1-2", "--device", "cpu", "--steps", str(steps)]
+    assert main(["seq2seq", *few, "--out", str(tmp_path)]) == 0
+    assert asked[0].warmup == warmup
+
+
+def test_a_snapshot_of_a_step_that_is_past_is_said_to_be_missing(copy, capsys):
+    trained(copy, "--snapshots", "0,1,2,3")
+    said = capsys.readouterr().err
+    assert said == "no snapshot of step 1, 3: the training had gone further\n"
+    assert {name for name in names(copy) if "-" in name} == {
+        "weights-0.safetensors", "weights-2.safetensors"
+    }  # fmt: skip
 
 
 def test_dates_are_read_letter_by_letter(tmp_path):
@@ -224,6 +272,13 @@ def test_texts_are_translated_in_their_order(folder, capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines() == [expected[0], "", *expected[1:]]
 
 
+def test_what_is_not_known_is_said_and_translated_all_the_same(folder, capsys):
+    assert main(["translate", str(folder), "siebzich und drei Milliarden siebzich", "drei"]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    assert said.err == "not known: 'siebzich', 'Milliarden'\n"
+
+
 def test_another_weights_file_may_be_named(folder, capsys):
     assert main(["translate", str(folder), "--weights", "weights-0.safetensors", "drei"]) == 0
     untrained = load_translator(folder, weights="weights-0.safetensors")
@@ -263,7 +318,14 @@ def test_help_shows_commands_a_reader_can_copy(capsys):
         ("seq2seq --out f --digits a", "--digits: must be like 1-12"),
         ("seq2seq --out f --snapshots 1,x", "--snapshots: must be a whole number, 0 or more"),
         ("seq2seq --out f --steps 60 --snapshots 61", "--snapshots must be from 0 to --steps"),
-        ("seq2seq --out f --steps 50", "--warmup must be below --steps, got 50 and 50"),
+        ("seq2seq --out f --steps 50 --warmup 50", "--warmup must be below --steps, got 50 and 50"),
+        ("seq2seq --out f --hidden-dim 7", "--hidden-dim must be even for two directions, got 7"),
+        ("seq2seq --out f --dropout 0.5", "--dropout is between layers: it needs --layers 2"),
+        ("seq2seq --out f --pairs x --data dates", "--data dates does not go with --pairs"),
+        ("seq2seq --out f --pairs x --data numbers", "--data numbers does not go with --pairs"),
+        ("seq2seq --out f --encoding latin-1", "--encoding is of --pairs"),
+        (f"seq2seq --out f --seed {10**30}", "--seed: must be at most 1,000,000,000, got '1000"),
+        (f"seq2seq --out f --seed {'9' * 5000}", "--seed: must be at most 1,000,000,000, got '99"),
         ("seq2seq --out f --score best", "--score: invalid choice: 'best'"),
         ("seq2seq --out f --style long", "--style does not go with numbers"),
         ("seq2seq --out f --data dates --digits 1-3", "--digits does not go with dates"),
@@ -283,8 +345,10 @@ def test_a_wrong_option_is_said_in_one_line(capsys, options, words):
         ("--source xx", "language must be one of de, digits"),
         ("--data dates --source xx", "locale must be one of de, en"),
         ("--count 2000 --digits 1-2", "count must be at most 100"),
-        ("--count 5 --digits 1", "pairs to hold out, about one in ten, got 5 and 0"),
-        ("--hidden-dim 7", "hidden_dim must be even for two directions, got 7"),
+        ("--count 5 --digits 1", "got 5 and 0; numbers of one digit are all trained on"),
+        ("--count 1 --digits 2", "about one in ten, got 1 and 0; more pairs help"),
+        ("--min-count 1000", "min_count must leave tokens to read and to write, got 1000, which l"),
+        ("--device meta", "device must be one that computes, got 'meta'"),
         ("--device gpu", "device must name a device of this machine (cpu, cuda, mps), got 'gpu'"),
         ("--pairs {here}/missing", "missing: No such file or directory"),
         ("--pairs {here}/latin", "latin"),
@@ -323,6 +387,48 @@ def test_a_folder_of_other_settings_is_left_alone(copy, capsys, options, words):
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"settings.json": b'{"my": "settings"}'}, "settings.json must be the settings of a train"),
+        ({"settings.json": b"// mine\n{}"}, "settings.json must be the settings of a training"),
+        ({"weights.safetensors": b"mine"}, "got weights.safetensors without settings.json"),
+        ({"checkpoint.pt": b"mine"}, "got checkpoint.pt without settings.json"),
+    ],
+)
+def test_what_is_not_ours_is_left_alone(tmp_path, capsys, files, words):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert main(["seq2seq", *NUMBERS, "--out", str(tmp_path)]) == 1
+    assert words in one_line(capsys)
+    assert contents(tmp_path) == files
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "holds the weights of this training, and no checkpoint.pt to go on from: choose"),
+        (("--seed", "1"), "with --seed 0, and --seed 1 is asked for: choose another --out"),
+    ],
+)
+def test_finished_weights_without_their_checkpoint_are_left_alone(copy, capsys, options, words):
+    """So the models of the book are stored."""
+    (copy / "checkpoint.pt").unlink()
+    before = contents(copy)
+    assert main(["seq2seq", *NUMBERS, *options, "--out", str(copy)]) == 1
+    assert words in one_line(capsys)
+    assert contents(copy) == before
+
+
+def test_a_folder_with_other_things_in_it_may_be_trained_into(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "notes.txt" in names(trained(tmp_path))
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -332,7 +438,11 @@ def cut(path: Path) -> None:
     [
         (lambda f: cut(f / "checkpoint.pt"), "seq2seq", "must be a whole checkpoint, got one that"),
         (lambda f: cut(f / "settings.json"), "seq2seq", "must be the settings of a training, got"),
-        (lambda f: (f / "settings.json").unlink(), "seq2seq", "No such file or directory"),
+        (
+            lambda f: (f / "settings.json").unlink(),
+            "seq2seq",
+            "must be empty or hold a training, got checkpoint.pt without settings.json",
+        ),
         (
             lambda f: cut(f / "settings.json"),
             "translate",
@@ -356,6 +466,67 @@ def test_a_damaged_folder_is_said_in_one_line(copy, capsys, damage, command, wor
     said = one_line(capsys)
     assert words in said
     assert str(copy) in said
+
+
+WRONG = {
+    "data": ["dat", None, 3],
+    "source": [None, 3],
+    "target": [["en"]],
+    "digits": [3, [1], [1, "2"], [1, 2, 3]],
+    "style": [3],
+    "count": ["8", 0, 1.5],
+    "min_count": [0, True],
+    "score": ["best", None],
+    "embed_dim": [0, "8"],
+    "hidden_dim": ["8", -8, 8.0, None],
+    "layers": [0],
+    "unidirectional": [0, "no"],
+    "dropout": [-0.1, 1.1, "0", True],
+    "steps": [None],
+    "batch_size": [0],
+    "lr": [0, "fast", float("nan"), float("inf")],
+    "warmup": [-1],
+    "seed": [-1, "0"],
+    "sentences": [None],
+    "max_length": [0],
+    "source_tokens": ["abc", [1], None],
+    "target_tokens": [["a", None], {"a": 1}],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
+def test_a_setting_that_cannot_be_is_said_in_one_line(copy, capsys, name, value):
+    stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
+    (copy / "settings.json").write_text(json.dumps(stated | {name: value}), encoding="utf-8")
+    assert main(["translate", str(copy), "drei"]) == 1
+    said = one_line(capsys)
+    assert "settings.json must be the settings of a training, got: " in said
+    assert f"{name} must be " in said
+
+
+def test_every_setting_is_looked_at():
+    looked_at = [name for *_, settings in _MUST for name in settings.split()]
+    assert sorted(looked_at) == sorted(field.name for field in fields(Settings)) == sorted(WRONG)
+
+
+def test_settings_are_read_as_they_were_written(tmp_path):
+    for settings in (
+        Settings(
+            data="dates", source="de", target="iso", style="long", count=9, unidirectional=True
+        ),
+        Settings(source="de", digits=(1, 12), dropout=0.5, layers=2, source_tokens=("ä", "b")),
+        Settings(data="pairs", score="none", lr=1, warmup=0, dropout=0),
+    ):
+        write_settings(tmp_path / "s.json", settings)
+        assert read_settings(tmp_path / "s.json") == settings
+
+
+def test_a_token_that_is_there_twice_is_said_with_the_file(copy, capsys):
+    stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
+    stated["source_tokens"][1] = stated["source_tokens"][0]
+    (copy / "settings.json").write_text(json.dumps(stated), encoding="utf-8")
+    assert main(["translate", str(copy), "drei"]) == 1
+    assert "settings.json must be the settings of a training, got: every token" in one_line(capsys)
 
 
 def test_an_output_that_cannot_be_written_is_said_in_one_line(folder, capsys, monkeypatch):
@@ -392,7 +563,9 @@ def test_a_training_that_was_killed_again_and_again_ends_the_same(report):
     assert [end for _, end, _ in report["kills"]] == [-9] * 8
     steps = [step for *_, step in report["kills"]]
     assert steps == sorted(steps)
-    assert len({step for step in steps if 0 < step < 24}) >= 3  # they were killed under way
+    assert (
+        len({step for step in steps if 0 < step < OPTIONS["steps"]}) >= 3
+    )  # they were killed under way
     code, resumed, _ = report["resumed"]
     assert (code, table(resumed)) == (0, table(report["expected"][1]))
     uninterrupted, again, killed = report["weights"]
@@ -419,10 +592,81 @@ def test_a_full_disk_spoils_nothing(report):
     assert found["afterwards"] == [0, report["weights"][0]]
 
 
-def test_the_module_runs_as_a_command(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(sys, "argv", ["train", "translate", str(tmp_path)])
+def as_a_command(monkeypatch, *arguments: str) -> object:
+    """The code, or the words, that the command ends with."""
+    monkeypatch.setattr(sys, "argv", ["train", *arguments])
     monkeypatch.delitem(sys.modules, "attn_notes.train.__main__", raising=False)  # other tests'
     with pytest.raises(SystemExit) as caught:
         runpy.run_module("attn_notes.train", run_name="__main__")
-    assert caught.value.code == 1
+    return caught.value.code
+
+
+def test_the_module_runs_as_a_command(monkeypatch, tmp_path, capsys):
+    before = signal.getsignal(signal.SIGINT)
+    assert as_a_command(monkeypatch, "translate", str(tmp_path)) == 1
     assert "settings.json: No such file or directory" in one_line(capsys)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.parametrize(
+    ("missing", "data"),
+    [
+        ("num2words", "numbers"),
+        ("babel", "dates"),
+        ("sacrebleu", "numbers"),
+        ("attn_notes.train.command", "numbers"),
+    ],
+)
+def test_a_package_that_is_missing_is_said_before_the_training(
+    monkeypatch, tmp_path, missing, data
+):
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == missing or name == missing:
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, missing, None)
+    _converter.cache_clear()
+    options = ["--data", data, "--source=en", "--target=de", "--device=cpu"]
+    said = as_a_command(monkeypatch, "seq2seq", *options, "--out", str(tmp_path / "out"))
+    assert str(said).startswith("attn_notes.train: ")
+    assert f"`python -m pip install {missing.partition('.')[0]}` brings it" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_control_c_while_torch_loads_ends_it_without_a_word():
+    """The child says when its first module stands, and is stopped within the load of torch."""
+    code = (
+        "import runpy, sys; from importlib.abc import MetaPathFinder\n"
+        "class Slow(MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch':\n"
+        "            print('loading', flush=True); sys.stdin.read()\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "sys.argv = ['train', '--help']\n"
+        "runpy.run_module('attn_notes.train', run_name='__main__')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, cwd=Path(__file__).parents[1],
+    ) as child:  # fmt: skip
+        assert child.stdout.readline() == b"loading\n"
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGINT
+    assert said == b""
+
+
+def test_what_the_package_offers_is_loaded_when_it_is_asked_for():
+    code = (
+        "import sys, attn_notes, attn_notes.train; assert 'torch' not in sys.modules\n"
+        "from attn_notes import *; from attn_notes.train import *\n"
+        "print(get_device.__module__, show_source.__module__, Settings.__module__,"
+        " load_translator.__module__, len(SCORES))\n"
+        "for module in (attn_notes, attn_notes.train):\n"
+        "    assert not hasattr(module, 'nothing') and set(module.__all__) <= set(dir(module))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    homes = "attn_notes.device attn_notes.source attn_notes.train.settings"
+    assert ran.stdout.split() == [*homes.split(), "attn_notes.train.translator", "6"]

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import io
 import os
-import pickle
 import resource
 import signal
 from pathlib import Path
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attn_notes.training import (
+    check_tensors,
     load_checkpoint,
     load_weights,
     save_checkpoint,
@@ -90,11 +90,45 @@ def test_a_file_is_replaced_by_what_is_written(tmp_path_factory, old, new):
     assert names(path.parent) == {"file"}
 
 
+def a_dead_process() -> int:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+
+
 def test_what_a_killed_process_left_is_cleaned_away_and_nothing_else(tmp_path):
-    for name in (".c.pt.123.part", ".c.pt.4.part", ".d.pt.4.part", "c.pt.part"):
+    dead, beyond = a_dead_process(), 10**30
+    left = (f".d.pt.{dead}.part", f".cxpt.{dead}.part", "c.pt.part", ".c.pt.x.part")
+    for name in (f".c.pt.{dead}.part", f".c.pt.{beyond}.part", *left):
         (tmp_path / name).write_bytes(b"half")
     write_whole(tmp_path / "c.pt", b"whole")
-    assert names(tmp_path) == {"c.pt", ".d.pt.4.part", "c.pt.part"}
+    assert names(tmp_path) == {"c.pt", *left}
+
+
+@pytest.mark.parametrize("process", [1, os.getppid()])  # the first is another user's, or ours
+def test_what_a_living_process_is_writing_is_left_to_it(tmp_path, process):
+    part = tmp_path / f".c.pt.{process}.part"
+    part.write_bytes(b"half")
+    write_whole(tmp_path / "c.pt", b"whole")
+    assert part.read_bytes() == b"half"
+
+
+def test_another_users_process_lives_and_windows_is_not_asked(tmp_path, monkeypatch):
+    part = tmp_path / f".c.pt.{os.getppid()}.part"
+    part.write_bytes(b"half")
+
+    def forbidden(*arguments, **keywords):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", forbidden)
+    write_whole(tmp_path / "c.pt", b"whole")
+    assert part.exists()
+    monkeypatch.setattr("attn_notes.training.checkpoints._is_alive", lambda process: False)
+    monkeypatch.setattr(Path, "unlink", forbidden)
+    write_whole(tmp_path / "c.pt", b"whole")
+    assert part.exists()
 
 
 def test_a_reader_never_sees_a_part(tmp_path, monkeypatch):
@@ -224,7 +258,9 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
     data = buffer.getvalue()
     path = tmp_path / "c.pt"
     path.write_bytes(MAGIC + hashlib.sha256(data).digest() + data)
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(
+        ValueError, match=r"c\.pt must hold tensors, numbers and strings, got other"
+    ):
         load_checkpoint(path)
     assert names(tmp_path) == {"c.pt"}
 
@@ -257,6 +293,32 @@ def test_weights_of_another_model_are_refused_by_name_and_change_nothing(tmp_pat
     with pytest.raises(ValueError, match=words):
         load_weights(tmp_path / "w", model)
     assert equal(model.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.ones(2, dtype=torch.int8), "h: weight must be floating point, got torch.int8"),
+        (torch.ones(2, dtype=torch.complex64), "h: weight must be floating point, got torch.compl"),
+        (torch.ones(2, dtype=torch.bool), "h: weight must be floating point, got torch.bool"),
+        (torch.tensor([0.0, float("nan")]), "h: weight must be numbers, got NaN"),
+    ],
+)
+def test_what_is_no_weight_is_refused_by_name(tensor, words):
+    with pytest.raises(ValueError, match=words):
+        check_tensors({"weight": torch.ones(2)}, {"weight": tensor}, "h")
+
+
+def test_floating_point_may_be_wider_or_narrower_but_a_counter_counts():
+    kinds = (torch.float64, torch.float16, torch.bfloat16)
+    for dtype in kinds:
+        check_tensors({"w": torch.ones(2)}, {"w": torch.ones(2, dtype=dtype)}, "here")
+    check_tensors({"w": torch.ones(2)}, {"w": torch.tensor([0.0, float("-inf")])}, "here")
+    check_tensors({"w": torch.ones(2, device="meta")}, {"w": torch.ones(2)}, "here")
+    steps = {"steps": torch.tensor(7)}
+    check_tensors(steps, steps, "here")
+    with pytest.raises(ValueError, match=r"h: steps must be torch\.int64, got torch\.float32"):
+        check_tensors(steps, {"steps": torch.tensor(7.0)}, "h")
 
 
 def test_a_tensor_that_the_model_does_not_have_is_named(tmp_path):

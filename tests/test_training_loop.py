@@ -309,7 +309,10 @@ def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
         ({"max_norm": -1.0}, ValueError, "max_norm must be above 0, got -1.0"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be above 0, got 0"),
         ({"steps": -1}, ValueError, "steps must be 0 or more, got -1"),
-        ({"weight_decay": -0.1}, ValueError, "weight_decay"),
+        ({"steps": 2.0}, TypeError, "steps must be an integer, got 2.0"),
+        ({"weight_decay": -0.1}, ValueError, "weight_decay must be 0 or more, got -0.1"),
+        ({"weight_decay": math.nan}, ValueError, "weight_decay must be 0 or more, got nan"),
+        ({"weight_decay": math.inf}, ValueError, "weight_decay must be 0 or more, got inf"),
         ({"model": nn.ReLU()}, ValueError, "parameters that require a gradient, got none"),
         (
             {"model": nn.Linear(3, 2).requires_grad_(False)},

@@ -48,6 +48,7 @@ def test_bleu_is_what_its_definition_says(pairs):
 def test_what_is_right_has_a_hundred_however_short(references):
     texts = [" ".join(words) for words in references]
     assert bleu(texts, texts) == pytest.approx(100)
+    assert bleu(texts, texts) <= 100
 
 
 def test_a_text_is_split_at_spaces_and_nowhere_else():
@@ -76,6 +77,14 @@ def test_exact_match_counts_what_is_equal_in_lists_tuples_and_strings(pairs):
         (lambda: bleu(["a", "b"], ["a"]), ValueError, "got 2 and 1"),
         (lambda: bleu([("a", "b")], ["a b"]), TypeError, "got ('a', 'b')"),
         (lambda: bleu(["a"], [("a",)]), TypeError, "got ('a',)"),
+        (lambda: bleu("abc", "abc"), TypeError, "predictions must be a list, got the one string"),
+        (lambda: bleu(["abc"], "a"), TypeError, "references must be a list, got the one string"),
+        (lambda: exact_match("abc", "abc"), TypeError, "predictions must be a list"),
+        (
+            lambda: bleu(["a"], ["a"], tokenize="words"),
+            ValueError,
+            "tokenize must be one of none, zh, 13a",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, error, words):

@@ -5,18 +5,21 @@ passed over in silence, and none of them stops the reading of the others.
 """
 
 import codecs
+import io
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import TextIO
 
 from attn_notes.data.split import Pair
 
 __all__ = ["Corpus", "read_pairs"]
 
 _LONGEST_LINE = 100_000  # characters; what is beyond is passed over without being kept
+_PIECE = _LONGEST_LINE + 2  # and its end, and a mark before it
 _LINES_NAMED = 5  # of each reason, in the summary
 
 # UTF-32 first: its mark begins as that of UTF-16 does.
@@ -26,7 +29,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_MARK = "\ufeff"
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_NUL = "a NUL character"
+_OTHER = "if the file is written in another encoding, name it"
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,11 @@ def read_pairs(
     Tokens are what stands between white space. Columns after the second are left out (published
     collections keep the authors' names there), and so are blank lines. A line is skipped if it
     has no tab, an empty side, a NUL character, more than `max_length` tokens on a side, or more
-    than 100,000 characters; `skipped` tells which, and a warning sums them up.
+    than 100,000 characters; `skipped` tells which, and a warning sums them up. A byte order mark
+    before a line is left out, also before a later one, where two files were put together.
 
     Args:
-        path: a text file; lines may end as on any system.
+        path: a text file, or a pipe, which is read once; lines may end as on any system.
         encoding: of the file. By default what its byte order mark says, or UTF-8 without one.
         max_length: the most tokens on a side; 1 or more.
         strict: raise at the first line that would be skipped.
@@ -77,7 +84,8 @@ def read_pairs(
     Raises:
         OSError: a file that is not there or cannot be read.
         ValueError: a byte that is no text in this encoding, an encoding that Python does not
-            know, a file without a single pair, or, with `strict`, a line that is none.
+            know or that no file is written in, a file without a single pair, or, with `strict`,
+            a line that is none.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.tsv"
@@ -96,7 +104,8 @@ def read_pairs(
                 raise ValueError(f"{path}:{number}: {reason}") from None
             corpus.skipped.append((number, str(reason)))
     if not corpus.pairs:
-        raise ValueError(str(corpus))
+        nul = any(reason == _NUL for _, reason in corpus.skipped)
+        raise ValueError(str(corpus) + (f"; {_OTHER}: utf-16-le, say" if nul else ""))
     if corpus.skipped:
         warnings.warn(str(corpus), stacklevel=2)
     return corpus
@@ -104,10 +113,10 @@ def read_pairs(
 
 def _parse(line: str, max_length: int) -> Pair:
     """The pair in a line; raises a ValueError that says why there is none."""
-    if len(line) == _LONGEST_LINE:
+    if len(line) > _LONGEST_LINE:
         raise ValueError(f"more than {_LONGEST_LINE:,} characters")
     if "\0" in line:
-        raise ValueError("a NUL character")
+        raise ValueError(_NUL)
     columns = line.split("\t")
     if len(columns) < 2:
         raise ValueError("no tab")
@@ -121,26 +130,38 @@ def _parse(line: str, max_length: int) -> Pair:
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
     """(number, line) of every line that is not blank; of an enormous one the beginning."""
-    if encoding is None:
-        with path.open("rb") as file:
-            start = file.read(4)
-        encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
-    try:
-        text = path.open(encoding=encoding, errors="attn_notes.half_pair")
-    except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
-    with text:
-        number = 0
-        while line := text.readline(_LONGEST_LINE):
-            number += 1
-            rest = line
-            while len(rest) == _LONGEST_LINE and not rest.endswith("\n"):
-                rest = text.readline(_LONGEST_LINE)
-            if bad := _HALF_PAIR.search(line):
-                byte = ord(bad[0]) - 0xDC00
-                raise ValueError(f"{path}:{number}: byte 0x{byte:02x} is no text in {encoding}")
-            if line.strip(" \n\ufeff"):
-                yield number, line.removeprefix("\ufeff") if number == 1 else line
+    with path.open("rb") as file:
+        if encoding is None:
+            start = file.peek(4)  # without taking it: a pipe gives every byte once
+            encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
+        try:
+            with io.TextIOWrapper(file, encoding, errors="attn_notes.half_pair") as text:
+                for number, line in enumerate(_pieces(text), 1):
+                    if bad := _HALF_PAIR.search(line):
+                        raise ValueError(
+                            f"{path}:{number}: {_named(bad[0])} in {encoding}; {_OTHER}"
+                        )
+                    if line.strip(f" \n{_MARK}"):
+                        yield number, line.removeprefix(_MARK).removesuffix("\n")
+        except LookupError:
+            raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
+        except UnicodeError as error:  # UTF-16 by name without its mark; idna and its like
+            raise ValueError(f"{path} must be text in {encoding}, got: {error}") from None
+
+
+def _pieces(text: TextIO) -> Iterator[str]:
+    """Every line with its end; of an enormous one the first piece."""
+    while line := text.readline(_PIECE):
+        yield line
+        while len(line) == _PIECE and not line.endswith("\n"):
+            line = text.readline(_PIECE)
+
+
+def _named(half: str) -> str:
+    """What was found in place of a character: a byte, or half a pair that was spelt out."""
+    number = ord(half)
+    byte = 0xDC00 <= number < 0xDD00
+    return f"byte 0x{number - 0xDC00:02x} is no text" if byte else f"U+{number:X} is no character"
 
 
 def _half_pair(error: UnicodeError) -> tuple[str, int]:

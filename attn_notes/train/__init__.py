@@ -7,7 +7,25 @@ A trained folder holds `settings.json` (the architecture, the data and the vocab
 `weights.safetensors` and `checkpoint.pt`, from which an interrupted training goes on.
 """
 
-from attn_notes.train.settings import SCORES, Settings, build_model
-from attn_notes.train.translator import Translator, load_translator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attn_notes.train.settings import SCORES, Settings, build_model
+    from attn_notes.train.translator import Translator, load_translator
 
 __all__ = ["SCORES", "Settings", "Translator", "build_model", "load_translator"]
+
+_HOMES = dict.fromkeys(("SCORES", "Settings", "build_model"), "settings")
+_HOMES |= dict.fromkeys(("Translator", "load_translator"), "translator")
+
+
+def __getattr__(name: str) -> Any:
+    """What is public, loaded when it is asked for: the command has first to be ready for Ctrl-C."""
+    if name in _HOMES:
+        return getattr(import_module(f"attn_notes.train.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,10 +1,18 @@
 """`python -m attn_notes.train`."""
 
+import signal
 import sys
-
-from attn_notes.train.command import main
 
 __all__ = []
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Torch takes seconds to load; a Ctrl-C meanwhile would end in a long traceback, or get lost.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        from attn_notes.train.command import main
+
+        signal.signal(signal.SIGINT, before)
+        sys.exit(main())
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        sys.exit(f"attn_notes.train: {error}; `python -m pip install {package}` brings it")

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from attn_notes.device import get_device
-from attn_notes.train.options import OneLineParser, add_seq2seq, add_translate
-from attn_notes.train.seq2seq import evaluate, load_pairs, train
+from attn_notes.train.options import OneLineParser, add_seq2seq, add_translate, check_together
+from attn_notes.train.seq2seq import complete, evaluate, load_pairs, train
 from attn_notes.train.settings import Settings
 from attn_notes.train.translator import load_translator
+from attn_notes.training import bleu
 
 __all__ = ["main"]
 
@@ -27,7 +28,7 @@ EXAMPLES = """examples:
   sentences of your own, a line each: source, a tab, target
     python -m attn_notes.train seq2seq --pairs sentences.txt --min-count 2 --out mine
   what came of it
-    python -m attn_notes.train translate german dreiundsiebzig "zwei Millionen"
+    python -m attn_notes.train translate german dreiundsiebzig siebenhundertdreiundachtzig
 
 The same command goes on where an interrupted training stopped."""
 
@@ -42,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code: 0, or 1 where something failed, or 130 where the reader stopped it.
 
     Raises:
+        ModuleNotFoundError: a package that the data or the table need is not installed.
         SystemExit: with code 2 for a wrong option, with 0 after `--help`.
 
     Example:
@@ -110,9 +112,13 @@ def _about(usage: str, description: str) -> dict[str, Any]:
 
 def _train(options: argparse.Namespace) -> None:
     settings = _settings(options)
-    device = get_device(options.device)
-    sides = load_pairs(settings, options.pairs)
-    print(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out; on {device}", flush=True)
+    device = _device(options)
+    bleu(["loads"], ["loads"])  # what it needs: if that is missing, let it be known at once
+    sides = load_pairs(settings, options.pairs, encoding=options.encoding)
+    settings = complete(settings, sides)
+    sizes = f"{len(settings.source_tokens)} tokens to read, {len(settings.target_tokens)} to write"
+    print(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out; {sizes}; on {device}")
+    sys.stdout.flush()
     translator = train(
         settings,
         sides,
@@ -125,11 +131,21 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
-    device = get_device(options.device)
+    device = _device(options)
     translator = load_translator(options.folder, weights=options.weights, device=device)
     for text in options.text or _lines():
         said = translator.translate(text, beam_size=options.beam_size) if text.strip() else ""
+        if unknown := translator.unknown(text):
+            print(f"not known: {', '.join(map(repr, unknown))}", file=sys.stderr)
         print(said, flush=True)
+
+
+def _device(options: argparse.Namespace) -> torch.device:
+    """The device asked for, which must be one that holds numbers."""
+    device = get_device(options.device)
+    if device.type == "meta":
+        raise ValueError("device must be one that computes, got 'meta'")
+    return device
 
 
 def _lines() -> Iterable[str]:
@@ -140,12 +156,16 @@ def _lines() -> Iterable[str]:
 
 def _settings(options: argparse.Namespace) -> Settings:
     """The settings that the options ask for, each kind of data with its own defaults."""
+    if options.warmup is None:
+        options.warmup = min(Settings.warmup, options.steps // 2)
+    check_together(options)
     known = {field.name for field in fields(Settings)}
     asked = {name: value for name, value in vars(options).items() if name in known}
+    asked["data"] = "pairs" if options.pairs is not None else options.data or Settings.data
     own: dict[str, Any] = {"source": "de", "target": "en", "count": 20_000}
-    if options.pairs is not None:
-        asked["data"], own = "pairs", {}
-    elif options.data == "dates":
+    if asked["data"] == "pairs":
+        own = {}
+    elif asked["data"] == "dates":
         own["style"] = "long"
     else:
         own["digits"] = (1, 12)
@@ -154,10 +174,6 @@ def _settings(options: argparse.Namespace) -> Settings:
             asked[name] = own.get(name, getattr(Settings, name))
         elif name not in own:
             options.error(f"--{name} does not go with {asked['data']}")
-    if options.warmup >= options.steps:
-        options.error(f"--warmup must be below --steps, got {options.warmup} and {options.steps}")
-    if any(step > options.steps for step in options.snapshots):
-        options.error(f"--snapshots must be from 0 to --steps, got {options.snapshots}")
     return Settings(**asked)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attn_notes.data import DATE_LOCALES, DATE_STYLES, NUMBER_LANGUAGES
-from attn_notes.train.settings import SCORES, Settings
+from attn_notes.train.settings import DATA, SCORES, Settings
 
-__all__ = ["OneLineParser", "add_seq2seq", "add_translate"]
+__all__ = ["OneLineParser", "add_seq2seq", "add_translate", "check_together"]
+
+MOST = 10**9  # of whole numbers: more would overflow somewhere
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -82,16 +84,43 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     _add_machine(parser)
 
 
+def check_together(options: argparse.Namespace) -> None:
+    """Stop with one line where an option of `seq2seq` does not go with another.
+
+    Args:
+        options: as parsed, `warmup` filled in, and with `error`, which says it.
+
+    Example:
+        >>> parser = OneLineParser(prog="seq2seq")
+        >>> add_seq2seq(parser)
+        >>> options = parser.parse_args(["--out", "german", "--dropout", "0.5", "--warmup", "9"])
+        >>> check_together(argparse.Namespace(error=print, **vars(options)))
+        --dropout is between layers: it needs --layers 2 or more, got 1
+    """
+    o = options
+    if o.pairs is not None and o.data is not None:
+        o.error(f"--data {o.data} does not go with --pairs: they are the data")
+    if o.pairs is None and o.encoding is not None:
+        o.error("--encoding is of --pairs, and does not go without")
+    if o.hidden_dim % 2 and not o.unidirectional:
+        o.error(f"--hidden-dim must be even for two directions, got {o.hidden_dim}")
+    if o.dropout and o.layers == 1:
+        o.error("--dropout is between layers: it needs --layers 2 or more, got 1")
+    if o.warmup >= o.steps:
+        o.error(f"--warmup must be below --steps, got {o.warmup} and {o.steps}")
+    if any(step > o.steps for step in o.snapshots):
+        o.error(f"--snapshots must be from 0 to --steps, got {o.snapshots}")
+
+
 def _add_data(group: Any) -> None:
-    group.add_argument(
-        "--data", choices=("numbers", "dates"), default=Settings.data, help="default: %(default)s"
-    )
+    group.add_argument("--data", choices=DATA[:2], help=f"default: {Settings.data}")
     group.add_argument(
         "--pairs",
         type=Path,
         metavar="FILE",
         help="instead of --data: lines of source, a tab, target; tokens between spaces",
     )
+    group.add_argument("--encoding", help="of --pairs; default: utf-8, or what its mark says")
     numbers, dates = " ".join(NUMBER_LANGUAGES), " ".join(DATE_LOCALES)
     languages = f"numbers in {numbers}; dates in {dates}"
     group.add_argument(
@@ -126,7 +155,14 @@ def _add_training(group: Any) -> None:
     _add(group, "--steps", _whole(1), "updates of the weights")
     _add(group, "--batch-size", _whole(1), "pairs in a step")
     _add(group, "--lr", _number(1e-12, 1e3), "the highest learning rate")
-    _add(group, "--warmup", _whole(0), "steps up to it; then it falls to 0 at the last")
+    _add(
+        group,
+        "--warmup",
+        _whole(0),
+        f"steps up to it, then it falls to 0 at the last; default: {Settings.warmup}, or half of "
+        "--steps where that is less",
+        default=None,
+    )
     _add(group, "--seed", _whole(0), "of everything random")
 
 
@@ -140,7 +176,7 @@ def _add(group: Any, option: str, kind: Callable[[str], Any], text: str, **more:
     name = option[2:].replace("-", "_")
     if "default" not in more:
         more["default"] = getattr(Settings, name)
-    shown = "" if more["default"] == () else "; default: %(default)s"
+    shown = "; default: %(default)s" if more["default"] not in ((), None) else ""
     group.add_argument(option, type=kind, help=text + shown, **{"metavar": "N"} | more)
 
 
@@ -149,12 +185,12 @@ def _add(group: Any, option: str, kind: Callable[[str], Any], text: str, **more:
 
 def _whole(lowest: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        # Nothing that int() lets pass beside digits, such as 1_0.
-        if not text.isdecimal() or int(text) < lowest:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number, {lowest} or more, got {text!r}"
-            )
-        return int(text)
+        # Nothing that int() lets pass beside digits, such as 1_0; and no more than it can read.
+        number = int(text[:20]) if text.isdecimal() else -1
+        if not lowest <= number <= MOST:
+            bounds = f"at most {MOST:,}" if number > MOST else f"a whole number, {lowest} or more"
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text!r}")
+        return number
 
     return parse
 

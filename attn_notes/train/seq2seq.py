@@ -26,21 +26,24 @@ from attn_notes.train.settings import Settings, build_model, read_settings, writ
 from attn_notes.train.translator import Translator
 from attn_notes.training import bleu, exact_match, fit, linear_decay, save_weights
 
-__all__ = ["evaluate", "load_pairs", "train"]
+__all__ = ["complete", "evaluate", "load_pairs", "train"]
 
 Sides = tuple[list[Pair], list[Pair]]
 Row = tuple[int, tuple[str, ...], tuple[str, ...]]  # length of the source, what was said, reference
 
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT, SETTINGS, WEIGHTS = "checkpoint.pt", "settings.json", "weights.safetensors"
 MOST_SHOWN = 80  # characters of a difference between two settings
 
 
-def load_pairs(settings: Settings, path: Path | None = None) -> Sides:
+def load_pairs(
+    settings: Settings, path: Path | None = None, *, encoding: str | None = None
+) -> Sides:
     """The pairs that these settings ask for.
 
     Args:
         settings: data, languages, count and seed.
         path: the file, for data "pairs".
+        encoding: of the file, as for `read_pairs`.
 
     Returns:
         The pairs to train on and the pairs held out.
@@ -59,7 +62,7 @@ def load_pairs(settings: Settings, path: Path | None = None) -> Sides:
     if path is not None:
         with warnings.catch_warnings():  # the summary is printed
             warnings.simplefilter("ignore", UserWarning)
-            corpus = read_pairs(path)
+            corpus = read_pairs(path, encoding=encoding)
         print(corpus)
         train, held_out = split_pairs(corpus.pairs)
     elif s.data == "dates":
@@ -71,11 +74,51 @@ def load_pairs(settings: Settings, path: Path | None = None) -> Sides:
             s.source, s.target, count=s.count or 0, digits=s.digits or (0, 0), seed=s.seed
         )
     if not (train and held_out):
+        one_digit = s.digits is not None and s.digits[1] == 1
+        help_ = "numbers of one digit are all trained on" if one_digit else "more pairs help"
         raise ValueError(
             "there must be pairs to train on and pairs to hold out, about one in ten, got "
-            f"{len(train)} and {len(held_out)}; more pairs help"
+            f"{len(train)} and {len(held_out)}; {help_}"
         )
     return train, held_out
+
+
+def complete(settings: Settings, sides: Sides) -> Settings:
+    """The settings with what follows from the data: vocabularies, the longest target, a digest.
+
+    Args:
+        settings: what is asked for.
+        sides: the pairs to train on and the pairs held out.
+
+    Returns:
+        New settings.
+
+    Raises:
+        ValueError: a `min_count` that leaves a vocabulary empty.
+
+    Example:
+        >>> settings = Settings(source="de", target="en", count=100, digits=(1, 2))
+        >>> [len(side) for side in complete(settings, load_pairs(settings)).vocabularies()]
+        [34, 41]
+    """
+    sources, targets = zip(*sides[0], strict=True)
+    everything = json.dumps(sides, ensure_ascii=True).encode()
+    tokens = [
+        Vocabulary.build(side, min_count=settings.min_count).tokens for side in (sources, targets)
+    ]
+    if not all(tokens):
+        raise ValueError(
+            f"min_count must leave tokens to read and to write, got {settings.min_count}, which "
+            f"leaves {len(tokens[0])} and {len(tokens[1])}"
+        )
+    return replace(
+        settings,
+        sentences=hashlib.sha256(everything).hexdigest(),
+        # Twice the longest it has seen: room for longer sources, and an end to a loop.
+        max_length=2 * max(map(len, targets)) + 1,
+        source_tokens=tokens[0],
+        target_tokens=tokens[1],
+    )
 
 
 def train(
@@ -90,7 +133,7 @@ def train(
     """Train, or go on training, and leave all that matters in a folder.
 
     Args:
-        settings: what is asked for; what the model has to know of its data is filled in.
+        settings: what is asked for, completed by `complete`.
         sides: the pairs to train on and the pairs held out.
         folder: for `settings.json`, `weights.safetensors` and `checkpoint.pt`; made if need be.
         device: where to train.
@@ -102,19 +145,20 @@ def train(
 
     Raises:
         OSError: something cannot be read or written.
-        ValueError: the folder holds a training of other settings, or a damaged one.
+        ValueError: the folder holds a training of other settings, one that is damaged or has no
+            checkpoint, or files that are none of ours.
 
     Example:
         >>> import tempfile
         >>> settings = Settings(source="de", target="en", count=99, digits=(1, 3))
         >>> settings = replace(settings, steps=2, warmup=1, hidden_dim=8)
+        >>> sides = load_pairs(settings)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     cpu, sides = torch.device("cpu"), load_pairs(settings)
+        ...     cpu, settings = torch.device("cpu"), complete(settings, sides)
         ...     translator = train(settings, sides, Path(folder), device=cpu)
         ...     sorted(path.name for path in Path(folder).iterdir())
         ['checkpoint.pt', 'settings.json', 'weights.safetensors']
     """
-    settings = _complete(settings, sides)
     model = build_model(settings).to(device)
     _claim(folder, settings)
     if 0 in snapshots:
@@ -139,7 +183,11 @@ def train(
         checkpoint_every=checkpoint_every,
         on_step=on_step,
     )
-    save_weights(folder / "weights.safetensors", model)
+    save_weights(folder / WEIGHTS, model)
+    gone = [n for n in snapshots if not (folder / f"weights-{n}.safetensors").exists()]
+    if gone:
+        steps = ", ".join(map(str, gone))
+        print(f"no snapshot of step {steps}: the training had gone further", file=sys.stderr)
     return Translator(settings, model)
 
 
@@ -192,35 +240,37 @@ def _edges(lengths: Sequence[int], bands: int) -> list[int]:
     return [ordered[0] - 1, *sorted(tops)]
 
 
-def _complete(settings: Settings, sides: Sides) -> Settings:
-    """The settings with what follows from the data: vocabularies, the longest target, a digest."""
-    sources, targets = zip(*sides[0], strict=True)
-    everything = json.dumps(sides, ensure_ascii=True).encode()
-    return replace(
-        settings,
-        sentences=hashlib.sha256(everything).hexdigest(),
-        # Twice the longest it has seen: room for longer sources, and an end to a loop.
-        max_length=2 * max(map(len, targets)) + 1,
-        source_tokens=tuple(Vocabulary.build(sources, min_count=settings.min_count).tokens),
-        target_tokens=tuple(Vocabulary.build(targets, min_count=settings.min_count).tokens),
-    )
-
-
 def _claim(folder: Path, settings: Settings) -> None:
-    """Make the folder ours; refuse one that holds the training of other settings."""
-    path = folder / "settings.json"
-    if (folder / CHECKPOINT).exists():
-        there, here = asdict(read_settings(path)), asdict(settings)
-        for name, value in here.items():
-            if there[name] != value:
-                option = f"--{name.replace('_', '-')}"
-                what = f"{option} {there[name]}, and {option} {value} is asked for"
-                if len(what) > MOST_SHOWN:
-                    what = f"other {name.replace('_', ' ')} than those given now"
-                raise ValueError(
-                    f"{folder} holds a training with {what}: choose another --out, "
-                    "or the same settings to go on with it"
-                )
+    """Make the folder ours; refuse one that holds anything that this training would replace."""
+    there = {name for name in (CHECKPOINT, SETTINGS, WEIGHTS) if (folder / name).exists()}
+    if there and SETTINGS not in there:
+        raise ValueError(
+            f"{folder} must be empty or hold a training, got {min(there)} without {SETTINGS}: "
+            "choose another --out"
+        )
+    if there:
+        _compare(folder, read_settings(folder / SETTINGS), settings)
+    if WEIGHTS in there and CHECKPOINT not in there:
+        raise ValueError(
+            f"{folder} holds the weights of this training, and no {CHECKPOINT} to go on from: "
+            "choose another --out, or remove the folder to train them again"
+        )
+    if CHECKPOINT in there:
         print(f"going on with the training in {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    write_settings(path, settings)
+    write_settings(folder / SETTINGS, settings)
+
+
+def _compare(folder: Path, there: Settings, here: Settings) -> None:
+    """Raise where the settings in a folder are others than those asked for."""
+    for name, value in asdict(here).items():
+        found = getattr(there, name)
+        if found != value:
+            option = f"--{name.replace('_', '-')}"
+            what = f"{option} {found}, and {option} {value} is asked for"
+            if len(what) > MOST_SHOWN:
+                what = f"other {name.replace('_', ' ')} than those given now"
+            raise ValueError(
+                f"{folder} holds a training with {what}: choose another --out, "
+                "or the same settings to go on with it"
+            )

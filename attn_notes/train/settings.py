@@ -1,6 +1,7 @@
 """What a training was asked for: enough to build its model again, and to go on with it."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,10 @@ from attn_notes.data import Vocabulary, join_words, split_number
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training import write_whole
 
-__all__ = ["SCORES", "Settings", "build_model", "read_settings", "write_settings"]
+__all__ = ["DATA", "SCORES", "Settings", "build_model", "read_settings", "write_settings"]
+
+DATA = ("numbers", "dates", "pairs")
+"""What a model may learn from."""
 
 SCORES: dict[str, Callable[[int], nn.Module]] = {
     "additive": lambda width: scores.AdditiveScore(width, width, width),
@@ -40,7 +44,7 @@ class Settings:
     """
 
     data: str = "numbers"
-    """"numbers", "dates" or "pairs"."""
+    """One of `DATA`."""
     source: str = ""
     """The language that is read; of pairs nothing is known."""
     target: str = ""
@@ -203,7 +207,7 @@ def read_settings(path: Path) -> Settings:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: another kind of file.
+        ValueError: another kind of file, or a setting of another kind or out of range.
 
     Example:
         >>> import tempfile
@@ -216,6 +220,49 @@ def read_settings(path: Path) -> Settings:
         stated: dict[str, Any] = json.loads(path.read_bytes())
         for name, value in stated.items():
             stated[name] = tuple(value) if isinstance(value, list) else value
-        return Settings(**stated)
-    except (ValueError, TypeError, AttributeError) as error:
+        settings = Settings(**stated)
+        for name, value in vars(settings).items():
+            _check(name, value)
+        settings.vocabularies()  # no token is there twice
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} must be the settings of a training, got: {error}") from error
+    return settings
+
+
+# What a setting must be: the words for it, whether a value is that, and the settings it is said of.
+_MUST: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (f"one of {', '.join(DATA)}", lambda value: value in DATA, "data"),
+    (f"one of {', '.join(SCORES)} or none", lambda value: value in (*SCORES, "none"), "score"),
+    ("a text", lambda value: isinstance(value, str), "source target sentences"),
+    ("a text or null", lambda value: isinstance(value, str | None), "style"),
+    ("true or false", lambda value: isinstance(value, bool), "unidirectional"),
+    (
+        "a whole number, 1 or more",
+        lambda value: _is_whole(value, 1),
+        "min_count embed_dim hidden_dim layers steps batch_size max_length",
+    ),
+    ("a whole number, 0 or more", lambda value: _is_whole(value, 0), "warmup seed"),
+    ("a whole number, 1 or more, or null", lambda v: v is None or _is_whole(v, 1), "count"),
+    ("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1, "dropout"),
+    ("a number above 0", lambda value: _is_number(value) and 0 < value < math.inf, "lr"),
+    ("two whole numbers, or null", lambda v: v is None or (_are(v, int) and len(v) == 2), "digits"),
+    ("a list of texts", lambda value: _are(value, str), "source_tokens target_tokens"),
+)
+
+
+def _check(name: str, value: object) -> None:
+    for words, holds, names in _MUST:
+        if name in names.split() and not holds(value):
+            raise ValueError(f"{name} must be {words}, got {value!r}")
+
+
+def _is_whole(value: object, lowest: int) -> bool:
+    return type(value) is int and value >= lowest
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _are(values: object, kind: type) -> bool:
+    return isinstance(values, tuple) and all(type(value) is kind for value in values)

@@ -53,6 +53,18 @@ class Translator:
         """
         return self.settings.join(self.steps(text, beam_size=beam_size)[1])
 
+    def unknown(self, text: str) -> list[str]:
+        """The tokens of a text that were in no training pair, or in too few.
+
+        Args:
+            text: in the language that is read.
+
+        Returns:
+            Each of them once, in their order. The model reads one and the same token for all.
+        """
+        known = {*self.source_vocab.tokens}
+        return [token for token in dict.fromkeys(self.settings.split(text)) if token not in known]
+
     def steps(
         self, text: str, *, beam_size: int = 1
     ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:

@@ -8,6 +8,8 @@ fills up, leaves the old file or the new one, never a part.
 import hashlib
 import io
 import os
+import pickle
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -54,8 +56,7 @@ def write_whole(path: str | Path, data: bytes) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        for leftover in path.parent.glob(f".{path.name}.*.part"):  # of a process that was killed
-            leftover.unlink(missing_ok=True)
+        _clean_up(path)
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
@@ -66,6 +67,28 @@ def write_whole(path: str | Path, data: bytes) -> None:
     finally:
         with suppress(OSError):  # the first error says more than that of cleaning up
             temporary.unlink(missing_ok=True)
+
+
+def _clean_up(path: Path) -> None:
+    """Remove what processes that were killed have left of this file, and no living one's."""
+    for part in path.parent.iterdir():
+        found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.part", part.name)
+        if found and not _is_alive(int(found[1])):
+            with suppress(OSError):  # another has removed it; or it is open, on Windows
+                part.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process has this number; on Windows, where to ask would end it, never."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
@@ -103,8 +126,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: another kind of file, or one that was cut off or changed: the state's digest
-            stands before it.
+        ValueError: another kind of file, one that was cut off or changed (the state's digest
+            stands before it), or one that would run code.
 
     Example:
         >>> import tempfile
@@ -119,7 +142,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     start = len(MAGIC) + DIGEST().digest_size
     if DIGEST(content[start:]).digest() != content[len(MAGIC) : start]:
         raise ValueError(f"{path} must be a whole checkpoint, got one that was cut off or changed")
-    return torch.load(io.BytesIO(content[start:]), weights_only=True, map_location="cpu")
+    try:
+        return torch.load(io.BytesIO(content[start:]), weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{path} must hold tensors, numbers and strings, got other things"
+        ) from error
 
 
 def save_weights(
@@ -167,8 +195,7 @@ def load_weights(path: str | Path, model: nn.Module) -> dict[str, str]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: another kind of file or one that was cut off; a tensor that is missing, that
-            the model does not have, or of another shape.
+        ValueError: another kind of file or one that was cut off; and as `check_tensors` does.
 
     Example:
         >>> import tempfile
@@ -217,7 +244,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def load_state(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Give a model the values of `tensors`, once all names and shapes are known to fit.
+    """Give a model the values of `tensors`, once all of them are known to fit.
 
     Args:
         model: its parameters and buffers get the values, where they live.
@@ -225,7 +252,7 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> 
         origin: where they come from, for the error.
 
     Raises:
-        ValueError: a tensor that is missing, that the model does not have, or of another shape.
+        ValueError: as `check_tensors` does.
 
     Example:
         >>> load_state(nn.Linear(2, 3), {"weight": torch.ones(3, 2)}, "here")
@@ -237,15 +264,19 @@ def load_state(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> 
 
 
 def check_tensors(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Raise unless both hold the same names, and under each name the same shape.
+    """Raise unless both hold the same names, and under each name the same shape and kind.
+
+    Numbers of floating point fit any others, for they are converted; integers must be stored as
+    the model has them.
 
     Args:
-        wanted: what a model has; only the shapes count, so it may be on the meta device.
+        wanted: what a model has; its values do not count, so it may be on the meta device.
         tensors: what a file holds.
         origin: where that comes from, for the error.
 
     Raises:
-        ValueError: a tensor that is missing, that the model does not have, or of another shape.
+        ValueError: a tensor that is missing, that the model does not have, of another shape or
+            another kind of number, or that holds a NaN.
 
     Example:
         >>> check_tensors({"weight": torch.ones(2)}, {"weight": torch.ones(3)}, "here")
@@ -260,6 +291,13 @@ def check_tensors(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], o
                 f"{origin}: {name} must have shape {tuple(tensor.shape)}, got "
                 f"{tuple(tensors[name].shape)}"
             )
+        if tensor.is_floating_point() != tensors[name].is_floating_point() or (
+            not tensor.is_floating_point() and tensor.dtype != tensors[name].dtype
+        ):
+            kind = "floating point" if tensor.is_floating_point() else tensor.dtype
+            raise ValueError(f"{origin}: {name} must be {kind}, got {tensors[name].dtype}")
+        if tensors[name].isnan().any():
+            raise ValueError(f"{origin}: {name} must be numbers, got NaN")
     for name in tensors:
         if name not in wanted:
             raise ValueError(f"{origin}: {name} is no tensor of the model")

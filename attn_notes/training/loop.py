@@ -64,13 +64,16 @@ def fit(
         steps: how many updates in all, those of a resumed checkpoint included.
         lr: the learning rate, before `schedule`.
         schedule: step -> factor of `lr`.
-        weight_decay: how much a weight shrinks in a step, in units of the learning rate.
+        weight_decay: how much a weight shrinks in a step, in units of the learning rate; 0 or
+            more.
         max_norm: the longest gradient, over all parameters together; `math.inf` clips none.
         seed: of what is random in the model while it trains.
-        checkpoint: a file to go on from if it exists. It is written at the start, every
-            `checkpoint_every` steps and at the end. On a CPU a training that was interrupted and
-            resumed equals one that was not, bit for bit; on a GPU it does so up to the order of
-            sums and the dropout within a recurrent layer, which torch cannot restore.
+        checkpoint: a file to go on from if it exists and is of the same settings and sizes;
+            `batches` and `loss` are functions, and that they are the same is up to the caller.
+            It is written at the start, every `checkpoint_every` steps and at the end. On a CPU a
+            training that was interrupted and resumed equals one that was not, bit for bit; on a
+            GPU it does so up to the order of sums and the dropout within a recurrent layer, which
+            torch cannot restore.
         checkpoint_every: steps between two checkpoints.
         progress: whether to show a bar on stderr; by default in a terminal or a notebook, unless
             the environment says `ATTN_NOTES_PROGRESS=0` or tests are running.
@@ -83,7 +86,8 @@ def fit(
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
         OSError: the checkpoint cannot be read or written.
-        TypeError: a loss that is not a tensor () with a gradient.
+        TypeError: a loss that is not a tensor () with a gradient, or a number of steps that is
+            not an integer.
         ValueError: a number out of range, a model without parameters to train, or a checkpoint
             that is damaged, of other settings, or further than `steps`.
 
@@ -97,8 +101,9 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
-    if steps < 0:
-        raise ValueError(f"steps must be 0 or more, got {steps}")
+    _check_steps(steps)
+    if not 0 <= weight_decay < math.inf:
+        raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
     _check_positive(lr=lr, max_norm=max_norm, checkpoint_every=checkpoint_every)
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
     with _training_mode(model), _own_randomness(model, seed):
@@ -289,6 +294,13 @@ def _advance(bar: "tqdm[Any]", losses: list[float]) -> None:
     if losses and not bar.disable:
         bar.set_postfix_str(f"loss {losses[-1]:.3f}", refresh=False)
     bar.update()
+
+
+def _check_steps(steps: int) -> None:
+    if not isinstance(steps, int):
+        raise TypeError(f"steps must be an integer, got {steps!r}")
+    if steps < 0:
+        raise ValueError(f"steps must be 0 or more, got {steps}")
 
 
 def _check_positive(**numbers: float) -> None:

@@ -35,9 +35,9 @@ def masked_cross_entropy(
         >>> masked_cross_entropy(logits, torch.tensor([[3, PAD]]))  # log 4, the padding left out
         tensor(1.3863)
     """
-    if logits.shape[:-1] != labels.shape or logits.dim() == 0:
+    if logits.shape[:-1] != labels.shape or logits.dim() < 2:
         raise ValueError(
-            "logits (..., V) and labels (...) must share all axes but the last, got logits "
+            "logits (B, L, V) and labels (B, L) must share all axes but the last, got logits "
             f"{tuple(logits.shape)} and labels {tuple(labels.shape)}"
         )
     if not 0.0 <= label_smoothing <= 1.0:

@@ -17,6 +17,7 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
         From 0 to 1.
 
     Raises:
+        TypeError: one string in place of the sequences.
         ValueError: different numbers of sequences, or none at all.
 
     Example:
@@ -47,26 +48,30 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
         From 0 to 100.
 
     Raises:
-        TypeError: a text that is not a string.
-        ValueError: different numbers of texts, or none at all.
+        TypeError: a text that is not a string, or one string in place of the texts.
+        ValueError: different numbers of texts, or none at all; a tokenisation that sacrebleu
+            does not know.
 
     Example:
         >>> round(bleu(["one hundred and two"], ["one hundred and three"]), 1)
         59.5
     """
-    from sacrebleu import corpus_bleu  # noqa: PLC0415, a sixth of a second to load
+    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415, a sixth of a second to load
 
     _check_count(predictions, references)
     for text in (*predictions, *references):
         if not isinstance(text, str):
             raise TypeError(f"a text must be a string, got {text!r}; join its tokens by spaces")
-    score = corpus_bleu(
-        predictions, [references], tokenize=tokenize, force=True, use_effective_order=True
-    )
-    return float(score.score)
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ValueError(f"tokenize must be one of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}")
+    metric = BLEU(tokenize=tokenize, force=True, effective_order=True)
+    return min(100.0, float(metric.corpus_score(predictions, [references]).score))  # rounding
 
 
 def _check_count(predictions: Sequence[Any], references: Sequence[Any]) -> None:
+    for name, texts in (("predictions", predictions), ("references", references)):
+        if isinstance(texts, str):
+            raise TypeError(f"{name} must be a list, got the one string {texts!r}")
     if len(predictions) != len(references) or not len(references):
         raise ValueError(
             "there must be as many predictions as references, one or more, got "
