@@ -518,7 +518,7 @@ MULTIHEAD = [
         lambda: HEADS(X, MEMORY, attn_mask=true(H, L, S)),
         V,
         "must broadcast to the scores",
-        f"({H}, 1, {L}, {S})",
+        f"({H}, {L}, {S})",
     ),
     (
         "a bias of the batch alone",
@@ -529,10 +529,11 @@ MULTIHEAD = [
     ),
     (
         "a mask of other sizes with a cache",
-        lambda: HEADS(X, attn_mask=true(L, S), is_causal=True, cache=Cached()),
+        lambda: HEADS(X, attn_mask=true(L, L), is_causal=True, cache=Cached()),
         V,
         "must broadcast to the scores",
-        f"({L}, {S})",
+        f"mask ({L}, {L})",
+        f"scores ({B}, 3, {L}, {L + 2})",
     ),
     (
         "a float mask with a cache",
