@@ -359,7 +359,9 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
         assert says == start
         return
     scores = widget.scores()
-    over = "1 of 3" if widget.pattern == "same" else "3"  # a rose is a rose
+    sentences = widget.data["sentences"]
+    having = sum(bool(pattern_cells(widget.pattern, one["tokens"]).any()) for one in sentences)
+    over = f"{having} of {len(sentences)}" if having < len(sentences) else str(having)
     rank = int((scores > scores[head]).sum()) + 1
     found = re.fullmatch(
         rf"{start}: score (\S+) over {over} sentences, rank {rank} of {scores.numel()}; (.*)", says

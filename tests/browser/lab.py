@@ -70,6 +70,10 @@ def _server(folder: Path) -> Iterator[tuple[str, str]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     token, home = secrets.token_hex(16), folder / "home"
+    # Every cell stays in the page: one that is scrolled out would be taken from it, canvas and all.
+    tracker = home / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    tracker.parent.mkdir(parents=True, exist_ok=True)
+    tracker.write_text('{"windowingMode": "none"}', encoding="utf-8")
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser"]
     command += ["--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]

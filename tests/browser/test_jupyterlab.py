@@ -155,9 +155,16 @@ HUES = """(canvas) => {
 def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
     canvas = lab.panel(STEPS).el.locator(".attn-links canvas")
     canvas.scroll_into_view_if_needed()
+    wanted = set()
     for name in ("accent", "surface", "muted"):
         red, green, blue = (palette.LIGHT[name][n : n + 2] for n in (1, 3, 5))
-        assert f"ff{blue}{green}{red}" in canvas.evaluate(HUES), name
+        wanted.add(f"ff{blue}{green}{red}")
+    for _ in range(50):  # the links move for a moment after each step
+        missing = wanted - set(canvas.evaluate(HUES))
+        if not missing:
+            break
+        lab.page.wait_for_timeout(100)
+    assert missing == set()
 
 
 def test_what_cannot_be_decoded_is_said_beside_the_box_and_changes_nothing(lab: Lab):
