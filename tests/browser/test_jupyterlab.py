@@ -153,6 +153,7 @@ HUES = """(canvas) => {
 
 
 def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
+    lab.run(STEPS)
     canvas = lab.panel(STEPS).el.locator(".attn-links canvas")
     canvas.scroll_into_view_if_needed()
     wanted = set()
@@ -168,6 +169,7 @@ def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
 
 
 def test_what_cannot_be_decoded_is_said_beside_the_box_and_changes_nothing(lab: Lab):
+    lab.run(STEPS)
     panel = lab.panel(STEPS)
     said, box = panel.el.locator(".attn-said"), panel.el.get_by_label("Type your own")
     before = said.inner_text()
@@ -179,6 +181,7 @@ def test_what_cannot_be_decoded_is_said_beside_the_box_and_changes_nothing(lab: 
 
 
 def test_a_text_set_in_python_is_decoded_and_shown(lab: Lab):
+    lab.run(STEPS)
     panel = lab.panel(STEPS)
     lab.run(TYPE)
     expect(panel.el.locator(".attn-said")).to_contain_text("Step 3 of 3, \u201c\u2068set\u2069")
@@ -202,10 +205,7 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     )
     shown = "HeadExplorer(2 sentences, 2 layers x 1 heads; layer 1, head 0: 5 tokens, weights 0.00"
     assert lab.printed(HEADS_STAND) == f"{shown} to 1.00) | itself 4 |  |"
-
-
-def test_any_sentence_that_is_typed_is_read_by_python(lab: Lab):
-    panel = lab.panel(HEADS)
+    # Any sentence that is typed is read by Python.
     said, box = panel.el.locator(".attn-said").nth(1), panel.el.get_by_label("Type your own")
     box.fill("here I am again")
     box.press("Enter")
