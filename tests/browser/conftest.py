@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from tests.browser.bare import write_bare_pages
 from tools.browser import FLAGS, find
@@ -28,6 +28,12 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def said_by(message: ConsoleMessage) -> str:
+    """What a page logged; of a file that did not come, which one."""
+    missing = f": {message.location['url']}" if " status of " in message.text else ""
+    return f"{message.type}: {message.text}{missing}"
+
+
 class Visitor:
     """Opens pages, and writes down whatever they log, throw, ask for or pop up."""
 
@@ -45,7 +51,7 @@ class Visitor:
         self.contexts.append(context)
         context.set_default_timeout(EXPECTED_WAIT)
         page = context.new_page()
-        page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        page.on("console", lambda message: self.problems.append(said_by(message)))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("crash", lambda _: self.problems.append("the page crashed"))
         page.on("request", lambda request: self.requests.append(request.url))
