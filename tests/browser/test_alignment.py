@@ -224,10 +224,12 @@ def test_a_page_says_where_one_may_type(visit, bare):
 def test_links_that_fade_come_to_rest_where_they_stand_without_motion(visit, bare):
     still, moving = (Panel(visit(bare("steps"))) for _ in range(2))
     moving.page.emulate_media(reduced_motion="no-preference")
+    moving.page.clock.install(time=0)  # time stands until told: a slow machine sees the fade too
+    moving.page.clock.pause_at(1000)
     for panel in (still, moving):
         panel.press("Step", "ArrowRight")
     assert moving.picture() != still.picture()
-    moving.page.wait_for_timeout(500)
+    moving.page.clock.run_for(500)
     assert moving.picture() == still.picture()
 
 
