@@ -1,0 +1,574 @@
+"""Positions: against loops over single numbers, a library that computes them otherwise, and theory.
+
+The library, `transformers`, has Llama's rotary (halves), GPT-J's (pairs), Bloom's slopes and XLM's
+sinusoid.
+"""
+
+import cmath
+import math
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch import nn
+
+from attn_notes import positions
+from attn_notes.attention import attention_weights, scaled_dot_product_attention
+from attn_notes.masks import (
+    block_mask,
+    causal_mask,
+    padding_mask,
+    prefix_mask,
+    sliding_window_mask,
+)
+from attn_notes.multihead import MultiHeadAttention
+from attn_notes.positions import (
+    LearnedEncoding,
+    SinusoidalEncoding,
+    alibi_bias,
+    alibi_slopes,
+    apply_rotary,
+    rotary_angles,
+    rotation_between,
+    sinusoidal_encoding,
+)
+from tests.oracles import assert_same, gradients, normal, over_leading_axes, weights_by_loop
+
+B, H, L, S, D = 2, 3, 5, 7, 22  # primes, but for the width, which must be even
+E = D
+LENGTH = st.integers(0, 6)
+EVEN = st.integers(1, 9).map(lambda half: 2 * half)
+OFFSET = st.integers(-(10**8), 10**8)
+BASE = st.sampled_from([2.0, 100.0, 10000.0, 500000.0])
+LAYOUTS = pytest.mark.parametrize("layout", ["pairs", "halves"])
+HALF = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+FLOATS = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+)
+double = {"dtype": torch.float64}
+
+
+def same(got, expected, tolerance=1e-9):
+    torch.testing.assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+# The sinusoid
+
+
+def test_the_first_positions_by_hand():
+    sin, cos = math.sin, math.cos
+    expected = [[0, 1, 0, 1], [sin(1), cos(1), sin(0.01), cos(0.01)]]
+    same(sinusoidal_encoding(2, 4, **double), torch.tensor(expected, **double), 1e-15)
+    assert sinusoidal_encoding(1, 2, offset=3).tolist() == [
+        pytest.approx([0.14112000806, -0.9899924966])
+    ]
+
+
+@given(LENGTH, EVEN, OFFSET, BASE)
+@example(4, 2, 10**8, 10000.0)  # float32 counts to 16,777,216 without a gap
+def test_every_entry_is_its_formula(length, width, offset, base):
+    encoding = sinusoidal_encoding(length, width, offset=offset, base=base, **double)
+    assert encoding.shape == (length, width)
+    for i in range(length):
+        for j in range(width // 2):
+            angle = (i + offset) / base ** (2 * j / width)
+            assert encoding[i, 2 * j].item() == pytest.approx(math.sin(angle), abs=1e-7)
+            assert encoding[i, 2 * j + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
+
+
+@given(LENGTH, EVEN, st.integers(0, 50))
+def test_an_offset_is_a_later_slice_to_the_last_bit(length, width, offset):
+    whole = sinusoidal_encoding(offset + length, width)
+    assert sinusoidal_encoding(length, width, offset=offset).equal(whole[offset:])
+
+
+def test_the_sinusoid_is_that_of_the_library():
+    from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
+
+    expected = create_sinusoidal_embeddings(512, E, torch.empty(512, E))
+    same(sinusoidal_encoding(512, E), expected, 1e-7)
+
+
+@FLOATS
+@pytest.mark.parametrize("offset", [0, 100_000, 10_000_000])
+def test_a_late_position_is_as_exact_as_an_early_one(dtype, offset):
+    exact = sinusoidal_encoding(300, 64, offset=offset, **double)
+    encoding = sinusoidal_encoding(300, 64, offset=offset, dtype=dtype)
+    assert encoding.dtype == dtype
+    assert encoding.equal(exact.to(dtype))
+
+
+def test_angles_in_float32_would_be_off_by_thousandths():
+    positions = torch.arange(100_000, 101_000, dtype=torch.float32)
+    frequencies = 10000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float32) / 64)
+    naive = (positions[:, None] * frequencies).sin()
+    error = (naive - sinusoidal_encoding(1000, 64, offset=100_000)[:, 0::2]).abs().max()
+    assert 1e-3 < error < 1e-2
+
+
+@pytest.fixture
+def torchs_default_is_float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("torchs_default_is_float64")
+def test_float32_is_the_default_whatever_torchs_is():
+    assert sinusoidal_encoding(2, 4).dtype == torch.float32
+    assert rotation_between(2, 4).dtype == torch.float32
+    assert rotary_angles(2, 4).dtype == torch.float32
+    assert alibi_slopes(2).dtype == alibi_bias(2, 3).dtype == torch.float32
+
+
+def test_every_encoding_has_one_length_and_dot_products_see_the_distance_alone():
+    p = sinusoidal_encoding(3000, 64, **double)
+    same(p.square().sum(-1), torch.full((3000,), 32.0, **double))
+    products = p @ p.T
+    frequencies = 10000.0 ** (-torch.arange(32, **double) / 32)
+    distance = torch.arange(3000, **double)
+    expected = (distance[:, None] * frequencies).cos().sum(-1)
+    for d in (0, 1, 2, 10, 100, 1000, 2999):
+        same(products.diagonal(d), expected[d].expand(3000 - d))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 17, 500, 5000, 123_456, -1, -300])
+@pytest.mark.parametrize("base", [10000.0, 30.0])
+def test_one_rotation_carries_every_position_on(offset, base):
+    here = sinusoidal_encoding(5000, 32, base=base, **double)
+    there = sinusoidal_encoding(5000, 32, offset=offset, base=base, **double)
+    same(here @ rotation_between(offset, 32, base=base, **double).T, there)
+
+
+@given(st.integers(-5000, 5000), st.integers(-5000, 5000), EVEN, BASE)
+def test_rotations_add_up_and_their_transpose_turns_back(first, second, width, base):
+    first_turn, second_turn, both = (
+        rotation_between(offset, width, base=base, **double)
+        for offset in (first, second, first + second)
+    )
+    same(second_turn @ first_turn, both)
+    same(first_turn.T, rotation_between(-first, width, base=base, **double))
+    same(first_turn @ first_turn.T, torch.eye(width, **double))
+    within = torch.block_diag(*torch.ones(width // 2, 2, 2)).bool()
+    assert (both[~within] == 0).all()
+
+
+def test_the_rotation_of_one_step_by_hand():
+    sin, cos = math.sin, math.cos
+    expected = [
+        [cos(1), sin(1), 0, 0],
+        [-sin(1), cos(1), 0, 0],
+        [0, 0, cos(0.01), sin(0.01)],
+        [0, 0, -sin(0.01), cos(0.01)],
+    ]
+    same(rotation_between(1, 4, **double), torch.tensor(expected, **double), 1e-15)
+
+
+@given(st.integers(-1000, 1000), EVEN, BASE)
+def test_a_clock_turns_the_other_way_than_rotary(offset, width, base):
+    x = normal(1, width)
+    angles = rotary_angles(1, width, offset=-offset, base=base, **double)
+    rotation = rotation_between(offset, width, base=base, **double)
+    torch.testing.assert_close(x @ rotation.T, apply_rotary(x, angles))
+
+
+# The two modules
+
+
+@FLOATS
+@pytest.mark.parametrize("lead", [(), (B,), (B, H), (0,)])
+def test_the_sinusoid_is_added_at_any_offset_and_in_any_precision(lead, dtype):
+    x = normal(*lead, L, E, dtype=dtype)
+    before = x.detach().clone()
+    output = SinusoidalEncoding(E, base=50.0)(x, offset=9)
+    expected = x + sinusoidal_encoding(L, E, offset=9, base=50.0, dtype=dtype)
+    assert output.dtype == dtype
+    assert output.equal(expected)
+    assert x.equal(before)
+
+
+def test_the_sinusoid_has_nothing_to_learn_or_to_store():
+    module = SinusoidalEncoding(E)
+    assert not list(module.parameters())
+    assert not module.state_dict()
+
+
+@pytest.mark.parametrize("offset", [0, 1, 6])
+def test_learned_positions_are_torchs_embedding_of_the_positions(offset):
+    module, reference = LearnedEncoding(11, E).double(), nn.Embedding(11, E).double()
+    module.load_state_dict(reference.state_dict())
+    x, positions = normal(B, L, E), torch.arange(offset, offset + L)
+    output = module(x, offset=offset)
+    torch.testing.assert_close(output, x + reference(positions))
+    got = gradients(output, [x, module.weight])
+    expected = gradients(x + reference(positions), [x, reference.weight])
+    torch.testing.assert_close(got, expected)
+    unread = [i for i in range(11) if i not in positions.tolist()]
+    assert (got[1][unread] == 0).all()
+
+
+def test_learned_positions_begin_as_noise_of_size_one():
+    torch.manual_seed(0)
+    weight = LearnedEncoding(200, 50).weight
+    assert weight.requires_grad
+    assert abs(weight.mean().item()) < 0.05
+    assert abs(weight.std().item() - 1) < 0.05
+
+
+@HALF
+def test_learned_positions_leave_the_dtype_of_what_they_are_added_to(dtype):
+    module, x = LearnedEncoding(9, E), normal(B, L, E, dtype=dtype)
+    output = module(x)
+    assert output.dtype == dtype
+    assert output.equal(x + module.weight[:L].to(dtype))
+
+
+def test_learned_positions_reach_to_their_last_and_no_further():
+    module = LearnedEncoding(8, 4)
+    assert module(torch.zeros(8, 4)).equal(module.weight)
+    assert module(torch.zeros(1, 4), offset=7).equal(module.weight[7:])
+    assert module(torch.zeros(0, 4), offset=8).shape == (0, 4)
+    for length, offset in ((9, 0), (1, 8), (8, 1), (0, 9), (1, -1), (8, -8)):
+        with pytest.raises(ValueError, match=f"offset = {offset} and length = {length}"):
+            module(torch.zeros(length, 4), offset=offset)
+
+
+@pytest.mark.parametrize("module", [SinusoidalEncoding(E), LearnedEncoding(64, E)])
+def test_one_position_at_a_time_with_its_offset_is_the_whole_sequence(module):
+    x = normal(B, L, E, dtype=torch.float32)
+    steps = [module(x[:, i : i + 1], offset=i) for i in range(L)]
+    assert torch.cat(steps, dim=1).equal(module(x))
+    forgetful = [module(x[:, i : i + 1]) for i in range(L)]
+    assert not torch.allclose(torch.cat(forgetful, dim=1), module(x))
+
+
+# Rotary
+
+
+def turned(got, expected, tolerance):
+    """Whether two tensors of angles point the same way."""
+    same(got.sin(), expected.sin(), tolerance)
+    same(got.cos(), expected.cos(), tolerance)
+
+
+@given(LENGTH, EVEN, st.integers(-1000, 1000), BASE, st.sampled_from([0.5, 1.0, 2.0, 8.0]))
+def test_the_angles_are_position_over_scale_times_frequency(length, width, offset, base, scale):
+    angles = rotary_angles(length, width, offset=offset, base=base, scale=scale, **double)
+    assert angles.shape == (length, width // 2)
+    assert ((angles >= 0) & (angles < 2 * math.pi)).all()
+    expected = [
+        [(i + offset) / scale * base ** (-2 * j / width) for j in range(width // 2)]
+        for i in range(length)
+    ]
+    turned(angles, torch.tensor(expected, **double).view(length, width // 2), 1e-10)
+
+
+def test_within_the_first_turn_the_angles_are_the_plain_products():
+    expected = torch.tensor([[0.0, 0.0], [1.0, 0.1], [2.0, 0.2]], **double)
+    same(rotary_angles(3, 4, base=100.0, **double), expected, 1e-15)
+    same(rotary_angles(3, 4, base=100.0, scale=2.0, **double), expected / 2, 1e-15)
+
+
+def test_interpolated_positions_stay_within_the_trained_angles():
+    trained = rotary_angles(8, D, **double)
+    same(rotary_angles(16, D, scale=2.0, **double)[::2], trained, 1e-15)
+
+
+@given(LENGTH, EVEN, st.integers(0, 50))
+def test_an_offset_is_a_later_slice_of_the_angles(length, width, offset):
+    whole = rotary_angles(offset + length, width)
+    assert rotary_angles(length, width, offset=offset).equal(whole[offset:])
+
+
+@pytest.mark.parametrize("offset", [0, 10_000, 1_000_000, 100_000_000])
+def test_angles_keep_their_digits_in_float32_however_late(offset):
+    exact = rotary_angles(500, 64, offset=offset, **double)
+    same(rotary_angles(500, 64, offset=offset).double(), exact, 1e-6)
+
+
+def rotary_of_llama(x, *, offset, base, scale):
+    from transformers.models.llama import modeling_llama as llama
+
+    rope = {"rope_type": "linear", "factor": scale, "rope_theta": base}
+    config = llama.LlamaConfig(
+        hidden_size=D * H, num_attention_heads=H, head_dim=D, rope_parameters=rope
+    )
+    positions = torch.arange(offset, offset + x.shape[-2])[None]
+    cos, sin = llama.LlamaRotaryEmbedding(config)(x, positions)
+    return llama.apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+
+@pytest.mark.parametrize(("base", "scale"), [(10000.0, 1.0), (500000.0, 1.0), (10000.0, 4.0)])
+@pytest.mark.parametrize("offset", [0, 13])
+def test_halves_are_the_librarys_llama(offset, base, scale):
+    x = normal(B, H, 60, D, dtype=torch.float32)
+    angles = rotary_angles(60, D, offset=offset, base=base, scale=scale)
+    expected = rotary_of_llama(x, offset=offset, base=base, scale=scale)
+    same(apply_rotary(x, angles, layout="halves"), expected, 3e-5)
+
+
+@pytest.mark.parametrize("offset", [0, 13])
+def test_pairs_are_the_librarys_gptj(offset):
+    from transformers.models.gptj import modeling_gptj as gptj
+
+    x = normal(B, H, 60, D, dtype=torch.float32)
+    table = gptj.create_sinusoidal_positions(offset + 60, D)[None, offset:]
+    sin, cos = table.chunk(2, dim=-1)
+    expected = gptj.apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
+    same(apply_rotary(x, rotary_angles(60, D, offset=offset)), expected, 3e-5)
+
+
+@LAYOUTS
+def test_a_pair_is_a_complex_number_times_a_turn(layout):
+    x, angles = normal(L, D), rotary_angles(L, D, offset=3, **double)
+    output = apply_rotary(x, angles, layout=layout)
+    for i in range(L):
+        for j in range(D // 2):
+            at = (2 * j, 2 * j + 1) if layout == "pairs" else (j, j + D // 2)
+            number = complex(*(x[i, d].item() for d in at))
+            number *= cmath.exp(1j * (i + 3) * 10000 ** (-2 * j / D))
+            assert complex(*(output[i, d].item() for d in at)) == pytest.approx(number, abs=1e-12)
+
+
+@given(st.lists(st.integers(0, 3), max_size=3), LENGTH, EVEN)
+def test_permuting_the_columns_carries_one_layout_to_the_other(lead, length, width):
+    x, angles = normal(*lead, length, width), rotary_angles(length, width, **double)
+    order = [*range(0, width, 2), *range(1, width, 2)]  # 2j to j, 2j + 1 to j + D/2
+    pairs, halves = (partial(apply_rotary, angles=angles, layout=y) for y in ("pairs", "halves"))
+    assert pairs(x)[..., order].equal(halves(x[..., order]))
+
+
+@LAYOUTS
+def test_scores_see_the_distance_alone_over_thousands_of_positions(layout):
+    query, key = (normal(D, seed=seed).detach() for seed in (1, 2))
+    angles = rotary_angles(4000, D, **double)
+    queries, keys = (apply_rotary(x.expand(4000, D), angles, layout=layout) for x in (query, key))
+    scores = queries @ keys.T
+    for d in (0, 1, 2, 31, 999, 3999):
+        same(scores.diagonal(d), scores[0, d].expand(4000 - d))
+        same(scores.diagonal(-d), scores[d, 0].expand(4000 - d))
+    assert scores[0].std() > 0.1 * query.norm()  # and the distance they do see
+    far = rotary_angles(4000, D, offset=1_000_000, **double)
+    query, key = (apply_rotary(x.expand(4000, D), far, layout=layout) for x in (query, key))
+    same(query @ key.T, scores, 1e-7)
+
+
+@LAYOUTS
+@FLOATS
+def test_lengths_are_kept(layout, dtype):
+    x = normal(B, H, 300, D, dtype=dtype)
+    lengths = apply_rotary(x, rotary_angles(300, D), layout=layout).double().norm(dim=-1)
+    torch.testing.assert_close(
+        lengths, x.double().norm(dim=-1), rtol=2 * torch.finfo(dtype).eps + 1e-7, atol=0
+    )
+
+
+@LAYOUTS
+def test_a_turn_and_the_turn_back(layout):
+    x = normal(B, H, L, D)
+    there = apply_rotary(x, rotary_angles(L, D, offset=40, **double), layout=layout)
+    back = rotary_angles(L, D, offset=40, **double)
+    torch.testing.assert_close(apply_rotary(there, -back, layout=layout), x)
+
+
+@LAYOUTS
+def test_position_zero_is_not_turned(layout):
+    x = normal(B, H, 1, D)
+    assert apply_rotary(x, rotary_angles(1, D), layout=layout).equal(x)
+
+
+@LAYOUTS
+def test_the_gradient_of_a_turn_is_that_of_finite_differences(layout):
+    x, angles = normal(2, 3, 4), rotary_angles(3, 4, offset=1, **double).requires_grad_()
+    turn = partial(apply_rotary, layout=layout)
+    assert torch.autograd.gradcheck(turn, (x, angles))
+
+
+@LAYOUTS
+@HALF
+def test_half_precision_is_turned_in_float32_and_rounded_once(layout, dtype):
+    x, angles = normal(B, H, 300, D, dtype=dtype), rotary_angles(300, D, offset=5000)
+    output = apply_rotary(x, angles, layout=layout)
+    assert output.dtype == dtype
+    assert output.equal(apply_rotary(x.float(), angles, layout=layout).to(dtype))
+    exact = apply_rotary(x.double(), angles.double(), layout=layout)
+    torch.testing.assert_close(output.double(), exact, rtol=torch.finfo(dtype).eps / 2, atol=1e-6)
+
+
+@LAYOUTS
+def test_the_dtype_of_x_is_kept_whatever_that_of_the_angles(layout):
+    for x_dtype, angle_dtype in ((torch.float32, torch.float64), (torch.float64, torch.float32)):
+        x, angles = normal(L, D, dtype=x_dtype), rotary_angles(L, D, dtype=angle_dtype)
+        assert apply_rotary(x, angles, layout=layout).dtype == x_dtype
+
+
+@LAYOUTS
+@pytest.mark.parametrize("lead", [(), (0,), (B,), (B, H), (B, H, 2)])
+@pytest.mark.parametrize("length", [0, 1, L])
+def test_any_leading_axes_and_any_layout_in_memory(layout, lead, length):
+    x, angles = normal(*lead, length, D), rotary_angles(length, D, **double)
+    before = x.detach().clone()
+    output = apply_rotary(x, angles, layout=layout)
+    assert output.shape == x.shape
+    assert x.equal(before)
+    strided = x.mT.contiguous().mT
+    assert apply_rotary(strided, angles, layout=layout).equal(output)
+    if output.numel():
+        turn = partial(apply_rotary, angles=angles, layout=layout)
+        torch.testing.assert_close(over_leading_axes(turn, x), output)
+
+
+@LAYOUTS
+def test_heads_that_are_turned_read_by_distance(layout):
+    torch.manual_seed(0)
+    heads, x = MultiHeadAttention(4 * 6, 4, num_kv_heads=2).double(), normal(B, L, 24)
+
+    def read(offset, **keywords):
+        angles = rotary_angles(L, 6, offset=offset, **double)
+        return heads(x, rotary=partial(apply_rotary, angles=angles, layout=layout), **keywords)[0]
+
+    torch.testing.assert_close(read(1000), read(0))
+    torch.testing.assert_close(read(1000, is_causal=True), read(0, is_causal=True))
+    assert not torch.allclose(read(0), heads(x)[0])
+
+
+# ALiBi
+
+
+def test_slopes_by_hand():
+    assert alibi_slopes(1).tolist() == [2**-8]
+    assert alibi_slopes(8).tolist() == [2**-h for h in range(1, 9)]
+    assert alibi_slopes(3, **double).tolist() == [2**-4, 2**-8, 2**-2]
+    between = [2**-1, 2**-3]
+    assert alibi_slopes(6, **double).tolist() == [2**-2, 2**-4, 2**-6, 2**-8, *between]
+
+
+@pytest.mark.parametrize("heads", [*range(1, 41), 64, 100, 112, 128])
+def test_the_slopes_are_the_librarys(heads):
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+    bias = build_alibi_tensor(torch.ones(1, 2, dtype=torch.int64), heads, torch.float32)
+    same(alibi_slopes(heads), bias[:, 0, 1], 1e-6)
+
+
+@given(st.integers(1, 9), LENGTH, LENGTH, st.integers(-8, 8))
+def test_the_bias_is_minus_slope_times_distance_entry_by_entry(heads, rows, columns, offset):
+    bias = alibi_bias(heads, rows, columns, offset=offset, **double)
+    slopes = alibi_slopes(heads, **double).tolist()
+    assert bias.shape == (heads, rows, columns)
+    for h in range(heads):
+        for i in range(rows):
+            for j in range(columns):
+                assert bias[h, i, j].item() == -slopes[h] * abs(i + offset - j)
+    assert not bias[bias == 0].signbit().any()
+
+
+@given(LENGTH, st.integers(0, 6))
+def test_the_bias_with_a_cache_is_the_last_rows_of_the_whole(new, cached):
+    whole = alibi_bias(H, cached + new)
+    assert alibi_bias(H, new, cached + new, offset=cached).equal(whole[:, cached:])
+    assert alibi_bias(H, new, offset=cached).equal(whole[:, cached:, :new])
+
+
+@FLOATS
+def test_the_bias_is_rounded_once(dtype):
+    bias = alibi_bias(12, 1, 70_000, dtype=dtype)  # farther than float16 counts
+    assert bias.dtype == dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    assert bias.equal(alibi_bias(12, 1, 70_000, dtype=wide).to(dtype))
+    exact = alibi_bias(12, 1, 70_000, **double)
+    torch.testing.assert_close(bias.double(), exact, rtol=torch.finfo(dtype).eps, atol=0)
+
+
+MASKS = {
+    "none": None,
+    "causal": causal_mask(L, S, offset=2),
+    "window": sliding_window_mask(L, S, window=3, offset=2),
+    "prefix": prefix_mask(L, S, prefix=2, offset=2),
+    "padding": padding_mask([4, 0], S)[:, None],
+    "block": block_mask(torch.tensor([0, 0, 1, 1, 2]), torch.tensor([0, 1, 1, 1, 2, 2, 2])),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_the_bias_composes_with_every_mask(mask):
+    query, key, value = normal(B, H, L, D), normal(B, H, S, D, seed=1), normal(B, H, S, D, seed=2)
+    bias = alibi_bias(H, L, S, offset=2, **double)
+    keywords = {"attn_mask": mask, "attn_bias": bias}
+    allowed = torch.ones(B, H, L, S, dtype=torch.bool) if mask is None else mask
+    everywhere = (x.expand(B, H, L, S) for x in (allowed, bias))
+    expected = over_leading_axes(weights_by_loop, query, key, *everywhere)
+    torch.testing.assert_close(attention_weights(query, key, **keywords), expected)
+    assert_same(
+        lambda *x: scaled_dot_product_attention(*x, **keywords),
+        lambda query, key, value: attention_weights(query, key, **keywords) @ value,
+        *(query, key, value),
+    )
+
+
+def test_with_equal_scores_each_step_away_weighs_less_by_one_factor():
+    bias = alibi_bias(4, 1, 9, offset=8, **double)
+    weights = attention_weights(*(torch.zeros(4, n, D, **double) for n in (1, 9)), attn_bias=bias)
+    ratios = weights[:, 0, :-1] / weights[:, 0, 1:]
+    torch.testing.assert_close(ratios, (-alibi_slopes(4, **double)).exp()[:, None].expand(4, 8))
+
+
+def test_a_causal_row_of_distances_is_a_row_of_key_positions():
+    """Why the published code adds the slope times j: a softmax sees differences alone."""
+    query, key = normal(B, H, L, D), normal(B, H, L, D, seed=1)
+    by_key = alibi_slopes(H, **double)[:, None, None] * torch.arange(L)
+    weights = [
+        attention_weights(query, key, attn_bias=bias, is_causal=True)
+        for bias in (alibi_bias(H, L, **double), by_key)
+    ]
+    torch.testing.assert_close(*weights)
+
+
+# Where they are made
+
+
+MADE = {
+    "sinusoid": lambda **where: sinusoidal_encoding(L, E, **where),
+    "rotation": lambda **where: rotation_between(3, E, **where),
+    "angles": lambda **where: rotary_angles(L, D, **where),
+    "slopes": lambda **where: alibi_slopes(6, **where),
+    "bias": lambda **where: alibi_bias(6, L, S, **where),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_they_are_made_on_the_device_asked_for_or_on_torchs_default(make):
+    assert make().device.type == "cpu"
+    assert make(device="meta").device.type == make(device=torch.device("meta")).device.type
+    assert make(device="meta").is_meta
+    with torch.device("meta"):
+        assert make().is_meta
+        assert make(device="cpu").device.type == "cpu"
+
+
+def test_modules_are_made_on_torchs_default_device():
+    with torch.device("meta"):
+        assert LearnedEncoding(3, 4).weight.is_meta
+        assert SinusoidalEncoding(4)(torch.zeros(2, 4)).is_meta
+
+
+def test_a_graph_of_any_length_is_exported_whole():
+    class Turned(nn.Module):
+        def forward(self, x):
+            rotated = apply_rotary(x, rotary_angles(x.shape[-2], D, offset=2))
+            return SinusoidalEncoding(D)(rotated), alibi_bias(H, x.shape[-2], offset=1)
+
+    length = torch.export.Dim("length", min=2, max=64)
+    program = torch.export.export(Turned(), (torch.ones(B, 5, D),), dynamic_shapes=({1: length},))
+    x = normal(B, 9, D, dtype=torch.float32)
+    torch.testing.assert_close(program.module()(x), Turned()(x))
+
+
+def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
+    where = {"offset": 10**6, "base": 10000.0}
+    angles = positions._clock_angles(L, D, device="mps", **where)
+    assert angles.device.type == "cpu"
+    assert angles.equal(positions._clock_angles(L, D, device="cpu", **where))
+    assert positions._delivered(angles, None, "meta").is_meta  # and then they are moved
