@@ -1,13 +1,13 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
 python -m benchmarks           all of them, one after another
-python -m benchmarks widgets   one: widgets, pages, attention or multihead, with its own arguments
+python -m benchmarks widgets   one: widgets, pages, attention, multihead or transformer
 """
 
 import subprocess
 import sys
 
-NAMES = ("widgets", "pages", "attention", "multihead")
+NAMES = ("widgets", "pages", "attention", "multihead", "transformer")
 
 
 def main(arguments: list[str]) -> int:

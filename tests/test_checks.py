@@ -11,10 +11,12 @@ from attn_notes.attention import attention_weights
 from attn_notes.checks import (
     CheckFailed,
     check_batch_invariant,
+    check_cache_matches_parallel,
     check_causal,
     check_masked_loss,
     check_padding_invariant,
     check_permutation_equivariant,
+    check_pieces_match_whole,
     check_step_matches_parallel,
     check_weights,
     influence,
@@ -359,6 +361,83 @@ def test_what_follows_the_end_is_not_compared():
 def test_a_step_that_slips_is_named():
     with fails("at step 3 the logits of sequence 0 differ by 6"):
         check_step_matches_parallel(Bag(slip=2), TOKENS, LONG, SAID)
+
+
+class Sum:
+    """The sum of the source and of what was said so far, step by step, and reordered."""
+
+    def __init__(self, total=None):
+        self.total = total
+
+    def __call__(self, source, lengths, inputs):
+        real = padding_mask(lengths, source.shape[1])[:, 0]
+        return ((source * real).sum(1, keepdim=True) + inputs.cumsum(1))[..., None], None
+
+    def start(self, source, lengths):
+        return type(self)(self(source, lengths, torch.zeros(len(source), 1))[0][:, 0, 0])
+
+    def select(self, index):
+        return type(self)(self.total[index])
+
+    def step(self, tokens, state):
+        after = type(self)(state.total + tokens)
+        return after.total[:, None], after
+
+
+class Unordered(Sum):
+    def select(self, index):
+        return self
+
+
+class Shared(Sum):
+    """Each state is the one before, changed in place."""
+
+    def step(self, tokens, state):
+        state.total += tokens
+        return state.total[:, None].clone(), state
+
+
+ENTERED = torch.tensor([[1, 4, 5, 6], [1, 7, 5, 5], [1, 8, 7, 4]])
+SOURCES = torch.tensor([[4, 5, 6], [7, 0, 0], [8, 9, 0]]), torch.tensor([3, 1, 2])
+
+
+def test_states_that_can_be_reordered_and_branched_pass():
+    check_cache_matches_parallel(Sum(), *SOURCES, ENTERED)
+
+
+def test_rows_that_stay_where_they_are_are_noticed():
+    with fails("step by step, the logits of sequence 0 at position 2 differ by 4"):
+        check_cache_matches_parallel(Unordered(), *SOURCES, ENTERED)
+
+
+def test_a_branch_that_leaves_its_trace_is_noticed():
+    check_step_matches_parallel(Shared(), *SOURCES, ENTERED)
+    with fails("step by step, the logits of sequence 2 at position 3 differ by 20"):
+        check_cache_matches_parallel(Shared(), *SOURCES, ENTERED)
+
+
+def summing(x, cache):
+    """A causal sum through a cache of four axes."""
+    y = x[:, None] if cache is None else cache.update(x[:, None], x[:, None])[0]
+    return y.cumsum(2)[:, 0, -x.shape[1] :]
+
+
+def test_a_layer_that_continues_from_its_cache_passes():
+    check_pieces_match_whole(summing, torch.rand(2, 5, 3, generator=rng()).double())
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (lambda x, cache: summing(x, None), "in pieces of 1, 1, 1, 1, 1 the output at position 4"),
+        (lambda x, cache: summing(x, cache) + x.shape[1] // 3, "in pieces of 1, 1, 1, 1, 1"),
+        (lambda x, cache: summing(x, cache) + (x.shape[1] == 4), "in pieces of 4, 1"),
+        (lambda x, cache: summing(x, cache) + (x.shape[1] == 2), "in pieces of 2, 3 .* position"),
+    ],
+)
+def test_a_layer_that_hangs_on_where_it_was_cut_is_told_where(layer, words):
+    with fails(words):
+        check_pieces_match_whole(layer, torch.ones(2, 5, 3))
 
 
 def test_padding_of_token_ids_is_tried_with_other_ids():

@@ -13,13 +13,16 @@ from attn_notes.checks import (
     check_weights,
 )
 from attn_notes.masks import causal_mask, padding_mask
+from attn_notes.positions import alibi_bias, apply_rotary, rotary_angles, sinusoidal_encoding
 from attn_notes.transformer import (
     AddNorm,
     Embeddings,
     EncoderBlock,
     EncoderOnly,
     FeedForward,
+    Transformer,
     TransformerConfig,
+    attention_positions,
 )
 from tests.oracles import B, L, assert_same, coin, gradients, normal, rng
 
@@ -232,6 +235,41 @@ def test_embeddings_are_the_sum_of_three_normalised():
     torch.testing.assert_close(table(tokens), table(tokens, torch.zeros_like(tokens)))
 
 
+@pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal", "rotary", "alibi"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_embeddings_are_scaled_before_positions_are_added(positions, scale):
+    settings = config(positions=positions, scale_embeddings=scale, embed_dim=12)
+    table, tokens = built(Embeddings(settings)), ids(B, L)
+    x = table.tokens.weight[tokens] * (12**0.5 if scale else 1.0)
+    if positions == "learned":
+        x = x + table.positions.weight[:L]
+    if positions == "sinusoidal":
+        x = x + sinusoidal_encoding(L, 12, dtype=torch.float64)
+    torch.testing.assert_close(table(tokens), x)
+    torch.testing.assert_close(table(tokens[:, 2:], offset=2), x[:, 2:])
+
+
+@pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal"])
+def test_positions_that_are_added_say_nothing_to_attention(positions):
+    assert attention_positions(config(positions=positions), torch.zeros(B, L, E)) == {}
+
+
+def test_every_block_of_an_encoder_is_told_the_same_positions():
+    for positions in ("rotary", "alibi"):
+        model = built(EncoderOnly(config(positions=positions, embed_dim=12)))
+        tokens, mask = ids(B, L), padding_mask(LENGTHS, L)
+        x = table = model.embeddings(tokens)
+        if positions == "rotary":
+            angles = rotary_angles(L, 4, dtype=torch.float64)
+            told = {"rotary": lambda x: apply_rotary(x, angles)}  # noqa: B023
+        else:
+            told = {"attn_bias": alibi_bias(H, L, dtype=torch.float64)}
+        for block in model.blocks:
+            x = block(x, attn_mask=mask, **told)[0]
+        torch.testing.assert_close(model(tokens, attn_mask=mask).output, x)
+        assert not torch.allclose(x, table)
+
+
 def test_embeddings_are_dropped_while_training_only():
     table = built(Embeddings(config(dropout=0.5, embed_norm=True)))
     share = (table.train()(ids(30, L)) == 0).double().mean()
@@ -265,16 +303,18 @@ CHANGES = [
     {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"hidden_dim": 5},
     {"num_kv_heads": 1}, {"norm": "pre"}, {"activation": "relu"}, {"positions": "none"},
     {"max_length": 7}, {"num_token_types": 2}, {"embed_norm": True}, {"dropout": 0.5},
-    {"layer_norm_eps": 1.0}, {"backend": "explicit"},
+    {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"target_vocab_size": 31},
+    {"num_decoder_layers": 1}, {"tie_embeddings": True}, {"scale_embeddings": True},
 ]  # fmt: skip
 
 
 def fingerprint(settings: TransformerConfig) -> tuple:
     """Shapes, what comes out, and what torch's random numbers were used for."""
-    model = built(EncoderOnly(settings))
+    model = built(Transformer(settings))
     torch.manual_seed(0)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    return shapes, model(ids(B, L) % 5).output.sum().item(), model.blocks[0].self_attn.backend
+    logits, _ = model(ids(B, L) % 5, LENGTHS, ids(B, L) % 5)
+    return shapes, logits.sum().item(), model.encoder.blocks[0].self_attn.backend
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
@@ -308,7 +348,14 @@ def test_a_config_does_not_change():
         ({"num_kv_heads": 0}, "num_kv_heads must divide num_heads, got num_kv_heads = 0 and num_h"),
         ({"norm": "first"}, r"norm must be one of \('post', 'pre'\), got 'first'"),
         ({"activation": "tanh"}, r"activation must be one of \('gelu', 'relu'\), got 'tanh'"),
-        ({"positions": "rope"}, r"positions must be one of \('learned', 'none'\), got 'rope'"),
+        ({"positions": "rope"}, r"positions must be one of \('none', .*'alibi'\), got 'rope'"),
+        ({"positions": "sinusoidal", "embed_dim": 9}, "embed_dim must be even for sinusoidal .* 9"),
+        (
+            {"positions": "rotary", "embed_dim": 9},
+            "head_dim must be even for rotary .* head_dim = 3",
+        ),
+        ({"target_vocab_size": 0}, "target_vocab_size must be a whole number, 1 or more, got 0"),
+        ({"num_decoder_layers": 0}, "num_decoder_layers must be a whole number, 1 or more, got 0"),
         ({"backend": "fast"}, "backend must be one of .* got 'fast'"),
         ({"dropout": 1.5}, "dropout must be a number from 0 to 1, got 1.5"),
         ({"dropout": float("nan")}, "dropout must be a number from 0 to 1, got nan"),
@@ -325,7 +372,7 @@ def test_a_config_that_cannot_be_is_refused(change, words):
     ("arguments", "changes", "words"),
     [
         ((ids(L),), {}, r"tokens must have shape \(B, L\), got \(5,\)"),
-        ((ids(2, 12),), {}, r"L up to max_length = 11, got \(2, 12\)"),
+        ((ids(2, 12),), {}, r"to max_length - 1 = 10, got offset = 0 and length = 12"),
         (
             (ids(2, 3), ids(2, 3)),
             {},
@@ -345,7 +392,8 @@ def test_tokens_that_do_not_fit_are_refused(arguments, changes, words):
 
 def test_the_longest_sequence_is_max_length_and_without_positions_there_is_none():
     assert EncoderOnly(config())(ids(1, 11)).output.shape == (1, 11, E)
-    assert EncoderOnly(config(positions="none"))(ids(1, 13)).output.shape == (1, 13, E)
+    for positions in ("none", "sinusoidal", "alibi"):
+        assert EncoderOnly(config(positions=positions))(ids(1, 13)).output.shape == (1, 13, E)
 
 
 def test_weights_are_not_to_be_had_of_the_fused_kernel():

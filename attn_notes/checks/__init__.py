@@ -13,17 +13,21 @@ from attn_notes.checks.properties import (
 )
 from attn_notes.checks.sequences import (
     check_batch_invariant,
+    check_cache_matches_parallel,
     check_masked_loss,
+    check_pieces_match_whole,
     check_step_matches_parallel,
 )
 
 __all__ = [
     "CheckFailed",
     "check_batch_invariant",
+    "check_cache_matches_parallel",
     "check_causal",
     "check_masked_loss",
     "check_padding_invariant",
     "check_permutation_equivariant",
+    "check_pieces_match_whole",
     "check_step_matches_parallel",
     "check_weights",
     "influence",

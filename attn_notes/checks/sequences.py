@@ -1,7 +1,8 @@
-"""What must hold of a model of sequences: alone or in a batch, step by step or at once (chapter 4).
+"""What must hold of a model of sequences: alone or in a batch, step by step or at once.
 
-The models are those of `attn_notes.decoding`: `model(source, lengths, inputs)` is teacher forcing
-and gives logits (B, L, V) first; `model.start` and `model.step` go one token at a time.
+Chapters 4, 6 and 7. The models are those of `attn_notes.decoding`: `model(source, lengths, inputs)`
+is teacher forcing and gives logits (B, L, V) first; `model.start` and `model.step` go one token at
+a time.
 """
 
 from collections.abc import Callable
@@ -10,10 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn_notes.cache import KVCache
 from attn_notes.checks.properties import CheckFailed, Describe, check_small
 from attn_notes.data import PAD
 
-__all__ = ["check_batch_invariant", "check_masked_loss", "check_step_matches_parallel"]
+__all__ = [
+    "check_batch_invariant",
+    "check_cache_matches_parallel",
+    "check_masked_loss",
+    "check_pieces_match_whole",
+    "check_step_matches_parallel",
+]
 
 
 def check_batch_invariant(
@@ -95,6 +103,94 @@ def check_step_matches_parallel(
     )
 
 
+def check_cache_matches_parallel(
+    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
+) -> None:
+    """`check_step_matches_parallel` as a beam would have it: reordered and branched. Chapter 7.
+
+    After each step the rows of the state are reversed, and before each step the same state is
+    continued with another token, which must leave no trace in it.
+
+    Args:
+        model: as in `check_step_matches_parallel`; its states have `select`.
+        source: (B, S), token ids; of several lengths, so that a mask left behind is noticed.
+        lengths: (B,), how many of them are real.
+        inputs: (B, L), token ids, the first of them START.
+        atol: the largest difference that passes for none.
+
+    Raises:
+        CheckFailed: a step whose logits differ from the parallel ones.
+
+    Example:
+        >>> class Sum:  # of the tokens so far
+        ...     def __init__(self, total=0):
+        ...         self.total = total
+        ...     def __call__(self, source, lengths, inputs):
+        ...         return inputs.cumsum(1)[..., None], None
+        ...     def start(self, source, lengths):
+        ...         return Sum()
+        ...     def select(self, index):
+        ...         return self  # wrong: the rows stay where they are
+        ...     def step(self, tokens, state):
+        ...         return (state.total + tokens)[:, None], Sum(state.total + tokens)
+        >>> tokens = torch.tensor([[1, 4, 5], [1, 6, 5]])
+        >>> check_cache_matches_parallel(Sum(), tokens, torch.tensor([3, 3]), tokens)
+        Traceback (most recent call last):
+        attn_notes.checks.properties.CheckFailed: step by step, the logits of sequence 0 at \
+position 2 differ by 2
+    """
+    order = torch.arange(len(source), device=source.device)  # which sequence each row holds
+    backwards = order.flip(0)
+    with torch.no_grad():
+        parallel = model(source, lengths, inputs)[0]  # (B, L, V)
+        state, steps = model.start(source, lengths), []
+        for n in range(inputs.shape[1]):
+            model.step(inputs[order, n - 1], state)  # a branch that is not followed
+            logits, state = model.step(inputs[order, n], state)
+            steps.append(logits[order])  # the order is its own inverse
+            order, state = order[backwards], state.select(backwards)
+    check_small(
+        (torch.stack(steps, dim=1) - parallel).abs().amax(-1),  # (B, L)
+        atol,
+        lambda at, size: (
+            f"step by step, the logits of sequence {at[0]} at position {at[1]} differ by {size}"
+        ),
+    )
+
+
+def check_pieces_match_whole(
+    layer: Callable[[Tensor, KVCache | None], Tensor], x: Tensor, *, atol: float = 1e-5
+) -> None:
+    """Fed in pieces through a cache, a layer says what it says of the whole. Chapter 6.
+
+    Args:
+        layer: maps x (B, L, ...) and a cache to (B, L, ...); the cache is None for the whole, and
+            otherwise holds what came before x.
+        x: (B, L, ...), L of 2 or more; cut into single positions, in two halves, and before the
+            last.
+        atol: the largest difference that passes for none.
+
+    Raises:
+        CheckFailed: a position whose output hangs on where the sequence was cut.
+
+    Example:
+        >>> def place(x, cache):  # counts its positions from 0 again in each piece
+        ...     return x + torch.arange(x.shape[1])
+        >>> check_pieces_match_whole(place, torch.zeros(1, 4))
+        Traceback (most recent call last):
+        attn_notes.checks.properties.CheckFailed: in pieces of 1, 1, 1, 1 the output at position \
+3 of sequence 0 differs by 3
+    """
+    L = x.shape[1]
+    with torch.no_grad():
+        whole = layer(x, None)
+        for pieces in ([1] * L, [L // 2, L - L // 2], [L - 1, 1]):
+            cache = KVCache()
+            outputs = torch.cat([layer(piece, cache) for piece in x.split(pieces, dim=1)], dim=1)
+            change = (outputs - whole).abs()  # (B, L, ...)
+            check_small(change.reshape(*x.shape[:2], -1).amax(-1), atol, _in_pieces(pieces))
+
+
 def check_masked_loss(
     loss: Callable[[Tensor, Tensor], Tensor], *, vocab_size: int = 7, seed: int = 0
 ) -> None:
@@ -152,3 +248,11 @@ def check_masked_loss(
 def _alone(n: int) -> Describe:
     """Describe a change of sequence n when it is alone."""
     return lambda at, size: f"alone, sequence {n} gets other logits at position {at[0]}: by {size}"
+
+
+def _in_pieces(pieces: list[int]) -> Describe:
+    """Describe a difference that comes of cutting the sequence so."""
+    cut = ", ".join(map(str, pieces))
+    return lambda at, size: (
+        f"in pieces of {cut} the output at position {at[1]} of sequence {at[0]} differs by {size}"
+    )

@@ -6,10 +6,10 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.multihead import MultiHeadAttention
+from attn_notes.multihead import Cache, MultiHeadAttention
 from attn_notes.transformer.config import Activation, TransformerConfig
 
-__all__ = ["AddNorm", "EncoderBlock", "FeedForward"]
+__all__ = ["AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
@@ -115,13 +115,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.self_attn = MultiHeadAttention(
-            config.embed_dim,
-            config.num_heads,
-            num_kv_heads=config.num_kv_heads,
-            dropout=config.dropout,
-            backend=config.backend,
-        )
+        self.self_attn = _attention(config)
         self.add1 = AddNorm(config)
         self.feed_forward = FeedForward(config)
         self.add2 = AddNorm(config)
@@ -145,3 +139,91 @@ class EncoderBlock(nn.Module):
         x = self.add1(x, y)
         x = self.add2(x, self.feed_forward(self.add2.read(x)))
         return x, weights
+
+
+class DecoderBlock(nn.Module):
+    """Positions read those before them, then the memory, then each thinks by itself. Chapter 7.
+
+    Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerDecoderLayer`
+    under a causal mask. The block itself is causal, and always: there is no mask to forget.
+
+    Args:
+        config: all but its vocabulary, numbers of layers and embeddings count.
+
+    Example:
+        >>> import torch
+        >>> block = DecoderBlock(TransformerConfig(vocab_size=1, embed_dim=8, num_heads=2))
+        >>> x, memory = torch.zeros(1, 3, 8), torch.zeros(1, 5, 8)
+        >>> x, weights, cross_weights = block(x, memory, need_weights=True)
+        >>> x.shape, weights.shape, cross_weights.shape
+        (torch.Size([1, 3, 8]), torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 5]))
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attn = _attention(config)
+        self.add1 = AddNorm(config)
+        self.cross_attn = _attention(config)
+        self.add2 = AddNorm(config)
+        self.feed_forward = FeedForward(config)
+        self.add3 = AddNorm(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        *,
+        memory_mask: Tensor | None = None,
+        cache: tuple[Cache | None, Cache | None] = (None, None),
+        need_weights: bool = False,
+        **attention: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """One step along the residual stream.
+
+        Args:
+            x: (B, L, E).
+            memory: (B, S, E), what the encoder gave. With a cache that holds it already, S = 0.
+            memory_mask: bool, `True` = may attend: what `MultiHeadAttention` takes as `attn_mask`,
+                for all of the memory, such as `padding_mask(lengths, S)`.
+            cache: of the self-attention, and of the attention to the memory.
+            need_weights: whether to return the weights too.
+            **attention: what the self-attention takes besides: `attn_mask`, which further
+                restricts the causal rule, `attn_bias` and `rotary`.
+
+        Returns:
+            (B, L, E), the weights of the self-attention (B, H, L, L), with a cache (B, H, L, all
+            keys), and those of the attention to the memory (B, H, L, S), or None and None.
+
+        Raises:
+            TypeError: as in `MultiHeadAttention`.
+            ValueError: as in `MultiHeadAttention`.
+        """
+        y, weights = self.self_attn(
+            self.add1.read(x),
+            is_causal=True,  # in training, in evaluation and with a cache: one rule
+            cache=cache[0],
+            need_weights=need_weights,
+            **attention,
+        )
+        x = self.add1(x, y)
+        y, cross_weights = self.cross_attn(
+            self.add2.read(x),
+            memory,
+            attn_mask=memory_mask,
+            cache=cache[1],
+            need_weights=need_weights,
+        )
+        x = self.add2(x, y)
+        x = self.add3(x, self.feed_forward(self.add3.read(x)))
+        return x, weights, cross_weights
+
+
+def _attention(config: TransformerConfig) -> MultiHeadAttention:
+    """The attention of a block, to its own sequence or to another."""
+    return MultiHeadAttention(
+        config.embed_dim,
+        config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        dropout=config.dropout,
+        backend=config.backend,
+    )
