@@ -1,7 +1,8 @@
 """Trains from the command line in child processes, and does to them what happens to trainings.
 
-`python -m tests.killed_trainings FOLDER` prints as JSON what became of each. Torch is loaded once;
-every child is a fork of this process, so a training can be killed a dozen times in a few seconds.
+`python -m tests.killed_trainings FOLDER MODEL` prints as JSON what became of each. Torch is loaded
+once; every child is a fork of this process, so a training can be killed a dozen times in a few
+seconds.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from pathlib import Path
 from attn_notes.train.command import main
 from attn_notes.training import load_checkpoint
 
+MODEL = ["seq2seq"]
 OPTIONS = {
     "digits": "1-3", "count": 150, "hidden-dim": 16, "embed-dim": 8, "layers": 2, "dropout": 0.2,
     "steps": 36, "warmup": 5, "batch-size": 16, "checkpoint-every": 1, "device": "cpu",
@@ -33,7 +35,7 @@ def run(folder: Path) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         options = [f"--{name}={value}" for name, value in OPTIONS.items()]
-        code = main(["seq2seq", *options, "--out", str(folder)])
+        code = main([*MODEL, *options, "--out", str(folder)])
     return code, out.getvalue(), err.getvalue()
 
 
@@ -186,4 +188,5 @@ def report(folder: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    MODEL[:] = sys.argv[2:]
     sys.stdout.write(json.dumps(report(Path(sys.argv[1]))))

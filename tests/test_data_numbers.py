@@ -14,6 +14,7 @@ from attn_notes.data import (
     Vocabulary,
     is_held_out,
     join_words,
+    language_tag,
     number_pairs,
     number_words,
     split_number,
@@ -170,6 +171,77 @@ def test_no_number_of_any_test_stands_in_any_training_set():
     assert tested
     assert not trained & tested
     assert 0.08 < len(tested) / len(trained | tested) < 0.12
+
+
+def test_each_number_is_read_in_each_language_and_written_in_each_other_as_its_tag_asks():
+    train, held_out = number_pairs(("digits", "en"), ("de", "en"), count=300, digits=(1, 3))
+    assert len(train + held_out) == 900
+    values = []
+    for (tag, *words), written in train + held_out:
+        (target,) = (name for name in ("de", "en") if language_tag(name) == tag)
+        source = "digits" if words[0].isdigit() else "en"
+        assert source != target
+        assert value_of(tuple(words), source) == value_of(written, target)
+        values.append(value_of(written, target))
+    assert values[::3] == values[1::3] == values[2::3]
+    alone = number_pairs("digits", "de", count=300, digits=(1, 3))
+    assert [pair[1] for pair in train[::3]] == [words for _, words in alone[0]]
+    assert [pair[1] for pair in held_out[::3]] == [words for _, words in alone[1]]
+
+
+def test_one_language_to_write_needs_no_tag():
+    several = number_pairs(("digits", "en"), ("de",), count=30)
+    assert several[0][::2] == number_pairs("digits", "de", count=30)[0]
+    assert several[0][1::2] == number_pairs("en", "de", count=30)[0]
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.02, 0.25, 1.0])
+def test_the_rare_kinds_are_repeated_until_they_have_their_share(balance):
+    plain, held_out = number_pairs("digits", "de", count=1000, digits=(1, 3))
+    train, same = number_pairs("digits", "de", count=1000, digits=(1, 3), balance=balance)
+    assert same == held_out
+    assert set(train) == set(plain)
+    shapes = ("0", "[1-9]", "[1-9]0", ".[1-9]", ".00", ".[1-9]0", "..[1-9]")
+    found = []
+    for shape in shapes:
+        there, now = (
+            sum(bool(re.fullmatch(shape, "".join(words))) for words, _ in pairs)
+            for pairs in (plain, train)
+        )
+        least = max(there, balance * len(plain))
+        assert least <= now < least + there
+        found.append(now)
+    assert sum(found) == len(train)
+    times = Counter(words for words, _ in train)
+    assert len({times[digit,] for digit in "123456789"}) == 1
+
+
+@pytest.mark.parametrize("language", NUMBER_LANGUAGES)
+def test_a_tag_is_one_word_and_no_number_has_it(language):
+    tag = language_tag(language)
+    assert split_number(tag, "en") == (tag,)
+    words = {word for value in range(3000) for word in number_words(value, language)}
+    assert tag not in words
+
+
+@pytest.mark.parametrize("balance", [-0.1, 1.1, float("nan")])
+def test_a_balance_that_is_no_share_is_refused(balance):
+    with pytest.raises(ValueError, match=f"balance must be from 0 to 1, got {balance}"):
+        number_pairs("de", "en", count=10, balance=balance)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (("de", "de"), "en", "source must be one language or several different, got ('de', 'de')"),
+        ("de", (), "target must be one language or several different, got ()"),
+        (("de", "xx"), "en", "language must be one of de, digits, en"),
+        ("de", ("en", "xx"), "got 'xx'"),
+    ],
+)
+def test_languages_that_make_no_pairs_are_refused(source, target, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        number_pairs(source, target, count=10)
 
 
 def test_every_number_of_digits_comes_as_often_as_the_others_as_far_as_there_are_so_many():

@@ -16,30 +16,42 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn_notes.data import END, number_pairs
+from attn_notes.data import END, START, number_pairs
 from attn_notes.data.numbers import _converter
 from attn_notes.train import (
     SCORES,
+    Seq2SeqSettings,
     Settings,
+    TransformerSettings,
     Translator,
     build_model,
     command,
     load_translator,
 )
 from attn_notes.train.command import main
-from attn_notes.train.seq2seq import evaluate, load_pairs
-from attn_notes.train.settings import _MUST, read_settings, write_settings
-from attn_notes.training import load_checkpoint, load_weights
+from attn_notes.train.evaluation import evaluate
+from attn_notes.train.pairs import load_pairs
+from attn_notes.train.settings import MODELS as KINDS
+from attn_notes.train.stored import _MUST, read_settings, write_settings
+from attn_notes.training import (
+    cosine_decay,
+    inverse_sqrt,
+    linear_decay,
+    load_checkpoint,
+    load_weights,
+    noam,
+)
 from tests.killed_trainings import OPTIONS
 from tests.test_training_checkpoints import names
 
+MODELS = pytest.mark.parametrize("model", [*KINDS])
 SMALL = {"steps": 4, "warmup": 1, "batch-size": 8, "hidden-dim": 8, "embed-dim": 4}
 QUICK = [f"--{name}={value}" for name, value in SMALL.items()] + ["--device=cpu"]
 NUMBERS = ["--count", "60", "--digits", "1-2", *QUICK]
 
 
-def trained(folder: Path, *options: str) -> Path:
-    assert main(["seq2seq", *NUMBERS, *options, "--out", str(folder)]) == 0
+def trained(folder: Path, *options: str, model: str = "seq2seq") -> Path:
+    assert main([model, *NUMBERS, *options, "--out", str(folder)]) == 0
     return folder
 
 
@@ -52,6 +64,13 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A Transformer of four steps that reads two languages and writes two."""
+    languages = ("--source", "digits,en", "--target", "de,fr")
+    return trained(tmp_path_factory.mktemp("several"), *languages, model="transformer")
 
 
 def one_line(capsys) -> str:
@@ -110,7 +129,7 @@ def test_the_same_command_again_trains_no_further_and_measures_the_same(copy, fo
 @pytest.mark.parametrize("score", [*SCORES, "none"])
 @pytest.mark.parametrize("direction", [(), ("--unidirectional",)])
 def test_every_score_fits_both_encoders(score, direction):
-    settings = Settings(
+    settings = Seq2SeqSettings(
         source="de", target="en", score=score, unidirectional=bool(direction), hidden_dim=8,
         layers=2, max_length=3, source_tokens=("drei",), target_tokens=("three",),
     )  # fmt: skip
@@ -178,7 +197,7 @@ def test_dates_are_read_letter_by_letter(tmp_path):
 
 
 def test_one_seed_decides_everything(tmp_path):
-    settings = Settings(source="de", target="en", source_tokens=("drei",), hidden_dim=4)
+    settings = Seq2SeqSettings(source="de", target="en", source_tokens=("drei",), hidden_dim=4)
     one, same, other = (
         build_model(replace(settings, seed=seed)).decoder.out_proj.weight for seed in (1, 1, 2)
     )
@@ -189,7 +208,7 @@ def test_one_seed_decides_everything(tmp_path):
 
 
 def test_the_step_that_says_the_end_has_no_row():
-    settings = Settings(source="de", target="en", target_tokens=("three",), max_length=9)
+    settings = Seq2SeqSettings(source="de", target="en", target_tokens=("three",), max_length=9)
     model = build_model(settings)
     with torch.no_grad():
         model.decoder.out_proj.bias[END] = 1e6
@@ -197,12 +216,190 @@ def test_the_step_that_says_the_end_has_no_row():
     assert (tokens, said, weights.shape) == (("zwei", "Millionen"), (), (0, 2))
 
 
+# A Transformer
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal", "rotary", "alibi"])
+def test_every_transformer_that_is_offered_can_be_built_and_decoded(norm, positions):
+    settings = TransformerSettings(
+        source="de", target="en", norm=norm, positions=positions, activation="gelu", tie=False,
+        max_length=3, source_tokens=("drei", "und"), target_tokens=("three",),
+    )  # fmt: skip
+    translator = Translator(settings, build_model(settings))
+    _, said, weights = translator.steps("drei und drei", beam_size=2)
+    assert weights.shape == (len(said), 3)
+
+
+def test_options_reach_the_transformer(tmp_path):
+    options = [
+        "--layers=3", "--heads=2", "--norm=post", "--positions=learned", "--activation=gelu",
+        "--no-tie", "--dropout=0.2", "--label-smoothing=0.1", "--schedule=noam",
+        "--weight-decay=0.01",
+    ]  # fmt: skip
+    translator = load_translator(trained(tmp_path / "out", *options, model="transformer"))
+    s, config = translator.settings, translator.model.config
+    assert (s.label_smoothing, s.schedule, s.weight_decay, s.lr) == (0.1, "noam", 0.01, 1.0)
+    assert (config.num_layers, config.num_heads, config.norm) == (3, 2, "post")
+    assert (config.positions, config.activation, config.dropout) == ("learned", "gelu", 0.2)
+    assert (config.embed_dim, config.hidden_dim, config.tie_embeddings) == (4, 8, False)
+    assert config.scale_embeddings
+    settings = load_checkpoint(tmp_path / "out" / "checkpoint.pt")["settings"]
+    assert settings["learning rate of the last step"] == noam(4, 1)(3)
+    assert settings["weight_decay"] == 0.01
+
+
+@MODELS
+@pytest.mark.parametrize(
+    ("schedule", "factor"),
+    [
+        ("linear", linear_decay(1, 4)(3)),
+        ("cosine", cosine_decay(1, 4)(3)),
+        ("inverse-sqrt", inverse_sqrt(1)(3)),
+        ("constant", 1.0),
+    ],
+)
+def test_every_schedule_is_the_one_of_its_name(tmp_path, model, schedule, factor):
+    trained(tmp_path / "out", "--schedule", schedule, "--lr", "0.25", model=model)
+    settings = load_checkpoint(tmp_path / "out" / "checkpoint.pt")["settings"]
+    assert settings["learning rate of the last step"] == pytest.approx(0.25 * factor)
+
+
+def test_the_rare_numbers_are_trained_on_as_often_as_is_asked(tmp_path, capsys):
+    trained(tmp_path / "out", "--balance", "0.25", model="transformer")
+    asked = load_translator(tmp_path / "out").settings
+    assert asked.balance == 0.25
+    plain, balanced = (load_pairs(replace(asked, balance=share))[0] for share in (0, 0.25))
+    assert len(balanced) > len(plain)
+    assert f"{len(balanced)} pairs to train on" in capsys.readouterr().out
+
+
+def test_label_smoothing_is_in_the_loss(tmp_path):
+    first = [
+        load_checkpoint(
+            trained(tmp_path / smoothing, "--label-smoothing", smoothing) / "checkpoint.pt"
+        )["losses"][0]
+        for smoothing in ("0", "0.5")
+    ]
+    assert first[0] != first[1]
+
+
+def test_the_attention_of_every_layer_and_head_can_be_read(several):
+    translator = load_translator(several, device=torch.device("cpu"))
+    tokens, said, weights = translator.attention("12", to="fr")
+    S, T = len(tokens), len(said)
+    assert tokens == ("<fr>", "1", "2")
+    assert [len(kind) for kind in weights] == [2, 2, 2]
+    for kind, shape in zip(weights, [(4, S, S), (4, T, T), (4, T, S)], strict=True):
+        for layer in kind:
+            assert layer.shape == shape
+            torch.testing.assert_close(layer.sum(-1), torch.ones(shape[:2]))
+    assert all(layer.triu(1).eq(0).all() for layer in weights.decoder)
+    assert (tokens, said) == translator.steps("12", to="fr")[:2]
+    mean = torch.stack(weights.cross).mean(dim=(0, 1))
+    torch.testing.assert_close(translator.steps("12", to="fr")[2], mean)
+
+
+def test_each_row_of_it_is_of_the_step_that_says_its_token(several):
+    """As a decoding with a cache records it, one step at a time."""
+    translator = load_translator(several, device=torch.device("cpu"))
+    tokens, said, weights = translator.attention("7")
+    ids = translator.target_vocab.encode(said)
+    source = torch.tensor([translator.source_vocab.encode(tokens)])
+    with torch.no_grad():
+        state = translator.model.start(source, torch.tensor([len(tokens)]), need_weights=True)
+        for token in [START, *ids[:-1]]:
+            _, state = translator.model.step(torch.tensor([token]), state)
+    for kind, stepped in zip(weights, state.weights, strict=True):
+        for layer, by_step in zip(kind, stepped, strict=True):
+            torch.testing.assert_close(layer, by_step[0])
+
+
+def test_a_recurrent_model_has_no_layers_of_attention(folder):
+    with pytest.raises(TypeError, match="the model must be a Transformer, got Seq2Seq"):
+        load_translator(folder).attention("drei")
+
+
+def test_a_transformer_that_says_nothing_has_no_rows():
+    settings = TransformerSettings(source="de", target="en", target_tokens=("three",), tie=False)
+    model = build_model(settings)
+    with torch.no_grad():
+        model.decoder.norm.bias.fill_(1.0)
+        model.out_proj.weight.zero_()[END].fill_(1e3)
+    tokens, said, weights = Translator(settings, model).attention("zwei Millionen")
+    assert (len(tokens), said) == (2, ())
+    shapes = [{tuple(layer.shape) for layer in kind} for kind in weights]
+    assert shapes == [{(4, 2, 2)}, {(4, 0, 0)}, {(4, 0, 2)}]
+
+
+def test_learned_positions_reach_the_longest_source_and_the_longest_translation(tmp_path):
+    pairs = tmp_path / "pairs.txt"
+    lines = [f"{'a ' * 30}{n}\tb {n}" for n in range(40)]
+    pairs.write_text("\n".join(lines), encoding="utf-8")
+    arguments = ["transformer", "--pairs", str(pairs), *QUICK, "--positions", "learned"]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    translator = load_translator(tmp_path / "out")
+    assert translator.settings.max_length == 31
+    with torch.no_grad():
+        translator.model.out_proj.weight[END] = -translator.model.out_proj.weight[4]
+    assert len(translator.steps(lines[3].split("\t")[0])[1]) <= 31
+
+
+# Several languages
+
+
+def test_every_language_is_asked_for_by_name(several, capsys):
+    translator = load_translator(several)
+    for to, code in (("de", 0), ("fr", 0), ("es", 1)):
+        assert main(["translate", str(several), "12", "twelve", "--to", to]) == code
+        if code:
+            assert "the language to write must be one of de, fr, got 'es'" in one_line(capsys)
+        else:
+            expected = [translator.translate(text, to=to) for text in ("12", "twelve")]
+            assert capsys.readouterr().out.splitlines() == expected
+    assert translator.translate("12") == translator.translate("12", to="de")
+
+
+def test_the_language_that_is_read_is_seen_from_what_is_typed(several):
+    settings = load_translator(several).settings
+    assert settings.split("12") == ("<de>", "1", "2")
+    assert settings.split("thirty-three", to="fr") == ("<fr>", "thirty", "-three")
+    assert settings.split("", to="fr") == ("<fr>",)
+    assert settings.join(["quatre", "-vingt"], to="fr") == "quatre-vingt"
+    assert settings.join(["drei", "und", "achtzig"]) == "dreiundachtzig"
+
+
+def test_a_text_without_a_token_is_refused_where_there_is_a_tag(several):
+    with pytest.raises(ValueError, match="text must hold something to translate, got '  '"):
+        load_translator(several).translate("  ")
+
+
+def test_what_is_not_known_in_any_language_is_said(several, capsys):
+    assert main(["translate", str(several), "three of them", "1x"]) == 0
+    assert capsys.readouterr().err == "not known: 'of', 'them'\nnot known: 'x'\n"
+
+
+def test_the_table_has_a_line_for_each_language_that_is_written(several, capsys):
+    trained(several, "--source", "digits,en", "--target", "de,fr", model="transformer")
+    lines = [line.split() for line in table(capsys.readouterr().out).strip().splitlines()]
+    counts = {line[0]: int(line[1]) for line in lines[1:]}
+    assert counts["<de>"] == counts["<fr>"] == counts["all"] // 2
+
+
+def test_one_language_among_others_needs_no_name(folder):
+    translator = load_translator(folder)
+    assert translator.settings.tags == ()
+    assert translator.translate("drei", to="en") == translator.translate("drei")
+    with pytest.raises(ValueError, match="must be one of en, got 'de'"):
+        translator.translate("drei", to="de")
+
+
 # What it measures
 
 
 def test_the_table_counts_what_is_right_overall_and_by_length():
     pairs = number_pairs("digits", "digits", count=40, digits=(1, 4))[0]
-    settings = Settings(
+    settings = Seq2SeqSettings(
         source="digits", target="digits", max_length=4,
         source_tokens=tuple("0123456789"), target_tokens=tuple("0123456789"),
     )  # fmt: skip
@@ -250,8 +447,8 @@ def test_the_table_counts_what_is_right_overall_and_by_length():
 
 def test_no_pair_is_on_both_sides():
     for settings in (
-        Settings(source="de", target="en", count=300, digits=(1, 4)),
-        Settings(data="dates", source="de", target="iso", count=300, style="long"),
+        Seq2SeqSettings(source="de", target="en", count=300, digits=(1, 4)),
+        Seq2SeqSettings(data="dates", source="de", target="iso", count=300, style="long"),
     ):
         train, held_out = load_pairs(settings)
         assert len(train) + len(held_out) == 300
@@ -289,9 +486,9 @@ def test_another_weights_file_may_be_named(folder, capsys):
 
 
 def test_help_shows_commands_a_reader_can_copy(capsys):
-    for arguments in (["--help"], ["seq2seq", "--help"], ["translate", "--help"]):
+    for of in ([], ["seq2seq"], ["transformer"], ["translate"]):
         with pytest.raises(SystemExit) as caught:
-            main(arguments)
+            main([*of, "--help"])
         assert caught.value.code == 0
         out = capsys.readouterr().out
         assert "python -m attn_notes.train seq2seq --out german" in out
@@ -327,8 +524,24 @@ def test_help_shows_commands_a_reader_can_copy(capsys):
         (f"seq2seq --out f --seed {10**30}", "--seed: must be at most 1,000,000,000, got '1000"),
         (f"seq2seq --out f --seed {'9' * 5000}", "--seed: must be at most 1,000,000,000, got '99"),
         ("seq2seq --out f --score best", "--score: invalid choice: 'best'"),
+        ("transformer --out f --heads 5", "--heads must divide --embed-dim, got 5 and 48"),
+        ("transformer --out f --embed-dim 7 --heads 1", "--embed-dim must be even for --positions"),
+        (
+            "transformer --out f --embed-dim 12 --positions rotary",
+            "--embed-dim over --heads must be even for --positions rotary, got 12 and 4",
+        ),
+        ("transformer --out f --score dot", "unrecognized arguments: --score dot"),
+        ("transformer --out f --norm none", "--norm: invalid choice: 'none'"),
+        ("transformer --out f --positions absolute", "--positions: invalid choice: 'absolute'"),
+        ("transformer --out f --schedule noam --warmup 0", "noam needs a --warmup of 1 or more"),
+        ("transformer --out f --schedule exponential", "--schedule: invalid choice: 'exponential'"),
+        ("transformer --out f --label-smoothing 2", "--label-smoothing: must be a number from 0 t"),
+        ("transformer --out f --weight-decay x", "--weight-decay: must be a number from 0 to 10"),
+        ("seq2seq --out f --heads 2", "unrecognized arguments: --heads 2"),
         ("seq2seq --out f --style long", "--style does not go with numbers"),
         ("seq2seq --out f --data dates --digits 1-3", "--digits does not go with dates"),
+        ("seq2seq --out f --data dates --balance 0.1", "--balance does not go with dates"),
+        ("seq2seq --out f --balance 2", "--balance: must be a number from 0 to 1, got '2'"),
         ("seq2seq --out f --pairs x --source de", "--source does not go with pairs"),
     ],
 )
@@ -343,6 +556,9 @@ def test_a_wrong_option_is_said_in_one_line(capsys, options, words):
     ("options", "words"),
     [
         ("--source xx", "language must be one of de, digits"),
+        ("--target en,xx", "language must be one of de, digits"),
+        ("--target en,en", "target must be one language or several different, got ('en', 'en')"),
+        ("--data dates --target en,fr", "fr, iso, ja, zh, got 'en,fr'"),
         ("--data dates --source xx", "locale must be one of de, en"),
         ("--count 2000 --digits 1-2", "count must be at most 100"),
         ("--count 5 --digits 1", "got 5 and 0; numbers of one digit are all trained on"),
@@ -385,6 +601,15 @@ def test_a_folder_of_other_settings_is_left_alone(copy, capsys, options, words):
     assert words in said
     assert "choose another --out, or the same settings" in said
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
+def test_a_folder_of_another_model_is_left_alone(copy, several, capsys):
+    for folder, asked in ((copy, "transformer"), (several, "seq2seq")):
+        before = contents(folder)
+        assert main([asked, *NUMBERS, "--out", str(folder)]) == 1
+        words = f", and {asked} is asked for: choose another --out"
+        assert words in one_line(capsys)
+        assert contents(folder) == before
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -469,10 +694,12 @@ def test_a_damaged_folder_is_said_in_one_line(copy, capsys, damage, command, wor
 
 
 WRONG = {
+    "model": ["gpt", 3, ["seq2seq"], None],
     "data": ["dat", None, 3],
     "source": [None, 3],
     "target": [["en"]],
     "digits": [3, [1], [1, "2"], [1, 2, 3]],
+    "balance": [2, "0"],
     "style": [3],
     "count": ["8", 0, 1.5],
     "min_count": [0, True],
@@ -491,11 +718,26 @@ WRONG = {
     "max_length": [0],
     "source_tokens": ["abc", [1], None],
     "target_tokens": [["a", None], {"a": 1}],
+    "schedule": ["fast", None],
+    "weight_decay": [-1, "0"],
+    "label_smoothing": [-0.1, 1.1, None],
+    "heads": [0, "4"],
+    "norm": ["batch"],
+    "positions": ["absolute", None],
+    "activation": ["tanh"],
+    "tie": [1, "yes"],
 }
+OF_A_TRANSFORMER = {"heads", "norm", "positions", "activation", "tie"}
+
+
+@pytest.fixture
+def copies(copy, several, tmp_path):
+    return copy, shutil.copytree(several, tmp_path / "several")
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
-def test_a_setting_that_cannot_be_is_said_in_one_line(copy, capsys, name, value):
+def test_a_setting_that_cannot_be_is_said_in_one_line(copies, capsys, name, value):
+    copy = copies[name in OF_A_TRANSFORMER]
     stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
     (copy / "settings.json").write_text(json.dumps(stated | {name: value}), encoding="utf-8")
     assert main(["translate", str(copy), "drei"]) == 1
@@ -506,16 +748,42 @@ def test_a_setting_that_cannot_be_is_said_in_one_line(copy, capsys, name, value)
 
 def test_every_setting_is_looked_at():
     looked_at = [name for *_, settings in _MUST for name in settings.split()]
-    assert sorted(looked_at) == sorted(field.name for field in fields(Settings)) == sorted(WRONG)
+    there = {"model"} | {field.name for kind in KINDS.values() for field in fields(kind)}
+    assert sorted(looked_at) == sorted(there) == sorted(WRONG)
+
+
+def test_a_file_that_names_no_model_is_of_the_first_there_was(copy):
+    stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
+    assert stated.pop("model") == "seq2seq"
+    del stated["schedule"], stated["label_smoothing"], stated["weight_decay"]
+    before = read_settings(copy / "settings.json")
+    (copy / "settings.json").write_text(json.dumps(stated), encoding="utf-8")
+    assert read_settings(copy / "settings.json") == before
+
+
+def test_sizes_of_which_no_transformer_can_be_made_are_said_in_one_line(several, tmp_path, capsys):
+    copy = shutil.copytree(several, tmp_path / "copy")
+    stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
+    (copy / "settings.json").write_text(json.dumps(stated | {"heads": 3}), encoding="utf-8")
+    assert main(["translate", str(copy), "12"]) == 1
+    assert "num_heads must divide embed_dim" in one_line(capsys)
+
+
+def test_settings_of_no_model_build_none():
+    with pytest.raises(TypeError, match="settings must be those of a model, got Settings"):
+        build_model(Settings())
 
 
 def test_settings_are_read_as_they_were_written(tmp_path):
     for settings in (
-        Settings(
+        Seq2SeqSettings(
             data="dates", source="de", target="iso", style="long", count=9, unidirectional=True
         ),
-        Settings(source="de", digits=(1, 12), dropout=0.5, layers=2, source_tokens=("ä", "b")),
-        Settings(data="pairs", score="none", lr=1, warmup=0, dropout=0),
+        Seq2SeqSettings(
+            source="de", digits=(1, 12), dropout=0.5, layers=2, source_tokens=("ä", "b")
+        ),
+        Seq2SeqSettings(data="pairs", score="none", lr=1, warmup=0, dropout=0),
+        TransformerSettings(source="digits,en", target="de,fr", positions="rotary", tie=False),
     ):
         write_settings(tmp_path / "s.json", settings)
         assert read_settings(tmp_path / "s.json") == settings
@@ -539,12 +807,12 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(folder, capsys, mo
 # Killed, interrupted, out of room
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
+@pytest.fixture(scope="module", params=[*KINDS])
+def report(tmp_path_factory, request):
     """See `tests.killed_trainings`."""
     place = tmp_path_factory.mktemp("killed")
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.killed_trainings", str(place)],
+        [sys.executable, "-m", "tests.killed_trainings", str(place), request.param],
         capture_output=True,
         text=True,
         check=False,

@@ -1,13 +1,14 @@
-"""A schedule rises in a straight line to 1, falls to 0 at the last step, and stays within."""
+"""A schedule rises in a straight line to its peak, and falls from there as it says."""
 
 import itertools
+import math
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.training import constant, cosine_decay, linear_decay
+from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay, noam
 
 DECAYS = pytest.mark.parametrize("decay", [linear_decay, cosine_decay])
 STEPS = st.integers(0, 20).flatmap(
@@ -59,3 +60,49 @@ def test_the_constant_is_one():
 def test_numbers_that_make_no_schedule_are_refused(decay, warmup, total, error, words):
     with pytest.raises(error, match=re.escape(words)):
         decay(warmup, total)
+
+
+@given(embed_dim=st.integers(1, 512), warmup=st.integers(1, 4000), step=st.integers(0, 10**6))
+def test_noam_is_equation_3_of_the_paper(embed_dim, warmup, step):
+    n = step + 1  # the paper counts from 1
+    rate = embed_dim**-0.5 * min(n**-0.5, n * warmup**-1.5)
+    assert noam(embed_dim, warmup)(step) == pytest.approx(rate, rel=1e-12)
+
+
+def test_noam_as_published_peaks_at_seven_ten_thousandths():
+    rates = [noam(512, 4000)(step) for step in range(3990, 4010)]
+    assert rates.index(max(rates)) == 9
+    assert max(rates) == pytest.approx(6.987712e-4)
+
+
+@given(warmup=st.integers(0, 50))
+def test_the_inverse_root_has_its_peak_at_one_and_halves_at_four_times_the_steps(warmup):
+    factors = [inverse_sqrt(warmup)(step) for step in range(8 * max(1, warmup))]
+    peak = max(1, warmup)
+    assert factors[peak - 1] == 1 == max(factors)
+    assert factors[:peak] == pytest.approx([n / peak for n in range(1, peak + 1)])
+    assert factors[4 * peak - 1] == pytest.approx(0.5)
+    assert all(a > b > 0 for a, b in itertools.pairwise(factors[peak - 1 :]))
+
+
+@given(embed_dim=st.integers(1, 99), warmup=st.integers(1, 99), step=st.integers(0, 999))
+def test_noam_is_the_inverse_root_at_a_scale_that_hangs_on_width_and_warm_up(
+    embed_dim, warmup, step
+):
+    scale = noam(embed_dim, warmup)(step) / inverse_sqrt(warmup)(step)
+    assert scale == pytest.approx(1 / math.sqrt(embed_dim * warmup))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "error", "words"),
+    [
+        (lambda: noam(0, 10), ValueError, "embed_dim must be 1 or more, got 0"),
+        (lambda: noam(8, 0), ValueError, "warmup must be 1 or more, got 0"),
+        (lambda: noam(8.0, 10), TypeError, "embed_dim must be an integer, got 8.0"),
+        (lambda: inverse_sqrt(-1), ValueError, "warmup must be 0 or more, got -1"),
+        (lambda: inverse_sqrt(0.5), TypeError, "warmup must be an integer, got 0.5"),
+    ],
+)
+def test_widths_and_warm_ups_that_make_no_schedule_are_refused(schedule, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        schedule()

@@ -13,6 +13,7 @@ from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES, date_characters, da
 from attn_notes.data.numbers import (
     NUMBER_LANGUAGES,
     join_words,
+    language_tag,
     number_pairs,
     number_words,
     split_number,
@@ -37,6 +38,7 @@ __all__ = [
     "date_pairs",
     "is_held_out",
     "join_words",
+    "language_tag",
     "make_batch",
     "number_pairs",
     "number_words",

@@ -6,17 +6,26 @@ again. German writes a number below a million as one word, and its units before 
 groups the digits by four. So one model per pair of languages meets reordering of three kinds.
 """
 
+import math
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from attn_notes.data.split import Pair, is_held_out
 
-__all__ = ["NUMBER_LANGUAGES", "join_words", "number_pairs", "number_words", "split_number"]
+__all__ = [
+    "NUMBER_LANGUAGES",
+    "join_words",
+    "language_tag",
+    "number_pairs",
+    "number_words",
+    "split_number",
+]
 
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12
@@ -110,11 +119,12 @@ def join_words(tokens: Sequence[str], language: str) -> str:
 
 
 def number_pairs(
-    source: str,
-    target: str,
+    source: str | Sequence[str],
+    target: str | Sequence[str],
     *,
     count: int,
     digits: tuple[int, int] = (1, 12),
+    balance: float = 0.0,
     seed: int = 0,
 ) -> tuple[list[Pair], list[Pair]]:
     """Distinct numbers in two languages, as many of each length, to train on and to test on.
@@ -128,30 +138,95 @@ def number_pairs(
     number of the test is in no training set. The numbers of one digit are all trained on, for
     they are words that no longer number needs to contain: nothing else has a zero in words.
 
+    Several languages make the pairs for one model that knows them all: each number is read in
+    each of them and written in each other. Where several are written, the first token read is the
+    `language_tag` of the one that is wanted (Johnson et al., 2017, section 3).
+
     Args:
-        source: the language to read, one of `NUMBER_LANGUAGES`.
-        target: the language to write.
+        source: the language to read, one of `NUMBER_LANGUAGES`, or several.
+        target: the language to write, or several.
         count: how many numbers are drawn, both sides together.
         digits: the fewest and the most digits, each from 1 to 12.
+        balance: the least share of what is trained on that each kind of number is to have, from 0
+            to 1; a kind is a number of digits and of zeros at the end, and the numbers of a rare
+            one are repeated. Of those below 10,000 one in a thousand has one digit, and a model
+            that meets it so seldom gets it wrong, which an average over all does not tell.
         seed: of the draw, and of the order of the pairs.
 
     Returns:
         The pairs to train on, and the pairs held out.
 
     Raises:
-        ValueError: a language that is not offered, digits out of range, a count below 1, or one
-            beyond the numbers that there are.
+        ValueError: a language that is not offered, the same one twice on a side or none at all,
+            digits out of range, a balance outside 0 to 1, a count below 1, or one beyond the
+            numbers that there are.
 
     Example:
         >>> train, held_out = number_pairs("digits", "en", count=1000)
         >>> len(train) + len(held_out)
         1000
+        >>> _, held_out = number_pairs("digits", ("de", "fr"), count=100, digits=(1, 2))
+        >>> held_out[1]
+        (('<fr>', '4', '9'), ('quarante', '-neuf'))
     """
+    if not 0 <= balance <= 1:
+        raise ValueError(f"balance must be from 0 to 1, got {balance}")
+    routes = _routes(source, target)
+    languages = dict.fromkeys(language for _, *route in routes for language in route)
     sides: tuple[list[Pair], list[Pair]] = ([], [])
-    for value in _draw_values(count, digits, seed):
-        pair = number_words(value, source), number_words(value, target)
-        sides[value > 9 and is_held_out(value)].append(pair)
+    for held_out, values in enumerate(_split(_draw_values(count, digits, seed), balance)):
+        for value in values:
+            words = {language: number_words(value, language) for language in languages}
+            pairs = [((*tag, *words[read]), words[written]) for tag, read, written in routes]
+            sides[held_out].extend(pairs)
     return sides
+
+
+def language_tag(language: str) -> str:
+    """The token that asks for a language.
+
+    Args:
+        language: its name.
+
+    Returns:
+        The token: no word of a number, and no character of one.
+
+    Example:
+        >>> language_tag("fr")
+        '<fr>'
+    """
+    return f"<{language}>"
+
+
+def _routes(
+    source: str | Sequence[str], target: str | Sequence[str]
+) -> list[tuple[tuple[str, ...], str, str]]:
+    """(tag, language read, language written) of every way to go."""
+    sides = [(side,) if isinstance(side, str) else tuple(side) for side in (source, target)]
+    for name, side in zip(("source", "target"), sides, strict=True):
+        if not side or len(set(side)) < len(side):
+            raise ValueError(f"{name} must be one language or several different, got {side}")
+    return [
+        ((language_tag(written),) if len(sides[1]) > 1 else (), read, written)
+        for read, written in product(*sides)
+        if read != written or sides[0] == sides[1] == (read,)
+    ]
+
+
+def _split(values: list[int], balance: float) -> tuple[list[int], list[int]]:
+    """What is trained on, the rare kinds repeated, and what is held out."""
+    sides: tuple[list[int], list[int]] = ([], [])
+    for value in values:
+        sides[value > 9 and is_held_out(value)].append(value)
+    kinds = Counter(map(_kind, sides[0]))
+    least = balance * len(sides[0])
+    times = {kind: max(1, math.ceil(least / there)) for kind, there in kinds.items()}
+    return [value for value in sides[0] for _ in range(times[_kind(value)])], sides[1]
+
+
+def _kind(value: int) -> tuple[int, int]:
+    """How many digits it has, and how many without the zeros at the end."""
+    return len(str(value)), len(str(value).rstrip("0"))
 
 
 def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:

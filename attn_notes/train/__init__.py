@@ -1,7 +1,9 @@
-"""Training from the command line, and the models that came of it (chapter 4 and on).
+"""Training from the command line, and the models that came of it (chapters 4 and 7).
 
     python -m attn_notes.train seq2seq --source de --target en --out german
     python -m attn_notes.train translate german dreiundsiebzig
+    python -m attn_notes.train transformer --source digits,en --target de,fr --out several
+    python -m attn_notes.train translate several 1999 --to fr
 
 A trained folder holds `settings.json` (the architecture, the data and the vocabularies),
 `weights.safetensors` and `checkpoint.pt`, from which an interrupted training goes on.
@@ -11,12 +13,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attn_notes.train.settings import SCORES, Settings, build_model
+    from attn_notes.train.models import SCORES, build_model
+    from attn_notes.train.settings import Seq2SeqSettings, Settings, TransformerSettings
     from attn_notes.train.translator import Translator, load_translator
 
-__all__ = ["SCORES", "Settings", "Translator", "build_model", "load_translator"]
+__all__ = [
+    "SCORES",
+    "Seq2SeqSettings",
+    "Settings",
+    "TransformerSettings",
+    "Translator",
+    "build_model",
+    "load_translator",
+]
 
-_HOMES = dict.fromkeys(("SCORES", "Settings", "build_model"), "settings")
+_HOMES = dict.fromkeys(("SCORES", "build_model"), "models")
+_HOMES |= dict.fromkeys(("Seq2SeqSettings", "Settings", "TransformerSettings"), "settings")
 _HOMES |= dict.fromkeys(("Translator", "load_translator"), "translator")
 
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m attn_notes.train seq2seq …` and `… translate FOLDER TEXT…`."""
+"""The command line: `python -m attn_notes.train MODEL …` and `… translate FOLDER TEXT…`."""
 
 import argparse
 import os
@@ -10,14 +10,17 @@ from typing import Any
 import torch
 
 from attn_notes.device import get_device
-from attn_notes.train.options import OneLineParser, add_seq2seq, add_translate, check_together
-from attn_notes.train.seq2seq import complete, evaluate, load_pairs, train
-from attn_notes.train.settings import Settings
+from attn_notes.train.evaluation import evaluate
+from attn_notes.train.options import OneLineParser, add_training, add_translate, check_together
+from attn_notes.train.pairs import complete, load_pairs
+from attn_notes.train.run import train
+from attn_notes.train.settings import MODELS, Settings
 from attn_notes.train.translator import load_translator
 from attn_notes.training import bleu
 
 __all__ = ["main"]
 
+ABOUT = {"seq2seq": "a recurrent encoder-decoder", "transformer": "a Transformer"}
 EXAMPLES = """examples:
   German numbers into English, about a minute on one core
     python -m attn_notes.train seq2seq --out german
@@ -27,8 +30,12 @@ EXAMPLES = """examples:
     python -m attn_notes.train seq2seq --data dates --source en --target iso --out dates
   sentences of your own, a line each: source, a tab, target
     python -m attn_notes.train seq2seq --pairs sentences.txt --min-count 2 --out mine
+  a Transformer that reads digits and English and writes three languages
+    python -m attn_notes.train transformer --source digits,en --target de,fr,es \\
+        --digits 1-4 --count 10000 --balance 0.03 --out several
   what came of it
     python -m attn_notes.train translate german dreiundsiebzig siebenhundertdreiundachtzig
+    python -m attn_notes.train translate several 1999 "seventy-three" --to fr
 
 The same command goes on where an interrupted training stopped."""
 
@@ -88,11 +95,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(**_about("COMMAND …", "Train models, and translate with them."))
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    about = _about("seq2seq --out FOLDER [options]", "Train an encoder-decoder.")
-    seq2seq = commands.add_parser("seq2seq", help="train an encoder-decoder", **about)
-    add_seq2seq(seq2seq)
     stopped = "; the same command goes on from the last checkpoint"
-    seq2seq.set_defaults(run=_train, error=seq2seq.error, when_stopped=stopped)
+    for name, kind in MODELS.items():
+        about = _about(f"{name} --out FOLDER [options]", f"Train {ABOUT[name]}.")
+        command = commands.add_parser(name, help=f"train {ABOUT[name]}", **about)
+        add_training(command, kind)
+        command.set_defaults(run=_train, kind=kind, error=command.error, when_stopped=stopped)
     about = _about("translate FOLDER [TEXT …]", "Translate with a trained model.")
     translate = commands.add_parser("translate", help="translate with a trained one", **about)
     add_translate(translate)
@@ -134,7 +142,8 @@ def _translate(options: argparse.Namespace) -> None:
     device = _device(options)
     translator = load_translator(options.folder, weights=options.weights, device=device)
     for text in options.text or _lines():
-        said = translator.translate(text, beam_size=options.beam_size) if text.strip() else ""
+        beam, to = options.beam_size, options.to
+        said = translator.translate(text, beam_size=beam, to=to) if text.strip() else ""
         if unknown := translator.unknown(text):
             print(f"not known: {', '.join(map(repr, unknown))}", file=sys.stderr)
         print(said, flush=True)
@@ -156,25 +165,28 @@ def _lines() -> Iterable[str]:
 
 def _settings(options: argparse.Namespace) -> Settings:
     """The settings that the options ask for, each kind of data with its own defaults."""
+    kind: type[Settings] = options.kind
     if options.warmup is None:
-        options.warmup = min(Settings.warmup, options.steps // 2)
+        options.warmup = min(kind.warmup, options.steps // 2)
+    if options.lr is None:
+        options.lr = 1.0 if options.schedule == "noam" else kind.lr
     check_together(options)
-    known = {field.name for field in fields(Settings)}
+    known = {field.name for field in fields(kind)}
     asked = {name: value for name, value in vars(options).items() if name in known}
-    asked["data"] = "pairs" if options.pairs is not None else options.data or Settings.data
+    asked["data"] = "pairs" if options.pairs is not None else options.data or kind.data
     own: dict[str, Any] = {"source": "de", "target": "en", "count": 20_000}
     if asked["data"] == "pairs":
         own = {}
     elif asked["data"] == "dates":
         own["style"] = "long"
     else:
-        own["digits"] = (1, 12)
-    for name in ("source", "target", "count", "digits", "style"):
+        own |= {"digits": (1, 12), "balance": kind.balance}
+    for name in ("source", "target", "count", "digits", "balance", "style"):
         if asked[name] is None:
-            asked[name] = own.get(name, getattr(Settings, name))
+            asked[name] = own.get(name, getattr(kind, name))
         elif name not in own:
             options.error(f"--{name} does not go with {asked['data']}")
-    return Settings(**asked)
+    return kind(**asked)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,17 +1,23 @@
-"""The options of the command line, and the values they take."""
+"""The options of the command line."""
 
 import argparse
-import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from attn_notes.data import DATE_LOCALES, DATE_STYLES, NUMBER_LANGUAGES
-from attn_notes.train.settings import DATA, SCORES, Settings
+from attn_notes.train.models import SCORES
+from attn_notes.train.settings import (
+    DATA,
+    SCHEDULES,
+    Seq2SeqSettings,
+    Settings,
+    TransformerSettings,
+)
+from attn_notes.train.values import digits, number, steps, whole
+from attn_notes.transformer.config import Activation, Norm, Positions
 
-__all__ = ["OneLineParser", "add_seq2seq", "add_translate", "check_together"]
-
-MOST = 10**9  # of whole numbers: more would overflow somewhere
+__all__ = ["OneLineParser", "add_training", "add_translate", "check_together"]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -32,33 +38,38 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (--help says more)\n")
 
 
-def add_seq2seq(parser: argparse.ArgumentParser) -> None:
-    """The options of `seq2seq`.
+def add_training(parser: argparse.ArgumentParser, kind: type[Settings]) -> None:
+    """The options of a command that trains.
 
     Args:
         parser: to add them to.
+        kind: the settings of the model, which have its defaults.
 
     Example:
         >>> parser = OneLineParser()
-        >>> add_seq2seq(parser)
-        >>> parser.parse_args(["--out", "german", "--digits", "1-6"]).digits
-        (1, 6)
+        >>> add_training(parser, TransformerSettings)
+        >>> options = parser.parse_args(["--out", "several", "--digits", "1-6"])
+        >>> options.digits, options.heads
+        ((1, 6), 4)
     """
-    _add_data(parser.add_argument_group("what it learns from"))
-    _add_model(parser.add_argument_group("the model"))
-    _add_training(parser.add_argument_group("how it is trained"))
+    _add_data(parser.add_argument_group("what it learns from"), kind)
+    group = parser.add_argument_group("the model")
+    if issubclass(kind, TransformerSettings):
+        _add_transformer(group, kind)
+    else:
+        _add_seq2seq(group, Seq2SeqSettings)
+    _add_steps(parser.add_argument_group("how it is trained"), kind)
     group = parser.add_argument_group("where")
     group.add_argument(
         "--out", type=Path, required=True, metavar="FOLDER", help="what it leaves behind goes here"
     )
-    _add(group, "--checkpoint-every", _whole(1), "steps between two checkpoints", default=200)
-    _add(
-        group,
+    _add(group, "--checkpoint-every", whole(1), "steps between two checkpoints", 200)
+    group.add_argument(
         "--snapshots",
-        _steps,
-        "keep the weights of these steps too, in weights-STEP.safetensors",
+        type=steps,
         default=(),
         metavar="0,300",
+        help="keep the weights of these steps too, in weights-STEP.safetensors",
     )
     _add_machine(group)
 
@@ -75,24 +86,25 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
         >>> parser.parse_args(["german", "drei", "zwei Millionen"]).text
         ['drei', 'zwei Millionen']
     """
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what seq2seq left behind")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="what a training left behind")
     parser.add_argument(
         "text", nargs="*", metavar="TEXT", help="texts; without one, the lines of stdin"
     )
-    _add(parser, "--beam-size", _whole(1), "hypotheses to follow; 1 is greedy", default=1)
-    _add(parser, "--weights", str, "which weights of the folder", default="weights.safetensors")
+    parser.add_argument("--to", metavar="LANGUAGE", help="of several; default: the first")
+    _add(parser, "--beam-size", whole(1), "hypotheses to follow; 1 is greedy", 1)
+    _add(parser, "--weights", str, "which weights of the folder", "weights.safetensors")
     _add_machine(parser)
 
 
 def check_together(options: argparse.Namespace) -> None:
-    """Stop with one line where an option of `seq2seq` does not go with another.
+    """Stop with one line where an option of a training does not go with another.
 
     Args:
         options: as parsed, `warmup` filled in, and with `error`, which says it.
 
     Example:
         >>> parser = OneLineParser(prog="seq2seq")
-        >>> add_seq2seq(parser)
+        >>> add_training(parser, Seq2SeqSettings)
         >>> options = parser.parse_args(["--out", "german", "--dropout", "0.5", "--warmup", "9"])
         >>> check_together(argparse.Namespace(error=print, **vars(options)))
         --dropout is between layers: it needs --layers 2 or more, got 1
@@ -102,18 +114,34 @@ def check_together(options: argparse.Namespace) -> None:
         o.error(f"--data {o.data} does not go with --pairs: they are the data")
     if o.pairs is None and o.encoding is not None:
         o.error("--encoding is of --pairs, and does not go without")
-    if o.hidden_dim % 2 and not o.unidirectional:
-        o.error(f"--hidden-dim must be even for two directions, got {o.hidden_dim}")
-    if o.dropout and o.layers == 1:
-        o.error("--dropout is between layers: it needs --layers 2 or more, got 1")
     if o.warmup >= o.steps:
         o.error(f"--warmup must be below --steps, got {o.warmup} and {o.steps}")
+    if o.schedule == "noam" and not o.warmup:
+        o.error("--schedule noam needs a --warmup of 1 or more, got 0")
     if any(step > o.steps for step in o.snapshots):
         o.error(f"--snapshots must be from 0 to --steps, got {o.snapshots}")
+    if hasattr(o, "heads"):
+        _check_heads(o)
+    elif o.hidden_dim % 2 and not o.unidirectional:
+        o.error(f"--hidden-dim must be even for two directions, got {o.hidden_dim}")
+    elif o.dropout and o.layers == 1:
+        o.error("--dropout is between layers: it needs --layers 2 or more, got 1")
 
 
-def _add_data(group: Any) -> None:
-    group.add_argument("--data", choices=DATA[:2], help=f"default: {Settings.data}")
+def _check_heads(o: argparse.Namespace) -> None:
+    if o.embed_dim % o.heads:
+        o.error(f"--heads must divide --embed-dim, got {o.heads} and {o.embed_dim}")
+    if o.positions == "sinusoidal" and o.embed_dim % 2:
+        o.error(f"--embed-dim must be even for --positions sinusoidal, got {o.embed_dim}")
+    if o.positions == "rotary" and o.embed_dim // o.heads % 2:
+        o.error(
+            "--embed-dim over --heads must be even for --positions rotary, got "
+            f"{o.embed_dim} and {o.heads}"
+        )
+
+
+def _add_data(group: Any, kind: type[Settings]) -> None:
+    group.add_argument("--data", choices=DATA[:2], help=f"default: {kind.data}")
     group.add_argument(
         "--pairs",
         type=Path,
@@ -122,104 +150,100 @@ def _add_data(group: Any) -> None:
     )
     group.add_argument("--encoding", help="of --pairs; default: utf-8, or what its mark says")
     numbers, dates = " ".join(NUMBER_LANGUAGES), " ".join(DATE_LOCALES)
-    languages = f"numbers in {numbers}; dates in {dates}"
     group.add_argument(
-        "--source", metavar="LANGUAGE", help=f"what is read; default: de; {languages}"
+        "--source",
+        metavar="LANGUAGE",
+        help=f"what is read; default: de; numbers in {numbers}; dates in {dates}; of numbers "
+        "several, digits,en",
     )
-    group.add_argument("--target", metavar="LANGUAGE", help="what is written; default: en")
-    group.add_argument("--digits", type=_range, metavar="1-12", help="of numbers, fewest and most")
+    group.add_argument(
+        "--target", metavar="LANGUAGE", help="what is written; default: en; several as for --source"
+    )
+    _add_drawn(group)
+    _add(group, "--min-count", whole(1), "tokens that occur less often are unknown", kind.min_count)
+
+
+def _add_drawn(group: Any) -> None:
+    group.add_argument("--digits", type=digits, metavar="1-12", help="of numbers, fewest and most")
+    group.add_argument(
+        "--balance",
+        type=number(0.0, 1.0),
+        metavar="N",
+        help="of numbers: the least share that short ones and round ones have of what is trained "
+        "on; default: 0",
+    )
     group.add_argument("--style", choices=DATE_STYLES, help="of dates; default: long")
     group.add_argument(
-        "--count", type=_whole(1), metavar="N", help="numbers or dates to draw; default: 20000"
+        "--count", type=whole(1), metavar="N", help="numbers or dates to draw; default: 20000"
     )
-    _add(group, "--min-count", _whole(1), "tokens that occur less often are unknown")
 
 
-def _add_model(group: Any) -> None:
-    group.add_argument(
-        "--score",
-        choices=(*SCORES, "none"),
-        default=Settings.score,
-        help="of the attention; none is one fixed context; default: %(default)s",
-    )
-    _add(group, "--embed-dim", _whole(1), "width of the embeddings")
-    _add(group, "--hidden-dim", _whole(1), "width of the states; each direction has half")
-    _add(group, "--layers", _whole(1), "GRUs on one another")
+def _add_seq2seq(group: Any, kind: type[Seq2SeqSettings]) -> None:
+    scores = (*SCORES, "none")
+    _choose(group, "--score", scores, "of the attention; none is one fixed context", kind.score)
+    _add(group, "--embed-dim", whole(1), "width of the embeddings", kind.embed_dim)
+    _add(
+        group, "--hidden-dim", whole(1), "width of the states; each direction has half",
+        kind.hidden_dim,
+    )  # fmt: skip
+    _add(group, "--layers", whole(1), "GRUs on one another", kind.layers)
     group.add_argument(
         "--unidirectional", action="store_true", help="the encoder reads from the start alone"
     )
-    _add(group, "--dropout", _number(0.0, 0.99), "between layers, while training")
+    _add(group, "--dropout", number(0.0, 0.99), "between layers, while training", kind.dropout)
 
 
-def _add_training(group: Any) -> None:
-    _add(group, "--steps", _whole(1), "updates of the weights")
-    _add(group, "--batch-size", _whole(1), "pairs in a step")
-    _add(group, "--lr", _number(1e-12, 1e3), "the highest learning rate")
-    _add(
-        group,
-        "--warmup",
-        _whole(0),
-        f"steps up to it, then it falls to 0 at the last; default: {Settings.warmup}, or half of "
-        "--steps where that is less",
-        default=None,
+def _add_transformer(group: Any, kind: type[TransformerSettings]) -> None:
+    _add(group, "--embed-dim", whole(1), "width of the residual stream", kind.embed_dim)
+    _add(group, "--hidden-dim", whole(1), "inside the feed-forward networks", kind.hidden_dim)
+    _add(group, "--layers", whole(1), "of the encoder, and of the decoder", kind.layers)
+    _add(group, "--heads", whole(1), "of every attention", kind.heads)
+    _choose(group, "--norm", get_args(Norm), "before a sublayer, or after it", kind.norm)
+    _choose(group, "--positions", get_args(Positions), "how order gets in", kind.positions)
+    _choose(group, "--activation", get_args(Activation), "inside the networks", kind.activation)
+    group.add_argument(
+        "--tie",
+        action=argparse.BooleanOptionalAction,
+        default=kind.tie,
+        help="the target's embedding is the map to the logits too; default: --tie",
     )
-    _add(group, "--seed", _whole(0), "of everything random")
+    _add(group, "--dropout", number(0.0, 0.99), "while training", kind.dropout)
+
+
+def _add_steps(group: Any, kind: type[Settings]) -> None:
+    _add(group, "--steps", whole(1), "updates of the weights", kind.steps)
+    _add(group, "--batch-size", whole(1), "pairs in a step", kind.batch_size)
+    group.add_argument(
+        "--lr",
+        type=number(1e-12, 1e3),
+        metavar="N",
+        help=f"the highest learning rate; default: {kind.lr:g}; with noam, whose rates are its "
+        "own, a factor of them; default: 1",
+    )
+    _choose(group, "--schedule", SCHEDULES, "of the learning rate after the warm-up", kind.schedule)
+    group.add_argument(
+        "--warmup",
+        type=whole(0),
+        metavar="N",
+        help=f"steps up to the highest rate; default: {kind.warmup}, or half of --steps where that "
+        "is less",
+    )
+    _add(group, "--weight-decay", number(0.0, 10.0), "of AdamW", kind.weight_decay)
+    text = "the share of each label that goes to all tokens alike"
+    _add(group, "--label-smoothing", number(0.0, 1.0), text, kind.label_smoothing)
+    _add(group, "--seed", whole(0), "of everything random", kind.seed)
 
 
 def _add_machine(group: Any) -> None:
     group.add_argument("--device", help="cpu, cuda or mps; default: a GPU if there is one")
-    group.add_argument("--threads", type=_whole(1), metavar="N", help="of the CPU")
+    group.add_argument("--threads", type=whole(1), metavar="N", help="of the CPU")
 
 
-def _add(group: Any, option: str, kind: Callable[[str], Any], text: str, **more: Any) -> None:
-    """One option; its default is that of `Settings`, unless it is given."""
-    name = option[2:].replace("-", "_")
-    if "default" not in more:
-        more["default"] = getattr(Settings, name)
-    shown = "; default: %(default)s" if more["default"] not in ((), None) else ""
-    group.add_argument(option, type=kind, help=text + shown, **{"metavar": "N"} | more)
+def _add(group: Any, option: str, kind: Callable[[str], Any], text: str, default: Any) -> None:
+    text = f"{text}; default: %(default)s"
+    group.add_argument(option, type=kind, default=default, metavar="N", help=text)
 
 
-# The values
-
-
-def _whole(lowest: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        # Nothing that int() lets pass beside digits, such as 1_0; and no more than it can read.
-        number = int(text[:20]) if text.isdecimal() else -1
-        if not lowest <= number <= MOST:
-            bounds = f"at most {MOST:,}" if number > MOST else f"a whole number, {lowest} or more"
-            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text!r}")
-        return number
-
-    return parse
-
-
-def _number(lowest: float, highest: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not lowest <= number <= highest:
-            raise argparse.ArgumentTypeError(
-                f"must be a number from {lowest:g} to {highest:g}, got {text!r}"
-            )
-        return number
-
-    return parse
-
-
-def _range(text: str) -> tuple[int, int]:
-    fewest, _, most = text.partition("-")
-    try:
-        found = _whole(1)(fewest), _whole(1)(most or fewest)
-    except argparse.ArgumentTypeError:
-        found = (1, 0)
-    if not found[0] <= found[1] <= 12:
-        raise argparse.ArgumentTypeError(f"must be like 1-12, from 1 to 12, got {text!r}")
-    return found
-
-
-def _steps(text: str) -> tuple[int, ...]:
-    return tuple(_whole(0)(step) for step in text.split(","))
+def _choose(group: Any, option: str, choices: tuple[str, ...], text: str, default: str) -> None:
+    text = f"{text}; default: %(default)s"
+    group.add_argument(option, choices=choices, default=default, help=text)

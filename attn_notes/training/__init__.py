@@ -16,7 +16,14 @@ from attn_notes.training.checkpoints import (
 from attn_notes.training.loop import Movable, fit
 from attn_notes.training.losses import masked_cross_entropy, translation_loss
 from attn_notes.training.metrics import bleu, exact_match
-from attn_notes.training.schedules import Schedule, constant, cosine_decay, linear_decay
+from attn_notes.training.schedules import (
+    Schedule,
+    constant,
+    cosine_decay,
+    inverse_sqrt,
+    linear_decay,
+    noam,
+)
 
 __all__ = [
     "Movable",
@@ -27,11 +34,13 @@ __all__ = [
     "cosine_decay",
     "exact_match",
     "fit",
+    "inverse_sqrt",
     "linear_decay",
     "load_checkpoint",
     "load_state",
     "load_weights",
     "masked_cross_entropy",
+    "noam",
     "read_tensors",
     "save_checkpoint",
     "save_weights",
