@@ -7,14 +7,23 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
-from attn_notes.widgets import AttentionHeatmap, HeadExplorer, page_style
+from attn_notes.train import load_translator
+from attn_notes.widgets import (
+    AttentionHeatmap,
+    HeadExplorer,
+    PositionExplorer,
+    TransformerPlayer,
+    page_style,
+)
 from attn_notes.widgets.assets import module_source
+from attn_notes.widgets.base import BookWidget
 from benchmarks.report import median, percentile, print_load, print_table
 from tests.browser.lab import open_lab
 from tools.browser import FLAGS, find
 
 ROUNDS, PRESSES = 200, 20
 GOAL_ONE, GOAL_ALL = 4.0, 16.0  # milliseconds: a quarter of a frame, and a frame
+GOAL_TOKEN = 20.0  # so that a translation seems to be there at once
 
 # Functions of the heatmap's own module, on a model that holds the state of a real widget.
 SETUP = """
@@ -30,15 +39,22 @@ SETUP = """
   const draw = () => (view.draw ? view.draw() : view.show({ values: reader.read(0, 0),
     L, S, mask: reader.mask(), queries: null, keys: null, top: 1 }));
 """
-# The whole head explorer: another head is chosen, and all that shows it is drawn.
-EXPLORER = """
+# A whole widget, one of whose traits takes one value after another: all that shows it is drawn.
+WHOLE = """
   const heard = {};
   const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; },
     on(name, callback) { (heard[name] ||= []).push(callback); }, off() {} };
   render({ model, el: document.body });
   let turn = 0;
-  const draw = () => { state.head = turn++ % 12; heard["change:head"].forEach((call) => call()); };
+  const draw = () => { state.NAME = turn++ % 12; heard["change:NAME"].forEach((call) => call()); };
 """
+MOVED = {"heads": "head", "position": "position", "translator": "step"}
+# The Transformer of chapter 7 reads a source and says TOKENS tokens, whatever they are.
+TOKENS = 10
+SAID = f"""
+  const network = new TransformerModel(state.data.model), source = [4, 5, 6, 7, 8];
+  const prefix = Array({TOKENS}).fill(4), draw = () => translateTokens(network, source, {{ prefix, most: {TOKENS} }});
+"""  # noqa: E501
 TIMES = """async ([state, rounds]) => {
   %s
   const times = [];
@@ -60,7 +76,7 @@ ISOLATED = {
 }
 
 
-def drawings() -> dict[str, tuple[AttentionHeatmap | HeadExplorer, float]]:
+def drawings() -> dict[str, tuple[BookWidget, float]]:
     """What is drawn, with its goal in milliseconds."""
     rng = torch.Generator().manual_seed(0)
     scores = torch.randn(12, 12, 64, 64, generator=rng)
@@ -74,17 +90,29 @@ def drawings() -> dict[str, tuple[AttentionHeatmap | HeadExplorer, float]]:
         "144 heads drawn": (AttentionHeatmap(scores.softmax(-1)), GOAL_ALL),
         "144 heads recomputed and drawn": (every, GOAL_ALL),
         "144 heads ranked, one with its links": (explorer, GOAL_ALL),
+        "64 positions of 64 dimensions, four views": (PositionExplorer(64, 64), GOAL_ALL),
+        "ALiBi's weights of 128 positions": (PositionExplorer(64, 128, scheme="alibi"), GOAL_ALL),
+        "a step of chapter 7's Transformer": (player(), GOAL_ALL),
     }
 
 
-def script_times(browser: Browser, widget: AttentionHeatmap | HeadExplorer) -> list[float]:
-    """Milliseconds of script that each of `ROUNDS` redraws took."""
+def player() -> TransformerPlayer:
+    """The model that the book stores, in the page."""
+    stored = load_translator("book/_data/transformer-numbers")
+    return TransformerPlayer(
+        stored.model, stored.source_vocab, stored.target_vocab, languages={"de": "German"}
+    )
+
+
+def script_times(browser: Browser, widget: BookWidget, setup: str = "") -> list[float]:
+    """Milliseconds of script that each of `ROUNDS` redraws took, or of what `setup` calls so."""
     page = browser.new_page(viewport={"width": 900, "height": 900})
     body = f"<!doctype html><style>{page_style()}</style><body style='width: 760px'>"
     page.route("**/*", lambda route: route.fulfill(headers=ISOLATED, body=body))
     page.goto("http://localhost/")
-    name, setup = ("heads", EXPLORER) if isinstance(widget, HeadExplorer) else ("heatmap", SETUP)
-    source = module_source(name).replace("export default { render };", setup)
+    moved = MOVED.get(widget._widget)
+    setup = setup or (WHOLE.replace("NAME", moved) if moved else SETUP)
+    source = module_source(widget._widget).replace("export default { render };", setup)
     times = page.evaluate(TIMES % source, [widget.page_state(), ROUNDS])
     page.close()
     return times
@@ -154,6 +182,8 @@ def main() -> None:
             row(name, script_times(browser, widget), goal)
             for name, (widget, goal) in drawings().items()
         ]
+        said = [whole / TOKENS for whole in script_times(browser, player(), SAID)]
+        rows.append(row("a token said by chapter 7's Transformer", said, GOAL_TOKEN))
         rows.append(row("key press to Python's answer", round_trips(browser), None))
         browser.close()
     print_table(["", "rounds", "median", "95 %", "goal", "median/goal", "95 %/goal"], rows)

@@ -24,7 +24,7 @@ MOST_LINES_IN_A_FUNCTION = 29
 LAYERS = (
     {"device", "source", "palette"},
     {"masks"},
-    {"attention", "kernels"},
+    {"attention", "kernels", "positions", "cache"},
     {"scores", "data", "patterns"},
     {"decoding", "multihead"},
     {"seq2seq", "transformer"},

@@ -26,7 +26,7 @@ from attn_notes.checks import (
 from attn_notes.masks import masked_softmax
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
-from tests import data_errors
+from tests import data_errors, positions_errors, transformer_errors
 from tests.oracles import DV, B, D, H, L, S
 
 NAN, INF = float("nan"), float("inf")
@@ -635,6 +635,8 @@ PLOTS = [
 
 TABLE = [
     *data_errors.TABLE,
+    *positions_errors.TABLE,
+    *transformer_errors.TABLE,
     *MASKS,
     *OTHERS,
     *MULTIHEAD,

@@ -5,6 +5,7 @@ find on a machine without a GPU what would break on one with it. Every public na
 below has a call here, or stands among the exceptions with its reason.
 """
 
+import dataclasses
 import importlib
 
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 from attn_notes import data
 from attn_notes import kernels as K
 from attn_notes import masks as M
+from attn_notes import positions as P
 from attn_notes import scores as C
 from attn_notes import seq2seq as R
 from attn_notes import training as T
@@ -25,15 +27,20 @@ from attn_notes.attention import (
     check_value,
     scaled_dot_product_attention,
 )
+from attn_notes.cache import KVCache
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.patterns import pattern_cells, pattern_score, without_special
 from attn_notes.transformer import (
     AddNorm,
+    Decoder,
+    DecoderBlock,
     Embeddings,
     EncoderBlock,
     EncoderOnly,
     FeedForward,
+    Transformer,
     TransformerConfig,
+    attention_positions,
 )
 from tests.oracles import DV, B, D, H, L, S
 
@@ -41,6 +48,8 @@ MODULES = (
     "kernels",
     "scores",
     "masks",
+    "positions",
+    "cache",
     "attention",
     "data",
     "seq2seq",
@@ -129,12 +138,41 @@ def a_batch():
 CONFIG = TransformerConfig(
     vocab_size=17, embed_dim=6, num_heads=3, hidden_dim=19, num_token_types=2, norm="pre"
 )
-STREAM = meta(B, L, 6)
+STREAM, MEMORY = meta(B, L, 6), meta(B, S, 6)
 
 
 def encoded(**keywords):
     keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
     return EncoderOnly(CONFIG).to("meta")(integers(B, L), **keywords)
+
+
+def of_transformer(**changes):
+    """All at once, and two steps, the second after a reordering."""
+    config = dataclasses.replace(CONFIG, target_vocab_size=11, embed_dim=12, **changes)
+    model = Transformer(config).to("meta")
+    batch = integers(B, S), integers(B)
+
+    def two_steps():
+        _, state = model.step(integers(B), model.start(*batch, need_weights=True))
+        return model.step(integers(4), state.select(integers(4)))
+
+    return [
+        lambda: (model(*batch, integers(B, L))[0], (B, L, 11)),
+        lambda: (model(*batch, integers(B, L), need_weights=True)[1].cross[0], (B, 3, L, S)),
+        lambda: (model.encode(*batch), (B, S, 12)),
+        lambda: (two_steps()[0], (4, 11)),
+        lambda: (two_steps()[1].weights.decoder[1], (4, 3, 2, 2)),
+    ]
+
+
+def in_cache(grad):
+    """Keys of a cache that grew twice and was branched."""
+    cache = KVCache()
+    with torch.set_grad_enabled(grad):
+        for _ in range(2):
+            cache.update(KEY, VALUE)
+            cache = cache.fork()
+        return cache.select(integers(4)).update(meta(4, H, 1, D), meta(4, H, 1, DV))[0]
 
 
 # For each public name its calls: what it gives, and the shape that must have.
@@ -187,6 +225,31 @@ CALLS = {
         "check_mask": [lambda: (M.check_mask(allowed(L, S), torch.Size(WEIGHTS)), None)],
         "check_broadcast": [
             lambda: (M.check_broadcast("it", allowed(L, S), torch.Size(WEIGHTS)), None)
+        ],
+    },
+    "positions": {
+        "sinusoidal_encoding": [
+            lambda: (P.sinusoidal_encoding(L, 6, offset=2, device="meta"), (L, 6))
+        ],
+        "rotation_between": [lambda: (P.rotation_between(2, 6, device="meta"), (6, 6))],
+        "SinusoidalEncoding": [
+            lambda: (P.SinusoidalEncoding(6)(STREAM, offset=2), (B, L, 6)),
+        ],
+        "LearnedEncoding": [
+            lambda: (P.LearnedEncoding(17, 6).to("meta")(STREAM, offset=2), (B, L, 6)),
+        ],
+        "rotary_angles": [lambda: (P.rotary_angles(L, 6, offset=2, device="meta"), (L, 3))],
+        "apply_rotary": [
+            lambda: (P.apply_rotary(meta(B, H, L, 6), meta(L, 3)), (B, H, L, 6)),
+            lambda: (P.apply_rotary(meta(B, H, L, 6), meta(L, 3), layout="halves"), (B, H, L, 6)),
+        ],
+        "alibi_slopes": [lambda: (P.alibi_slopes(H, device="meta"), (H,))],
+        "alibi_bias": [lambda: (P.alibi_bias(H, L, S, offset=2, device="meta"), (H, L, S))],
+    },
+    "cache": {
+        "KVCache": [
+            lambda: (in_cache(grad=True), (4, H, 2 * S + 1, D)),
+            lambda: (in_cache(grad=False), (4, H, 2 * S + 1, D)),
         ],
     },
     "attention": {
@@ -282,17 +345,50 @@ CALLS = {
             lambda: (encoded(need_weights=True).weights[1], (B, 3, L, L)),
             lambda: (encoded(need_hidden_states=True).hidden_states[2], (B, L, 6)),
         ],
+        "attention_positions": [
+            lambda: (
+                attention_positions(
+                    dataclasses.replace(CONFIG, positions="alibi"), STREAM, offset=2
+                )["attn_bias"],
+                (3, L, L + 2),
+            ),
+            lambda: (
+                attention_positions(dataclasses.replace(CONFIG, positions="rotary"), STREAM)[
+                    "rotary"
+                ](meta(B, 3, L, 2)),
+                (B, 3, L, 2),
+            ),
+        ],
+        "DecoderBlock": [
+            lambda: (DecoderBlock(CONFIG).to("meta")(STREAM, MEMORY)[0], (B, L, 6)),
+            lambda: (
+                DecoderBlock(CONFIG).to("meta")(STREAM, MEMORY, need_weights=True)[2],
+                (B, 3, L, S),
+            ),
+        ],
+        "Decoder": [
+            lambda: (Decoder(CONFIG).to("meta")(integers(B, L), MEMORY).output, (B, L, 6)),
+        ],
+        "Transformer": [
+            call
+            for positions in ("none", "learned", "sinusoidal", "rotary", "alibi")
+            for call in of_transformer(positions=positions)
+        ],
     },
 }
 
 EXCEPTIONS = {
     "patterns.PATTERNS": "names",
     "patterns.SPECIAL": "names",
+    "positions.RotaryLayout": "the names of the two layouts",
     "multihead.Backend": "the names of the two paths",
     "multihead.Cache": "what a cache must have: there is nothing to call",
     "multihead.Rotary": "the type of a function: there is nothing to call",
     "transformer.TransformerConfig": "numbers and words",
+    "transformer.DecoderOutput": "a tuple",
     "transformer.EncoderOutput": "a tuple",
+    "transformer.TransformerState": "what `Transformer` calls give and take",
+    "transformer.TransformerWeights": "a tuple",
     "pretrained.WeightsNotFound": "an error",
     "pretrained.load_encoder": "reads values",
     "pretrained.minilm_folder": "a path",
@@ -301,6 +397,8 @@ EXCEPTIONS = {
     "training.constant": "a number for a number",
     "training.linear_decay": "a number for a number",
     "training.cosine_decay": "a number for a number",
+    "training.inverse_sqrt": "a number for a number",
+    "training.noam": "a number for a number",
     "training.bleu": "words",
     "training.exact_match": "words",
     "training.fit": "reads its losses",
@@ -327,6 +425,7 @@ EXCEPTIONS = {
     "data.number_words": "words",
     "data.split_number": "words",
     "data.join_words": "words",
+    "data.language_tag": "a word",
     "data.number_pairs": "words",
     "data.date_characters": "characters",
     "data.date_pairs": "characters",

@@ -1,6 +1,7 @@
 """Widgets say on the page what they hold in Python, run nothing, and refuse what is wrong."""
 
 import base64
+import cmath
 import json
 import math
 import os
@@ -28,6 +29,7 @@ from attn_notes.widgets import (
     HeadExplorer,
     KernelExplorer,
     MaskPainter,
+    PositionExplorer,
     ScoreExplorer,
     Sentence,
     SpellingAttention,
@@ -62,6 +64,7 @@ from tests.widgets import (
     of_heads,
     of_mask,
     of_points,
+    of_positions,
     of_scores,
     of_steps,
     scores,
@@ -162,6 +165,13 @@ REPRS = {
         "HeadExplorer(3 sentences, 2 layers x 3 heads; layer 1, head 0: 7 tokens, "
         "weights 0.00 to 0.85)"
     ),
+    "positions": (
+        "PositionExplorer(sinusoidal, 8 dimensions, base 10,000: positions 7 and 2 give 3.16)"
+    ),
+    "player": (
+        "TransformerPlayer(407 in time: like like like like an <end>; step 1, cross attention of "
+        "layer 0, head 0)"
+    ),
     "function": "Explorer(width=0.5, causal=False, falls=round; 16 frames of 5 queries x 5 keys)",
 }
 
@@ -186,6 +196,8 @@ def test_an_element_stays_small(make):
         (lambda: explore(lambda n: weights(64, 64, seed=n), n=[1, 2, 3, 4, 5, 6, 7, 8, 9]), 120),
         (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
         (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 205),
+        (lambda: PositionExplorer(128, 128), 9),
+        (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
     ],
 )
 def test_a_page_of_two_hundred_and_fifty_kilobytes_holds_several_widgets(widget, kilobytes):
@@ -680,6 +692,92 @@ def test_sentences_of_the_caller_stay_as_they_were():
 
 
 # A function explored
+
+
+def turned(position: int, pair: int, widget: PositionExplorer, key: bool = False) -> complex:
+    """A pair of a query or key that is turned to a position: at first it is (1, 0), or unlike."""
+    angle = position * widget.base ** (-2 * pair / widget.embed_dim) * (widget.scheme == "rotary")
+    return cmath.rect(1, angle + 2.4 * (pair + 1) * (key and widget.unlike))
+
+
+@pytest.mark.parametrize(("dimensions", "base"), [(4, 100.0), (8, 1e4), (64, 1e6)])
+def test_positions_show_the_sinusoid_and_the_dot_products_of_two(dimensions, base):
+    widget = PositionExplorer(dimensions, 11, base=base, position=7)
+    angles = [
+        [p * base ** (-2 * j / dimensions) for j in range(dimensions // 2)] for p in range(11)
+    ]
+    pairs = [[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles]
+    torch.testing.assert_close(widget.shown(), torch.tensor(pairs, dtype=torch.float64))
+    products = [sum(math.cos(a - b) for a, b in zip(angles[7], row, strict=True)) for row in angles]
+    assert widget.similarity().tolist() == pytest.approx(products)
+    assert widget.meeting() == pytest.approx(products[7 - 5])
+
+
+@pytest.mark.parametrize("scheme", ["rotary", "none"])
+@pytest.mark.parametrize("unlike", [False, True])
+def test_positions_show_a_query_at_each_and_its_scores_with_a_key(scheme, unlike):
+    widget = PositionExplorer(8, 11, position=3, scheme=scheme)
+    widget.unlike = unlike
+    rows = [[turned(p, j, widget) for j in range(4)] for p in range(11)]
+    shown = torch.view_as_complex(widget.shown().view(11, 4, 2))
+    torch.testing.assert_close(shown, torch.tensor(rows, dtype=torch.complex128))
+    for other, found in enumerate(widget.similarity().tolist()):
+        keys = [turned(other, j, widget, key=True) for j in range(4)]
+        score = sum((q * k.conjugate()).real for q, k in zip(rows[3], keys, strict=True))
+        assert found == pytest.approx(score)
+    spread = float(widget.similarity().max() - widget.similarity().min())
+    assert (spread < 1e-9) == (scheme == "none")
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("unlike", [False, True])
+def test_where_two_positions_meet_depends_on_their_distance_alone(scheme, unlike):
+    widget = PositionExplorer(16, 32, scheme=scheme)
+    widget.unlike = unlike
+    for widget.distance in (-31, -3, 0, 9):
+        met = []
+        for widget.position in (0, 5, 20, 31):
+            met.append(widget.meeting())
+            assert f"give {met[-1]:.2f})" in repr(widget)
+        assert met == pytest.approx(met[:1] * 4)
+
+
+def test_a_learned_encoding_has_its_own_width_and_an_edge():
+    table = scores(12, 6, seed=4)
+    widget = of_positions()
+    widget.scheme = "learned"
+    torch.testing.assert_close(widget.shown(), table, atol=1e-3, rtol=0)
+    torch.testing.assert_close(widget.similarity(), table @ table[7], atol=0.02, rtol=0)
+    assert widget.meeting() == widget.similarity()[2]
+    for widget.position, widget.distance in ((4, 5), (7, -5)):
+        assert widget.meeting() is None
+        assert "do not meet" in repr(widget)
+    widget.pair = 3
+    assert widget._chosen() == 2  # the last of three
+
+
+@pytest.mark.parametrize("head", [0, 3, 7])
+def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
+    widget = PositionExplorer(8, 9, position=6, scheme="alibi")
+    widget.pair = head
+    bias = [[-abs(i - j) / 2 ** (head + 1) for j in range(9)] for i in range(9)]
+    assert widget.shown().tolist() == bias
+    exps = [math.exp(b) for b in bias[6]]
+    assert widget.similarity().tolist() == pytest.approx([e / sum(exps) for e in exps])
+    assert f"head {head} of slope {1 / 2 ** (head + 1):g}: positions 6 and 1 give" in repr(widget)
+    widget.distance = 7
+    assert widget.meeting() is None
+
+
+def test_the_smallest_and_the_largest_positions_there_are():
+    for widget in (PositionExplorer(2, 2), PositionExplorer(128, 128, position=127)):
+        E, L = widget.embed_dim, widget.data["length"]
+        for scheme in ("none", "sinusoidal", "rotary", "alibi"):
+            widget.scheme = scheme
+            assert widget.shown().shape == ((L, L) if widget.scheme == "alibi" else (L, E))
+            assert widget.similarity().isfinite().all()
+    assert PositionExplorer(6, 7, base=50).data["dimensions"] == [4, 6, 8, 16, 32, 64]
+    assert PositionExplorer(6, 7, base=50).data["bases"][:3] == [10, 50, 100]
 
 
 def test_every_frame_on_the_page_is_what_the_function_gives():
@@ -1244,6 +1342,64 @@ WRONG = {
         traitlets.TraitError,
         "text can be set only where encode was given",
     ),
+    "an odd width": (lambda: PositionExplorer(7), ValueError, "even, from 2 to 128, got 7"),
+    "too many dimensions": (lambda: PositionExplorer(130), ValueError, "got 130"),
+    "no dimensions": (lambda: PositionExplorer(0), ValueError, "got 0"),
+    "one position": (
+        lambda: PositionExplorer(length=1),
+        ValueError,
+        "length must be a whole number from 2 to 128, got 1",
+    ),
+    "half a length": (lambda: PositionExplorer(length=2.5), ValueError, "got 2.5"),
+    "no base": (lambda: PositionExplorer(base=0), ValueError, "from 1 to 1e+09, got 0"),
+    "base NaN": (lambda: PositionExplorer(base=NAN), ValueError, "got nan"),
+    "scheme": (
+        lambda: PositionExplorer(scheme="relative"),
+        traitlets.TraitError,
+        "scheme must be one of none, sinusoidal, rotary, alibi, got 'relative'",
+    ),
+    "nothing learned": (
+        lambda: PositionExplorer(scheme="learned"),
+        traitlets.TraitError,
+        "got 'learned'",
+    ),
+    "learned words": (lambda: PositionExplorer(learned=["a"]), TypeError, "tensor of numbers"),
+    "learned NaN": (
+        lambda: PositionExplorer(learned=NAN * torch.ones(64, 2)),
+        ValueError,
+        "learned must be finite",
+    ),
+    "another length": (
+        lambda: PositionExplorer(learned=torch.ones(32, 8)),
+        ValueError,
+        "learned must be (length, an even width up to 128), length = 64, got (32, 8)",
+    ),
+    "learned to an odd width": (
+        lambda: PositionExplorer(learned=torch.ones(64, 7)),
+        ValueError,
+        "got (64, 7)",
+    ),
+    "a position too far": (
+        lambda: PositionExplorer(length=8, position=8),
+        traitlets.TraitError,
+        "position must be from 0 to 7, got 8",
+    ),
+    "a distance too far": (
+        lambda: setattr(of_positions(), "distance", -12),
+        traitlets.TraitError,
+        "distance must be from -11 to 11, got -12",
+    ),
+    "a pair below 0": (lambda: setattr(of_positions(), "pair", -1), traitlets.TraitError, "pair"),
+    "a width not offered": (
+        lambda: setattr(of_positions(), "embed_dim", 12),
+        traitlets.TraitError,
+        "embed_dim must be one of 4, 8, 16, 32, 64, got 12",
+    ),
+    "a base not offered": (
+        lambda: setattr(of_positions(), "base", 7.0),
+        traitlets.TraitError,
+        "base must be one of 10.0, 100.0",
+    ),
     "bits": (lambda: encode(EYE, low=0, high=1, bits=4), ValueError, "must be 8, 12 or 16"),
     "no range": (
         lambda: encode(EYE, low=1, high=1),
@@ -1297,9 +1453,10 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     for name in assets.WIDGETS:
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
-        assert len(source) < 60_000
-    shared = {"core.js", "grid.js", "links.js", "typing.js", "host.js"}
-    assert {f"{name}.js" for name in assets.WIDGETS} | shared == set(JAVASCRIPT)
+        assert len(source) < 80_000
+    shared = {f"{name}.js" for names in assets.SHARED.values() for name in names}
+    own = {f"{name}.js" for name in assets.WIDGETS}
+    assert own | shared | {"core.js", "host.js"} == set(JAVASCRIPT)
 
 
 def test_weights_are_coloured_as_matplotlib_colours_them():

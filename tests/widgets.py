@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn_notes.data import Vocabulary
 from attn_notes.masks import (
     block_mask,
     causal_mask,
@@ -13,6 +14,7 @@ from attn_notes.masks import (
     sliding_window_mask,
 )
 from attn_notes.scores import AdditiveScore, BilinearScore
+from attn_notes.transformer import Transformer, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
@@ -20,9 +22,11 @@ from attn_notes.widgets import (
     HeadExplorer,
     KernelExplorer,
     MaskPainter,
+    PositionExplorer,
     ScoreExplorer,
     Sentence,
     SpellingAttention,
+    TransformerPlayer,
     explore,
 )
 from attn_notes.widgets.base import BookWidget
@@ -169,6 +173,60 @@ def read_by_heads(text: str) -> Sentence:
     return encoded(text.split(), seed=3)
 
 
+def of_positions() -> PositionExplorer:
+    widget = PositionExplorer(8, 12, position=7, learned=scores(12, 6, seed=4))
+    widget.pair = 0
+    return widget
+
+
+def random_transformer(*, noise: float = 0.2, seed: int = 3, **changes: object) -> Transformer:
+    """Small, and with biases and norms that are anything but 0 and 1; the same on every run."""
+    config = {
+        "vocab_size": 17,
+        "target_vocab_size": 23,
+        "embed_dim": 24,
+        "num_heads": 4,
+        "num_layers": 2,
+        "hidden_dim": 36,
+        "norm": "pre",
+        "activation": "relu",
+        "positions": "sinusoidal",
+        "tie_embeddings": True,
+        "scale_embeddings": True,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Transformer(TransformerConfig(**(config | changes)))
+    generator = rng(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            moved = torch.randn(parameter.shape, generator=generator)
+            parameter.add_(moved, alpha=0.4 if parameter.dim() == 1 else noise)
+    return model
+
+
+def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
+    """A random Transformer from digits to words, in two languages."""
+    others = [token for token in dict.fromkeys(tokens) if token not in ("<fr>", "de")]
+    source = Vocabulary([*"0123456789", "<fr>", "de", *others])
+    target = Vocabulary(others)
+    sizes = {"vocab_size": len(source), "target_vocab_size": len(target), "hidden_dim": 6}
+    model = random_transformer(
+        noise=0.9, seed=13, embed_dim=8, num_heads=2, tie_embeddings=False, **sizes
+    )
+    widget = TransformerPlayer(
+        model,
+        source,
+        target,
+        languages={"de": max(tokens), "fr": "French"},
+        examples=("407", "1999"),
+        most=7,
+        title=min(tokens),
+    )
+    widget.step = 0
+    return widget
+
+
 TOKENISED = {
     "scores": of_scores,
     "layers": of_layers,
@@ -178,8 +236,9 @@ TOKENISED = {
     "function": of_function,
     "steps": of_steps,
     "heads": of_heads,
+    "player": of_player,
 }
 """Every widget that shows tokens, each a function of them."""
 
-EVERY = {**TOKENISED, "points": of_points}
+EVERY = {**TOKENISED, "points": of_points, "positions": of_positions}
 """Every widget."""

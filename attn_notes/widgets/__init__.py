@@ -11,8 +11,10 @@ from attn_notes.widgets.heads import HeadExplorer, Sentence
 from attn_notes.widgets.heatmap import AttentionHeatmap
 from attn_notes.widgets.kernel import KernelExplorer
 from attn_notes.widgets.mask import MaskPainter
+from attn_notes.widgets.position import PositionExplorer
 from attn_notes.widgets.score import ScoreExplorer
 from attn_notes.widgets.spelling import SpellingAttention
+from attn_notes.widgets.translator import TransformerPlayer
 
 __all__ = [
     "AlignmentSteps",
@@ -21,9 +23,11 @@ __all__ = [
     "HeadExplorer",
     "KernelExplorer",
     "MaskPainter",
+    "PositionExplorer",
     "ScoreExplorer",
     "Sentence",
     "SpellingAttention",
+    "TransformerPlayer",
     "explore",
     "page_script",
     "page_style",

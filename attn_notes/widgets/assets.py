@@ -5,12 +5,16 @@ from importlib.resources import files
 
 __all__ = ["module_source", "page_script", "page_style"]
 
-WIDGETS = ("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads")
+WIDGETS = (
+    *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
+    *("position", "translator"),
+)
 # What some widgets share, beside the core that all do; the page has each once.
 SHARED = {
     "heatmap": ("grid",),
-    "alignment": ("links", "typing"),
+    "alignment": ("links", "steps", "typing"),
     "heads": ("grid", "links", "typing"),
+    "translator": ("grid", "links", "steps", "transformer_model"),
 }
 
 

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from attn_notes.widgets import HeadExplorer, SpellingAttention, page_script, page_style
+from attn_notes.widgets import (
+    HeadExplorer,
+    PositionExplorer,
+    SpellingAttention,
+    page_script,
+    page_style,
+)
 from tests.hostile import HOSTILE
 from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_steps
 
@@ -48,6 +54,8 @@ def write_bare_pages(folder: Path) -> None:
         words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
         write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
+    for name, size in (("small", 2), ("large", 128)):
+        write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())
     # Without a policy, which would stop a token's script even where the widget doesn't.
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attn_notes.data import Vocabulary
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.widgets import (
     AlignmentSteps,
@@ -18,15 +19,18 @@ from attn_notes.widgets import (
     HeadExplorer,
     KernelExplorer,
     MaskPainter,
+    PositionExplorer,
     ScoreExplorer,
     Sentence,
     SpellingAttention,
+    TransformerPlayer,
     explore,
 )
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
+from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.score import _module
 from tests.browser.panel import Panel, assert_cells
 
@@ -73,6 +77,18 @@ def choose_state(widget: AlignmentSteps, at: float) -> None:
     widget.state = widget.data["states"][int(at)]
 
 
+def offered(trait: str, among: str, widget: PositionExplorer, at: float) -> None:
+    setattr(widget, trait, widget.data[among][int(at)])
+
+
+def choose_language(widget: TransformerPlayer, at: float) -> None:
+    widget.language, widget.step = widget.data["languages"][int(at)][0], widget.data["most"] - 1
+
+
+def type_number(widget: TransformerPlayer, at: float) -> None:
+    widget.text, widget.step = str(int(at)), widget.data["most"] - 1
+
+
 def explored(label: str, widget: BookWidget, at: float) -> None:
     for control in widget.data["controls"]:
         if control["name"].replace("_", " ") == label:
@@ -85,6 +101,7 @@ OVERVIEW = "All heads at once"
 HIDE, FIND = "Hide special tokens", "Heads that read"
 CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
+PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
 SAME: dict[str, dict[str, Same]] = {
     "heatmap": {
@@ -131,6 +148,25 @@ SAME: dict[str, dict[str, Same]] = {
         "Head": sets("head", int),
         HIDE: sets("hide_special", bool),
         FIND: sets("pattern", one_of("", *PATTERNS)),
+    },
+    "position": {
+        "Position": sets("position", int),
+        DISTANCE: sets("distance", int),
+        PAIR: sets("pair", int),
+        "Scheme": partial(offered, "scheme", "schemes"),
+        "Dimensions": partial(offered, "embed_dim", "dimensions"),
+        "Base": partial(offered, "base", "bases"),
+        UNLIKE: sets("unlike", bool),
+    },
+    "translator": {
+        "Translate": type_number,
+        "into": choose_language,
+        "Step": sets("step", int),
+        "Attention": sets("attention", one_of("cross", "decoder", "encoder")),
+        "Layer": sets("layer", int),
+        "Head": sets("head", int),
+        "Temperature": sets("temperature"),
+        "Seed": sets("seed", int),
     },
     "explore": {},
 }
@@ -250,9 +286,52 @@ JOURNEYS = {
         Move(HIDE, ["Space"]),
         Move("Layer", ["End"]),
     ],
+    "positions": [
+        Move("Position", ["ArrowRight"], numbers=False),
+        Move(DISTANCE, ["PageDown"], numbers=False),
+        Move(PAIR, ["ArrowRight"] * 2, numbers=False),
+        Move("Base", ["ArrowUp"]),
+        Move(UNLIKE, ["Space"], numbers=False, drawn=False),  # a sinusoid has no key
+        Move("Scheme", ["ArrowDown"]),  # learned
+        Move(DISTANCE, ["End"], numbers=False),  # outside the table
+        Move("Position", ["Home"], numbers=False),
+        Move("Scheme", ["ArrowDown"]),  # rotary
+        Move(UNLIKE, ["Space"], numbers=False),
+        Move("Dimensions", ["ArrowUp"]),
+        Move(UNLIKE, ["Space"], numbers=False),
+        Move("Scheme", ["End"]),  # ALiBi
+        Move(PAIR, ["ArrowLeft"]),
+        Move("Position", ["End"], numbers=False),
+        Move("Scheme", ["Home"]),  # none
+        Move("Dimensions", ["ArrowDown"]),
+    ],
+    "player": [
+        Move("Step", ["ArrowRight"] * 2),
+        Move("Head", ["ArrowDown"]),
+        Move("Layer", ["End"]),
+        Move("Translate", ["Control+a", "7", "3"]),
+        Move("Attention", ["ArrowDown"]),  # output reads output
+        Move("Step", ["Home"]),
+        Move("into", ["ArrowDown"]),
+        Move("Temperature", ["PageUp"] * 3),
+        Move("Seed", ["ArrowRight"] * 3),
+        Move("Attention", ["ArrowDown"]),  # source reads source
+        Move("Head", ["Home"]),
+        Move("Translate", ["End", "0"]),
+        Move("Seed", ["ArrowLeft"], numbers=False),
+        Move("Step", ["ArrowLeft"], numbers=False),
+        Move("Attention", ["Home"]),
+        Move("Temperature", ["Home"]),
+        Move("into", ["ArrowUp"]),
+    ],
 }
 BUTTONS = {
     "mask": [*PRESETS, "invert"],
+    "player": [
+        *("407", "1999", "Previous", "Play", "Next"),
+        *("like\n0.700", "an\n0.140", "<unk>\n0.077", "<end>\n0.058", "arrow\n0.023"),
+        *("Draw again", "Its own words again"),
+    ],
     "steps": ["Previous", "Play", "Next"],
     "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10"],
 }
@@ -271,6 +350,10 @@ def assert_shown(panel: Panel, widget: BookWidget) -> None:
         assert_steps(panel, widget)
     elif isinstance(widget, HeadExplorer):
         assert_heads(panel, widget)
+    elif isinstance(widget, PositionExplorer):
+        assert_positions(panel, widget)
+    elif isinstance(widget, TransformerPlayer):
+        assert_translated(panel, widget)
     else:
         assert_cells(panel.table()[1:], widget.shown(), mask_of(widget))
 
@@ -376,6 +459,104 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
         assert float(found[2].removesuffix(" in this one.")) == pytest.approx(here, abs=0.00501)
 
 
+def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
+    """Chosen head, all heads of the step, what could be said, and the words so far."""
+    made, step, layer, head = widget._now()
+    assert_head(panel, widget)
+    for nth, weights in ((1, made.weights.cross), (2, made.weights.decoder)):
+        rows = torch.cat([of_layer[0, :, step] for of_layer in weights])  # (layers * heads, keys)
+        read = torch.arange(rows.shape[1]) <= step if nth == 2 else torch.ones(rows.shape[1]) > 0
+        assert_cells(panel.table(nth)[1:], rows, read.expand(len(rows), -1))
+    names = ["<pad>", "<start>", "<end>", "<unk>", *widget.data["target"]]
+    likely = {token: float(cell) for token, cell, _ in panel.table(3)[1:]}
+    assert list(likely.values()) == sorted(likely.values(), reverse=True)
+    expected = made.probabilities[step, 2:].tolist()
+    assert likely == pytest.approx(dict(zip(names[2:], expected, strict=True)), abs=0.0000501)
+    options = panel.el.locator(".attn-option").all_inner_texts()
+    for text, (token, probability) in zip(options, likely.items(), strict=False):
+        found, share = text.split()
+        assert found == token
+        assert float(share) == pytest.approx(probability, abs=0.00056)
+    said = [names[token] for token in made.said]
+    ends = made.said[step] == 2
+    compound = widget.language in widget.data["compound"]
+    words = ("" if compound else " ").join(said[: step + 1 - ends]).replace(" -", "-")
+    stopped = f" (stopped after {len(said)} tokens)" if step == len(said) - 1 else ""
+    headline = panel.el.locator(".attn-translation").inner_text()
+    language = dict(widget.data["languages"])[widget.language]
+    rest = "" if ends else f" \u2026{stopped}"
+    assert headline == f"\u201c\u2068{widget.text}\u2069\u201d in {language}: {words}{rest}"
+    assert panel.output("Step") == f"{step + 1} of {len(said)}"
+    says = panel.el.locator(".attn-said").inner_text()
+    share = float(made.probabilities[step, made.said[step]])
+    start = (
+        f"Step {step + 1} of {len(said)} says \u201c\u2068{said[step]}\u2069\u201d, probability "
+    )
+    assert says.startswith(start)
+    assert float(says[len(start) :][:5]) == pytest.approx(share, abs=0.000501)
+    assert f", layer {layer}, head {head}" in says
+
+
+def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
+    """The map of the chosen head, and what is said of its present row."""
+    made, step, *_ = widget._now()
+    queries, keys = widget._tokens(made)
+    weights, mask = widget.shown(), None
+    if widget.attention == "decoder":
+        mask = torch.ones_like(weights, dtype=torch.bool).tril()
+        keys = [key if n <= step else "\u00b7" for n, key in enumerate(keys)]
+    header, *rows = panel.table()
+    assert header[1:] == keys
+    assert [row[0] for row in rows] == queries[: len(weights)]
+    assert_cells(rows, weights, mask)
+    strongest, most = weights[0 if widget.attention == "encoder" else step].max(-1)
+    says = panel.el.locator(".attn-said").inner_text()
+    found = re.search(r" reads \u201c\u2068(.+?)\u2069\u201d (\d\.\d\d)", says)
+    assert found[1] == keys[most]
+    assert float(found[2]) == pytest.approx(float(strongest), abs=0.00501)
+
+
+def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
+    """The matrix, the curve, and the sentences on the pair and on where the two positions meet."""
+    assert_cells(panel.table()[1:], widget.shown())
+    assert_cells(panel.table(1)[1:], widget.similarity()[:, None])
+    on_pair, on_curve = panel.el.locator(".attn-said").all_inner_texts()
+    i, j = widget.position, widget.position - widget.distance
+    value = widget.meeting()
+    if value is None:
+        assert on_curve == on_pair
+        assert on_curve.startswith(f"There is no position {j}: ")
+        return
+    start = {
+        "alibi": f"head {widget._chosen()} gives position {j} the weight ",
+        "sinusoidal": f"Position {i} with position {j}: ",
+        "learned": f"Position {i} with position {j}: ",
+    }.get(widget.scheme, f"Query at {i} with key at {j}: ")
+    found = re.search(rf"{start}(-?\d+\.\d+)", on_curve)
+    assert float(found[1]) == pytest.approx(value, abs=0.0501 if abs(value) >= 10 else 0.000501)
+    assert_turned(on_pair, widget)
+
+
+def assert_turned(says: str, widget: PositionExplorer) -> None:
+    """What is said of the chosen pair, by the angles that torch finds between its two ends."""
+    away, n = abs(widget.distance), widget._chosen()
+    if widget.scheme == "alibi":
+        slope = f"{away} \u00d7 1/{2 ** (n + 1)} = {away / 2 ** (n + 1):.3f} in head {n}"
+        assert says.startswith(f"A key {away} away loses {slope}")
+    elif widget.scheme in ("sinusoidal", "rotary"):
+        found = re.search(rf" by {away} \u00d7 (\S+) = (\S+) rad, wherever", says)
+        a_step = widget.base ** (-2 * n / widget.embed_dim)
+        assert float(found[1]) == pytest.approx(a_step, rel=1e-3)
+        assert float(found[2]) == pytest.approx(away * a_step, rel=1e-3)
+    elif widget.scheme == "learned":
+        ends = decode(widget.data["learned"])[[widget.position, widget.position - widget.distance]]
+        a, b = torch.view_as_complex(ends.view(2, -1, 2))[:, n]
+        lies = float(re.search(r"an angle of (\S+) rad", says)[1])
+        assert lies == pytest.approx(abs(float((a / b).angle())), abs=0.000501)
+    else:
+        assert says.startswith("Nothing is turned")
+
+
 # ---- The widget that a page holds, live again.
 
 
@@ -390,6 +571,8 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "score": ScoreExplorer,
         "mask": lambda: MaskPainter(one),
         "spelling": SpellingAttention,
+        "position": PositionExplorer,
+        "translator": lambda: player_from_page(state["data"]),
         "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
         "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()
@@ -397,6 +580,14 @@ def from_page(widget: str, state: dict) -> BookWidget:
         for name, value in state.items():
             setattr(made, name, value)
     return made
+
+
+def player_from_page(data: dict) -> TransformerPlayer:
+    """A player of the rounded model, which rounds to itself."""
+    vocabularies = Vocabulary(data["source"]), Vocabulary(data["target"])
+    model = unpack_transformer(data["model"])
+    languages = dict(data["languages"])
+    return TransformerPlayer(model, *vocabularies, languages=languages, examples=data["examples"])
 
 
 def explorer_from_page(state: dict) -> BookWidget:

@@ -15,9 +15,11 @@ FIND_CELLS = r"""(canvas) => {
   const readout = canvas.closest(".attn-heatmap").querySelector(".attn-readout");
   const cell = (x, y) => {
     readout.textContent = "";
+    canvas.dispatchEvent(new PointerEvent("pointerleave")); // a cell speaks when it is entered
     const at = { clientX: box.left + x, clientY: box.top + y };
     canvas.dispatchEvent(new PointerEvent("pointermove", at));
-    const found = readout.textContent.match(/\(row (\d+)\), key [^]*\(column (\d+)\)/);
+    const said = readout.textContent, found = said.match(/\(row (\d+)\), key [^]*\(column (\d+)\)/)
+      || said.match(/^(?:position|query) (\d+), (?:dimension|key) (\d+)/);
     return found && [Number(found[1]), Number(found[2])];
   };
   const columns = [], rows = [];
@@ -33,7 +35,8 @@ FIND_CELLS = r"""(canvas) => {
   canvas.dispatchEvent(new PointerEvent("pointerleave"));
   readout.textContent = "";
   const middle = (all) => all.map((of) => (of[0] + of.at(-1)) / 2);
-  return { columns: middle(columns), rows: middle(rows), size: columns[0].length };
+  const size = [columns[0].length, rows[0].length];
+  return { columns: middle(columns), rows: middle(rows), size };
 }"""
 
 

@@ -194,7 +194,9 @@ def weight_rows(panel: Panel, name: str) -> list[list[str]]:
     return [[row[-1] for row in rows]] if name == "arrows" else rows  # there, a row for each key
 
 
-def says(cell: str, row: int, column: int) -> re.Pattern:
+def says(cell: str, row: int, column: int, name: str = "") -> re.Pattern:
+    if name == "positions":
+        return re.compile(rf"position {row}, dimension {column}: {re.escape(cell)}")
     value = "masked" if cell == "masked" else f"weight {re.escape(cell)}"
     return re.compile(rf"query .+ \(row {row}\), key .+ \(column {column}\): {value}")
 
@@ -203,7 +205,8 @@ def says(cell: str, row: int, column: int) -> re.Pattern:
 def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
     panel = Panel(visit(bare(name)))
     rows = weight_rows(panel, name)
-    canvas, nth = (panel.map(1), 1) if name == "mask" else (panel.map(), 0)
+    nth = {"mask": 1, "player": 2}.get(name, 0)
+    canvas = panel.map(nth)
     readout = panel.el.locator(".attn-readout").nth(nth)
     assert readout.get_attribute("role") == "status"
     canvas.press("PageUp")
@@ -223,7 +226,7 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
             "PageUp": (0, column),
             "PageDown": (last_row, column),
         }[key]
-        assert says(rows[row][column], row, column).fullmatch(readout.inner_text())
+        assert says(rows[row][column], row, column, name).fullmatch(readout.inner_text())
 
 
 @pytest.mark.parametrize(
@@ -248,7 +251,8 @@ def test_other_keys_are_left_to_the_browser(visit, bare, key):
 
 
 @pytest.mark.parametrize(
-    "name", ["scores", "layers", "letters", "function", "arrows", "points", "steps"]
+    "name",
+    ["scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"],
 )
 def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
     panel = Panel(visit(bare(name)))
@@ -256,7 +260,7 @@ def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
     assert (len(found["rows"]), len(found["columns"])) == (len(rows), len(rows[0]))
     for row, column in ((0, 0), (0, len(rows[0]) - 1), (len(rows) - 1, 1)):
         panel.point_at(0, row, column, found)
-        assert says(rows[row][column], row, column).fullmatch(panel.readout())
+        assert says(rows[row][column], row, column, name).fullmatch(panel.readout())
 
 
 @pytest.mark.parametrize("name", ["scores", "layers", "letters", "steps"])
@@ -264,10 +268,10 @@ def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(vis
     panel, widget = Panel(visit(bare(name))), EVERY[name]()
     weights, mask, found = widget.shown(), mask_of(widget), panel.cells()
     cividis = mpl.colormaps["cividis"]
-    inset = found["size"] / 2 - 4  # away from the number in the middle
+    wide, tall = (size / 2 - 4 for size in found["size"])  # away from the number in the middle
     for i, y in enumerate(found["rows"]):
         for j, x in enumerate(found["columns"]):
-            places = [[x - inset + n, y - inset] for n in range(6)]
+            places = [[x - wide + n, y - tall] for n in range(6)]
             pixels = panel.map().evaluate(PIXELS, places)
             if mask is not None and not mask[i, j]:
                 assert len({tuple(pixel) for pixel in pixels}) > 1

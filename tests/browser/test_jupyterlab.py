@@ -18,7 +18,7 @@ CELLS = (
 import torch
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import (
-    AlignmentSteps, AttentionHeatmap, Example, HeadExplorer, explore)
+    AlignmentSteps, AttentionHeatmap, Example, HeadExplorer, PositionExplorer, explore)
 
 calls, heard = [], []
 
@@ -63,9 +63,28 @@ heads = HeadExplorer([read("one two three"), read("four")], encode=read)
     "heads",
     "print(heads, '|', heads.pattern, heads.token, '|', heads.text, '|', heads.reply['error'])",
     "heads.text = 'set in Python'; heads.hide_special = True; heads.layer = 0",
+    "positions = PositionExplorer(8, 12, position=6); positions",
+    "print(positions, '|', positions.pair)",
+    "positions.scheme, positions.pair, positions.position = 'alibi', 7, 11",
+    """
+from attn_notes.data import Vocabulary
+from attn_notes.transformer import Transformer, TransformerConfig
+from attn_notes.widgets import TransformerPlayer
+
+torch.manual_seed(0)
+source, target = Vocabulary([*"0123456789", "<de>"]), Vocabulary(["eins", "zwei", "drei"])
+config = TransformerConfig(vocab_size=len(source), target_vocab_size=len(target), embed_dim=8,
+                           num_heads=2, positions="sinusoidal", tie_embeddings=True)
+player = TransformerPlayer(Transformer(config), source, target, languages={"de": "X"}, most=4)
+player
+""",
+    "print(player, '|', player.prefix, player.temperature, '|', player.translation().said)",
+    "player.text, player.step, player.prefix = '407', 1, [5, 6]",
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
+POSITIONS, POSITIONS_STAND, POSITIONS_SET = range(14, 17)
+PLAYER, PLAYER_STAND, PLAYER_SET = range(17, 20)
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +243,45 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     expect(said).to_have_text(reads)
     expect(box).to_have_value("set in Python")
     assert panel.value("Hide special tokens") == 1
+
+
+def test_positions_and_pairs_go_to_python_and_come_from_it(lab: Lab):
+    lab.run(POSITIONS)
+    panel = lab.panel(POSITIONS)
+    on_pair, on_curve = (panel.el.locator(".attn-said").nth(n) for n in range(2))
+    panel.press("Pair, or head", "Home", "ArrowRight")
+    expect(on_pair).to_contain_text("From 1 to 6 the hand turns by 5 \u00d7 0.1000 = 0.5000 rad")
+    panel.press("Position", "End")
+    expect(on_curve).to_contain_text("Position 11 with position 6: ")
+    panel.map().press("PageUp")  # to the first cell: position 0, pair 0
+    expect(on_pair).to_contain_text("From -5 to 0 the hand turns by 5 \u00d7 1.000 = 5.000 rad")
+    assert lab.printed(POSITIONS_STAND).endswith("base 10,000: positions 0 and -5 give 3.16) | 0")
+    lab.run(POSITIONS_SET)
+    expect(on_pair).to_have_text(
+        "A key 5 away loses 5 \u00d7 1/256 = 0.020 in head 7, wherever the two stand."
+    )
+    assert panel.output("Pair, or head") == "7"
+    assert panel.control("Scheme").locator("option:checked").inner_text() == "ALiBi"
+
+
+def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
+    lab.run(PLAYER)
+    panel = lab.panel(PLAYER)
+    box, words = panel.control("Translate"), panel.el.locator(".attn-translation bdi")
+    expect(panel.el.locator(".attn-translation")).to_contain_text("1999")
+    box.fill("73")
+    expect(panel.el.locator(".attn-translation")).to_contain_text("73")
+    box.press("ArrowLeft")
+    box.press("5")
+    expect(panel.el.locator(".attn-translation")).to_contain_text("753")
+    panel.el.locator(".attn-option").nth(2).press("Enter")
+    option = panel.el.locator(".attn-option[aria-pressed=true] bdi").inner_text()
+    player, state, said = lab.printed(PLAYER_STAND).split(" | ")
+    assert player.startswith("TransformerPlayer(753 in X: ")
+    names = ["<pad>", "<start>", "<end>", "<unk>", "eins", "zwei", "drei"]
+    assert names[int(said.strip("[]").split(", ")[-1])] == option
+    assert state.endswith("] 0.0")
+    lab.run(PLAYER_SET)
+    expect(box).to_have_value("407")
+    expect(words).to_have_text("zweidrei")
+    expect(panel.el.locator(".attn-option[aria-pressed=true] bdi")).to_have_text("drei")

@@ -18,7 +18,7 @@ from attn_notes.patterns import (
     without_special,
 )
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
-from attn_notes.widgets import ScoreExplorer, SpellingAttention
+from attn_notes.widgets import PositionExplorer, ScoreExplorer, SpellingAttention
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_weights, visible
 from attn_notes.widgets.kernel import KERNELS
@@ -237,6 +237,67 @@ def test_a_sentence_is_written_as_it_was_before_it_was_cut(js):
     assert js("heads", "sentenceText", (cut, SPECIAL), (["[SEP]"], SPECIAL)) == [
         *("unlikely ab", "[SEP]")
     ]
+
+
+# Positions
+
+SETTINGS = [
+    (scheme, unlike, width, base)
+    for scheme in ("none", "sinusoidal", "rotary", "learned")
+    for unlike in (False, True)
+    for width, base in ((2, 10.0), (6, 1e4), (64, 1e6))
+]
+# As a function of its settings, with a table that came as a list.
+TYPED = (
+    "(settings, ...all) => NAME({ ...settings, table: Float64Array.from(settings.table) }, ...all)"
+)
+
+
+def position_widget(scheme, unlike, width, base, length=16) -> tuple[PositionExplorer, dict]:
+    """A widget, and the same settings for the functions of its front end."""
+    table = scores(length, width, seed=width)
+    widget = PositionExplorer(width, length, base=base, scheme=scheme, learned=table)
+    widget.unlike = unlike
+    numbers = flat(decode(widget.data["learned"]))
+    settings = {"scheme": scheme, "unlike": unlike, "width": width, "base": base}
+    return widget, {**settings, "table": numbers}
+
+
+def test_encodings_and_turned_queries_and_keys(js):
+    for case in SETTINGS:
+        widget, settings = position_widget(*case)
+        ranges = [(0, 16, False), (0, 16, True), (5, 1, True)]
+        if case[0] != "learned":
+            ranges += [(-7, 3, True), (100_000, 2, False)]
+        found = js(
+            "position", TYPED.replace("NAME", "positionVectors"), *((settings, *r) for r in ranges)
+        )
+        for (first, count, key), numbers in zip(ranges, found, strict=True):
+            assert_equal(numbers, widget._vectors(first, count, key=key))
+
+
+def test_similarities_of_a_position_with_each(js):
+    for case in SETTINGS:
+        widget, settings = position_widget(*case)
+        found = js(
+            "position",
+            TYPED.replace("NAME", "similarities"),
+            *((settings, i, 0, 16) for i in (0, 5, 15)),
+        )
+        for widget.position, numbers in zip((0, 5, 15), found, strict=True):
+            assert_equal(numbers, widget.similarity())
+
+
+@pytest.mark.parametrize("length", [2, 7, 64])
+def test_the_biases_and_weights_of_alibi(js, length):
+    widget = PositionExplorer(8, length, scheme="alibi")
+    settings = {"scheme": "alibi", "table": []}
+    for widget.pair, widget.position in ((0, 0), (3, length - 1), (7, length // 2)):
+        (bias,) = js("position", "alibiBias", (widget.pair, length))
+        assert_equal(bias, widget.shown())
+        call = (settings, widget.position, 0, length, widget.pair)
+        (weights,) = js("position", TYPED.replace("NAME", "similarities"), call)
+        assert_equal(weights, widget.similarity())
 
 
 # What travels

@@ -20,7 +20,7 @@ from playwright.sync_api import Page
 
 from attn_notes.widgets.base import BookWidget
 from tests.browser.conftest import SITE, Visitor
-from tests.browser.journeys import COLOUR, SIZE, assert_shown, from_page, same_move
+from tests.browser.journeys import COLOUR, SIZE, UNLIKE, assert_shown, from_page, same_move
 from tests.browser.panel import Panel
 from tests.hostile import HOSTILE
 from tests.widgets import TOKENISED
@@ -33,7 +33,14 @@ NO_EXCERPTS = (
     "error: Failed to load resource: net::ERR_FAILED",
     "Failed to fetch",
 )
-QUIET = {COLOUR, SIZE, "Combine with", "by", "its size"}  # seen only with another's work, or none
+QUIET = {
+    COLOUR,
+    SIZE,
+    UNLIKE,
+    "Combine with",
+    "by",
+    "its size",
+}  # seen only with another's work, or none
 
 
 def pages_of(entry: dict) -> list[str]:
@@ -199,7 +206,7 @@ def nudge(panel: Panel, label: str) -> None:
 def test_every_control_of_a_chapter_moves_what_torch_says(chapter):
     for panel, widget in chapter.panels:
         for label in panel.labels():
-            if label == "Words":
+            if label in ("Words", "Translate"):
                 continue  # typed into, on the bare page
             before = (panel.picture(), panel.table(), panel.el.inner_text())
             nudge(panel, label)

@@ -60,58 +60,26 @@ function render({ model, el }) {
   if (model.get("typing") !== "off") texts.push([count, "what you typed"]);
   const examples = choice(model, life, "example", { label: "Example", choices: texts });
   const states = choice(model, life, "state", { label: "Network", choices: data.states.map((name) => [name, name]) });
-  const steps = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
+  const steps = stepper(model, life, { pace: PACE, place: () => ({ step: now().step, count: now().T }) });
   const inside = (control, tag) => control.querySelector(tag);
-  function follow({ states: there, state, T, step }) {
-    const slide = inside(steps, "input"), menu = inside(states, "select");
-    slide.max = T - 1;
-    slide.value = step;
-    inside(steps, "output").textContent = `${step + 1} of ${T}`;
-    slide.setAttribute("aria-valuetext", `${step + 1} of ${T}`);
+  function follow({ states: there, state }) {
+    const menu = inside(states, "select");
     for (const option of menu.options) option.disabled = !there.some(({ name }) => name === data.states[option.value]);
     menu.value = data.states.indexOf(state.name);
     const own = inside(examples, "select").options[count];
     if (own) own.disabled = !model.get("reply").example;
-    back.setAttribute("aria-disabled", step === 0); // and not disabled: it would lose the focus
-    on.setAttribute("aria-disabled", step === T - 1);
+    steps.follow();
   }
-
-  let timer = 0;
-  function stop() {
-    clearTimeout(timer);
-    timer = 0;
-    play.textContent = "Play";
-  }
-  function go(by) {
-    const { step, T } = now();
-    put(model, { step: Math.max(0, Math.min(T - 1, step + by)) });
-  }
-  function advance() {
-    const { step, T } = now();
-    if (step === T - 1) return stop();
-    go(1);
-    timer = setTimeout(advance, PACE);
-  }
-  const back = button(life, "Previous", () => { stop(); go(-1); });
-  const play = button(life, "Play", () => {
-    if (timer) return stop();
-    const { step, T } = now();
-    play.textContent = "Pause";
-    if (step === T - 1) put(model, { step: 0 });
-    timer = setTimeout(advance, step === T - 1 ? PACE : 0);
-  });
-  const on = button(life, "Next", () => { stop(); go(1); });
-  life.onEnd(stop);
 
   const controls = [examples, states,
-    h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Steps" }, back, play, on, steps),
+    steps.el,
     tick(model, life, "shared_scale", { label: "Colour up to the largest weight" })];
   if (model.get("typing") !== "off") {
     controls.push(typingBox(model, life, { label: "Type your own", send: "Decode", waiting: "The network reads \u2026",
       page: "Run this notebook, and a box stands here: the network reads what you type." }));
   }
   frame(el, life, { title: data.title, controls, body: [figure.el, said, verdict, map.el, scale.el, map.table] });
-  life.listen(inside(examples, "select"), "change", () => { stop(); put(model, { step: 0 }); });
+  life.listen(inside(examples, "select"), "change", () => { steps.stop(); put(model, { step: 0 }); });
   life.watch(["example", "state", "step"], () => { peek = null; draw(); });
   life.watch(["shared_scale", "reply"], draw);
   draw();

@@ -66,7 +66,11 @@ function kernelWeights(kernel, queries, keys, bandwidth) {
   return weights;
 }
 
-const dot = (a, b) => a.reduce((sum, x, n) => sum + x * b[n], 0);
+function dot(a, b) { // a loop and not reduce: a Transformer spends its time here
+  let sum = 0;
+  for (let n = 0; n < a.length; n++) sum += a[n] * b[n];
+  return sum;
+}
 const matvec = (rows, x) => rows.map((row) => dot(row, x));
 
 const SCORES = {
@@ -223,6 +227,15 @@ function put(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   if (model.save_changes) model.save_changes();
 }
+
+// A part of the model as a model for a control: `get()` reads it from these traits, `set(value)`
+// sets them.
+const part = (model, names, get, set) => ({
+  get, set: (_, value) => set(value),
+  save_changes: () => model.save_changes && model.save_changes(),
+  on: (_, callback) => names.forEach((name) => model.on(`change:${name}`, callback)),
+  off: (_, callback) => names.forEach((name) => model.off && model.off(`change:${name}`, callback)),
+});
 
 // ---------------------------------------------------------------- elements and controls
 
@@ -385,6 +398,19 @@ function sharpCanvas(life, { label, height, paint, keyboard = false }) {
   return view;
 }
 
+// Dragging on a canvas: `grab(place)` says what is held from there on, or null for nothing, and
+// `drag(held, place)` moves it.
+function dragging(life, view, grab, drag) {
+  let held = null;
+  life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
+    held = grab(view.at(event));
+    if (held !== null) view.canvas.setPointerCapture(event.pointerId);
+  });
+  life.listen(view.canvas, "pointermove", (event) => { if (held !== null) drag(held, view.at(event)); });
+  for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+}
+
 // Fine diagonal lines: a cell that may not be read. One pattern a colour.
 const HATCHES = {};
 function hatch(context, colour) {
@@ -408,6 +434,17 @@ function outline(context, x, y, width, height) {
   }
 }
 
+// From a place on a canvas to another.
+function arrow(context, from, to, stroke, thick) {
+  const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
+  context.strokeStyle = context.fillStyle = stroke; context.lineWidth = thick;
+  context.beginPath(); context.moveTo(...from);
+  context.lineTo(to[0] - 6 * Math.cos(angle), to[1] - 6 * Math.sin(angle)); context.stroke();
+  context.beginPath(); context.moveTo(...to);
+  for (const turn of [2.7, -2.7]) context.lineTo(to[0] + (7 + thick) * Math.cos(angle + turn), to[1] + (7 + thick) * Math.sin(angle + turn));
+  context.fill();
+}
+
 // ---------------------------------------------------------------- the heatmap
 
 const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.";
@@ -416,16 +453,19 @@ const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.
 // {values, L, S, mask, queries, keys, top, signed, flat, room, mark}; `onPick(i, j)` hears of the
 // chosen cell, `onHover(i, j)` of the one pointed at, `onPaint` makes the map paintable. A flat map
 // shows its mask alone: open cells in one colour. `room` is how many rows there will be, where not
-// all are there yet; `mark` frames a row.
-function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, onHover = () => {}, onPaint = null }) {
+// all are there yet; `mark` frames a row. `axes` says what else rows and columns are: {columns, rows,
+// corner, cell(i, j)}.
+const ATTENTION = { columns: "keys (are read)", rows: "queries (read)", corner: "query \u2193 key \u2192" };
+function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a table", tallest = 42, widest = 3, onPick = () => {}, onHover = () => {}, onPaint = null }) {
   let data = null, place = null, pixels = null, hover = null, cursor = [0, 0], told = null;
   const readout = h("p", { class: "attn-readout", role: "status" }, hint);
 
   const name = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
   function describe(i, j) {
-    const { values, S, mask, queries, keys, flat } = data;
-    const pair = `query ${name(queries, i)} (row ${i}), key ${name(keys, j)} (column ${j})`;
+    const { values, S, mask, queries, keys, flat, axes } = data;
+    const pair = axes ? axes.cell(i, j) : `query ${name(queries, i)} (row ${i}), key ${name(keys, j)} (column ${j})`;
     if (mask && !mask[i * S + j]) return `${pair}: masked`;
+    if (axes) return `${pair}: ${shown(values[i * S + j])}`;
     return flat ? `${pair}: open` : `${pair}: weight ${shown(values[i * S + j])}`;
   }
 
@@ -438,7 +478,7 @@ function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, on
     const across = longest(keys, S);
     const left = Math.min(0.4 * width, 26 + longest(queries, L));
     const wide = (width - left - 10) / Math.max(S, 1);
-    const cell = Math.min(42, wide < 3 ? wide : Math.floor(wide), Math.max(3, Math.floor(640 / Math.max(L, 1))));
+    const cell = Math.min(42, wide < 3 ? wide : Math.floor(wide), Math.max(widest, Math.floor(640 / Math.max(L, 1))));
     const tall = Math.min(tallest, Math.max(cell, Math.min(24, 60 / Math.max(L, 1)))); // a long row is no hairline
     const upright = across + 4 < cell; // short labels need no turning
     const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
@@ -498,7 +538,7 @@ function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, on
   }
 
   function paintLabels(context) {
-    const { L, S, queries, keys, mark } = data;
+    const { L, S, queries, keys, mark, axes = ATTENTION } = data;
     const active = hover || (document.activeElement === view.canvas ? cursor : null);
     const every = Math.max(1, Math.ceil(12 / place.cell)), everyRow = Math.max(1, Math.ceil(12 / place.tall));
     const write = (text, bold, room) => {
@@ -525,12 +565,12 @@ function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, on
     context.fillStyle = view.colours.muted;
     context.font = `11px ${view.colours.font}`;
     context.textAlign = "center"; context.textBaseline = "bottom";
-    context.fillText("keys (are read)", place.left + place.width / 2, place.top + place.height + place.below);
+    context.fillText(axes.columns, place.left + place.width / 2, place.top + place.height + place.below);
     context.save();
     context.translate(2, place.top + place.height / 2);
     context.rotate(-Math.PI / 2);
     context.textBaseline = "top";
-    if (place.height > 84) context.fillText("queries (read)", 0, 0);
+    if (place.height > 84) context.fillText(axes.rows, 0, 0);
     context.restore();
     if (mark != null) {
       context.strokeStyle = view.colours.accent; context.lineWidth = 2;
@@ -616,11 +656,11 @@ function heatmap(life, { label, hint = HINT, tallest = 42, onPick = () => {}, on
     }
   });
 
-  const table = foldedTable(life, "The numbers as a table", () => {
-    const { values, L, S, mask, queries, keys } = data;
+  const table = foldedTable(life, tableLabel, () => {
+    const { values, L, S, mask, queries, keys, axes = ATTENTION } = data;
     const head = (tokens, n) => (tokens ? visible(tokens[n]) : String(n));
     return {
-      corner: "query \u2193 key \u2192",
+      corner: axes.corner,
       columns: Array.from({ length: S }, (_, j) => head(keys, j)),
       rows: Array.from({ length: L }, (_, i) => [head(queries, i), ...Array.from({ length: S },
         (_, j) => (mask && !mask[i * S + j] ? "masked" : data.flat ? "open" : shown(values[i * S + j])))]),

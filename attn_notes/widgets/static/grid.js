@@ -1,8 +1,9 @@
 // All heads of all layers in one canvas, a layer a row; a click or the arrow keys choose one. `size()`
 // gives rows and columns of a map, `map(layer, head)` its {values, mask, top}. `marks()`, where heads
 // are ranked, gives {strength, best}: `strength(layer, head)`, from 0 to 1, is how far a head is not
-// faded, and `best` lists the [layer, head] that are framed and numbered, the first one first.
-function headGrid(life, model, { layers, heads, size, map, marks = () => null }) {
+// faded, and `best` lists the [layer, head] that are framed and numbered, the first one first. The
+// chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
+function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true, side = 44 }) {
   const gap = 1, left = 22, below = 18;
   let sheet = null, rows = 0, columns = 0;
   function renew() { // the canvas on which a pixel is a cell
@@ -14,7 +15,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null })
   }
   function place(width) {
     if (!sheet || String(size()) !== String([rows, columns])) renew();
-    const wide = Math.min(width - left - 4, Math.max(heads * 44, 160));
+    const wide = Math.min(width - left - 4, Math.max(heads * side, 160));
     return { wide, tall: (wide * sheet.canvas.height) / sheet.canvas.width };
   }
   function fill() {
@@ -63,7 +64,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null })
       context.imageSmoothingEnabled = sheet.canvas.width > wide;
       context.drawImage(sheet.canvas, left, 0, wide, tall);
       if (marked) paintMarks(context, marked, w, t);
-      outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
+      if (outlined()) outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
       if (marked) paintRanks(context, marked, w, t);
       context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
       context.textAlign = "right"; context.textBaseline = "middle";

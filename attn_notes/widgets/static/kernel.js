@@ -96,20 +96,15 @@ function render({ model, el }) {
   }
 
   // Dragging: the point under the hand, else the query.
-  let held = null;
-  life.listen(view.canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    const [a, b] = view.at(event), keys = model.get("xs"), values = model.get("ys");
-    const far = keys.map((x, n) => Math.hypot(px(x) - a, py(values[n]) - b));
-    const nearest = far.indexOf(Math.min(...far));
-    held = far[nearest] < 14 ? nearest : "query";
+  function grab(at) {
+    const values = model.get("ys"), far = model.get("xs").map((x, n) => Math.hypot(px(x) - at[0], py(values[n]) - at[1]));
+    const nearest = far.indexOf(Math.min(...far)), held = far[nearest] < 14 ? nearest : "query";
     if (held !== "query") put(model, { point: held });
-    view.canvas.setPointerCapture(event.pointerId);
-    drag(event);
-  });
-  function drag(event) {
-    if (held === null) return;
-    const [x, y] = inverse(view.at(event)).map((v) => Number(v.toFixed(4)));
+    drag(held, at);
+    return held;
+  }
+  function drag(held, at) {
+    const [x, y] = inverse(at).map((v) => Number(v.toFixed(4)));
     if (held === "query") return put(model, { query: x });
     move(held, x, y);
   }
@@ -117,17 +112,11 @@ function render({ model, el }) {
     put(model, { xs: model.get("xs").map((old, m) => (m === n ? x : old)),
       ys: model.get("ys").map((old, m) => (m === n ? y : old)) });
   }
-  life.listen(view.canvas, "pointermove", drag);
-  for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+  dragging(life, view, grab, drag);
 
   // One coordinate of the chosen point, as a model for a slider.
-  const coordinate = (name) => ({
-    get: () => model.get(name)[model.get("point")],
-    set: (_, value) => model.set(name, model.get(name).map((old, m) => (m === model.get("point") ? value : old))),
-    save_changes: () => model.save_changes && model.save_changes(),
-    on: (_, callback) => { model.on(`change:${name}`, callback); model.on("change:point", callback); },
-    off: (_, callback) => { if (model.off) { model.off(`change:${name}`, callback); model.off("change:point", callback); } },
-  });
+  const coordinate = (name) => part(model, [name, "point"], () => model.get(name)[model.get("point")],
+    (value) => model.set(name, model.get(name).map((old, m) => (m === model.get("point") ? value : old))));
   const two = (x) => x.toFixed(2);
   const fine = (low, high) => Number(((high - low) / 200).toPrecision(2));
   const controls = [

@@ -16,15 +16,6 @@ function render({ model, el }) {
   // ---- the plane
   let unit = 40, middle = [150, 150];
   const px = ([x, y]) => [middle[0] + x * unit, middle[1] - y * unit];
-  function arrow(context, from, to, stroke, thick) {
-    const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
-    context.strokeStyle = context.fillStyle = stroke; context.lineWidth = thick;
-    context.beginPath(); context.moveTo(...from);
-    context.lineTo(to[0] - 6 * Math.cos(angle), to[1] - 6 * Math.sin(angle)); context.stroke();
-    context.beginPath(); context.moveTo(...to);
-    for (const turn of [2.7, -2.7]) context.lineTo(to[0] + (7 + thick) * Math.cos(angle + turn), to[1] + (7 + thick) * Math.sin(angle + turn));
-    context.fill();
-  }
   // A name beyond the arrow's end, where it does not lie on the arrow.
   function name(context, text, end, colour) {
     const length = Math.hypot(...end) || 1, [a, b] = px(end);
@@ -103,37 +94,24 @@ function render({ model, el }) {
 
   // ---- moving the arrows
   const vector = (n) => (n < 0 ? model.get("query") : model.get("key_vectors")[n]);
-  function move(n, end) {
+  function moved(n, end) {
     const to = end.map((v) => Number(Math.max(-reach, Math.min(reach, v)).toFixed(4)));
-    if (n < 0) put(model, { query: to });
-    else put(model, { key_vectors: model.get("key_vectors").map((key, m) => (m === n ? to : key)) });
+    return n < 0 ? { query: to } : { key_vectors: model.get("key_vectors").map((key, m) => (m === n ? to : key)) };
   }
-  let held = null;
-  const drag = (event) => {
-    const [a, b] = view.at(event);
-    if (held !== null) move(held, [(a - middle[0]) / unit, (middle[1] - b) / unit]);
-  };
-  life.listen(view.canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    const [a, b] = view.at(event);
+  function grab([a, b]) {
     const far = [-1, ...tokens.keys()].map((n) => [Math.hypot(px(vector(n))[0] - a, px(vector(n))[1] - b), n]);
     const [distance, nearest] = far.reduce((best, one) => (one[0] < best[0] ? one : best));
-    if (distance > 24) return;
-    held = nearest;
-    put(model, { arrow: held });
-    view.canvas.setPointerCapture(event.pointerId);
-  });
-  life.listen(view.canvas, "pointermove", drag);
-  for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+    if (distance > 24) return null;
+    put(model, { arrow: nearest });
+    return nearest;
+  }
+  dragging(life, view, grab, (held, [a, b]) =>
+    put(model, moved(held, [(a - middle[0]) / unit, (middle[1] - b) / unit])));
 
   // One coordinate of the chosen arrow, as a model for a slider.
-  const every = ["query", "key_vectors", "arrow"];
-  const coordinate = (c) => ({
-    get: () => vector(model.get("arrow"))[c],
-    set: (_, value) => move(model.get("arrow"), vector(model.get("arrow")).map((old, m) => (m === c ? value : old))),
-    save_changes() {},
-    on: (_, callback) => every.forEach((name) => model.on(`change:${name}`, callback)),
-    off: (_, callback) => every.forEach((name) => model.off && model.off(`change:${name}`, callback)),
+  const coordinate = (c) => part(model, ["query", "key_vectors", "arrow"], () => vector(model.get("arrow"))[c], (value) => {
+    const end = vector(model.get("arrow")).map((old, m) => (m === c ? value : old));
+    for (const [name, to] of Object.entries(moved(model.get("arrow"), end))) model.set(name, to);
   });
   const two = (x) => x.toFixed(2);
   const controls = [

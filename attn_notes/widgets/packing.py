@@ -1,0 +1,124 @@
+"""A Transformer on its way to a page: a byte a weight."""
+
+import base64
+import struct
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_notes.transformer import Transformer, TransformerConfig
+
+__all__ = ["pack_transformer", "unpack_transformer"]
+
+LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
+KNOWN = {  # what static/transformer_model.js can do
+    "positions": ("none", "learned", "sinusoidal"),
+    "embed_norm": (False,),
+    "num_token_types": (0,),
+}
+
+
+def pack_transformer(model: Transformer) -> dict[str, Any]:
+    r"""A Transformer as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
+
+    Row i of a matrix is $s_i$ times whole numbers from -127 to 127, $s_i$ being its largest
+    magnitude over 127: a weight moves by half of $s_i$ at most. Tied weights are there once.
+
+    Args:
+        model: with learned, sinusoidal or no positions; it is not changed.
+
+    Returns:
+        `{"config", "tensors", "tied", "bytes", "floats"}`: the names and shapes of the weights in
+        order, which others are tied to which of them, their whole numbers, and their scales and
+        vectors. `static/transformer_model.js` reads it.
+
+    Raises:
+        TypeError: something that is not a `Transformer`.
+        ValueError: a config that the front end does not know, or a weight that is not finite.
+
+    Example:
+        >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")
+        >>> pack_transformer(Transformer(config))["tensors"][0]
+        ['encoder.embeddings.tokens.weight', [9, 4]]
+    """
+    if not isinstance(model, Transformer):
+        raise TypeError(f"model must be a Transformer, got {type(model).__name__}")
+    _check_known(model.config)
+    tensors, tied, quanta, floats = [], [], [], []
+    names: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first = names.setdefault(id(parameter), name)
+        if first != name:
+            tied.append([name, first])
+            continue
+        weight = parameter.detach().double().cpu()
+        if not bool(weight.isfinite().all()):
+            raise ValueError(f"weights must be finite, got NaN or infinity in {name}")
+        tensors.append([name, list(weight.shape)])
+        if weight.dim() == 2:
+            whole, weight = _quantise(weight)
+            quanta.append(whole.flatten())
+        floats.append(weight.flatten())
+    return {
+        "config": asdict(model.config),
+        "tensors": tensors,
+        "tied": tied,
+        "bytes": {"b64": _b64(torch.cat(quanta).tolist(), "b")},
+        "floats": {"b64": _b64(torch.cat(floats).tolist(), "f")},
+    }
+
+
+def unpack_transformer(packed: dict[str, Any]) -> Transformer:
+    """The Transformer that a page computes with: rounded weights, in float64.
+
+    Args:
+        packed: from `pack_transformer`.
+
+    Returns:
+        A model in evaluation mode, on the CPU.
+
+    Example:
+        >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")
+        >>> unpack_transformer(pack_transformer(Transformer(config))).out_proj.weight.dtype
+        torch.float64
+    """
+    quanta, floats = (
+        torch.frombuffer(bytearray(base64.b64decode(packed[kind]["b64"])), dtype=dtype).double()
+        for kind, dtype in (("bytes", torch.int8), ("floats", torch.float32))
+    )
+    model = Transformer(TransformerConfig(**packed["config"])).double().cpu()
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, (rows, *columns) in packed["tensors"]:
+            numbers, floats = floats[:rows], floats[rows:]
+            if columns:
+                size = rows * columns[0]
+                numbers, quanta = quanta[:size].view(rows, -1) * numbers[:, None], quanta[size:]
+            parameters[name].copy_(numbers)
+    return model.eval()
+
+
+def _check_known(config: TransformerConfig) -> None:
+    """Raise unless the front end's forward pass is this model's."""
+    for name, known in KNOWN.items():
+        if (value := getattr(config, name)) not in known:
+            offered = " or ".join(map(repr, known))
+            raise ValueError(f"{name} must be {offered} for a page, got {value!r}")
+    if config.num_kv_heads not in (None, config.num_heads):
+        got = f"got num_kv_heads = {config.num_kv_heads} and num_heads = {config.num_heads}"
+        raise ValueError(f"num_kv_heads must be num_heads for a page, {got}")
+
+
+def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers (rows, columns) and scales (rows,) of a matrix; a row of 0 has the scale 1."""
+    scale = (weight.abs().amax(1) / LEVELS).float().double()
+    scale = scale.masked_fill(scale == 0, 1.0)
+    whole = (weight / scale[:, None]).round().clamp(-LEVELS, LEVELS)
+    return whole.long(), scale
+
+
+def _b64(numbers: list[float], code: str) -> str:
+    """Numbers, little-endian, in base64."""
+    return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()

@@ -1,0 +1,45 @@
+// Buttons and a slider for something that comes step by step. Trait: step. `place()` gives {step, count}:
+// the step on show, and how many there are; `follow()` is to be called after both are drawn.
+function stepper(model, life, { pace, place }) {
+  const slide = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
+  let timer = 0;
+  function stop() {
+    clearTimeout(timer);
+    timer = 0;
+    play.textContent = "Play";
+  }
+  function go(by) {
+    const { step, count } = place();
+    put(model, { step: Math.max(0, Math.min(count - 1, step + by)) });
+  }
+  function advance() {
+    const { step, count } = place();
+    if (step === count - 1) return stop();
+    go(1);
+    timer = setTimeout(advance, pace);
+  }
+  // From where it stands, or from the first step where there is none left; where nothing plays yet.
+  function start() {
+    const { step, count } = place();
+    play.textContent = "Pause";
+    if (step === count - 1) put(model, { step: 0 });
+    timer = setTimeout(advance, step === count - 1 ? pace : 0);
+  }
+  const back = button(life, "Previous", () => { stop(); go(-1); });
+  const play = button(life, "Play", () => (timer ? stop() : start()));
+  const on = button(life, "Next", () => { stop(); go(1); });
+  life.onEnd(stop);
+  return {
+    el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Steps" }, back, play, on, slide),
+    start, stop,
+    follow() {
+      const { step, count } = place(), input = slide.querySelector("input"), text = `${step + 1} of ${count}`;
+      input.max = count - 1;
+      input.value = step;
+      slide.querySelector("output").textContent = text;
+      input.setAttribute("aria-valuetext", text);
+      back.setAttribute("aria-disabled", step === 0); // and not disabled: it would lose the focus
+      on.setAttribute("aria-disabled", step === count - 1);
+    },
+  };
+}

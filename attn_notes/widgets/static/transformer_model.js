@@ -1,0 +1,202 @@
+// A Transformer in plain JavaScript, to be read beside chapter 7: what attn_notes.transformer
+// computes, for one sentence, in float64. Nothing here knows of a page; of core.js it takes dot,
+// matvec, largest and maskedSoftmax.
+//
+// A vector is a Float64Array, a sequence is a list of vectors, one a position, and a matrix is a list
+// of its rows. The weights stand in a tree under the names that they have in PyTorch, so that
+// `block.self_attn.q_proj` here is `block.self_attn.q_proj` there.
+
+const START = 1, END = 2, NEVER_SAID = [0, 1]; // token ids of attn_notes.data; 0 is padding
+
+// ---------------------------------------------------------------- on one vector
+
+const plus = (x, y) => x.map((number, n) => number + y[n]);
+
+// W x + b
+function affine({ weight, bias }, x) {
+  const y = Float64Array.from(matvec(weight, x));
+  return bias ? plus(y, bias) : y;
+}
+
+function layerNorm({ weight, bias }, x, eps) {
+  const mean = x.reduce((sum, number) => sum + number, 0) / x.length;
+  const variance = x.reduce((sum, number) => sum + (number - mean) ** 2, 0) / x.length;
+  return x.map((number, n) => ((number - mean) / Math.sqrt(variance + eps)) * weight[n] + bias[n]);
+}
+
+// A series without a minus sign loses no digits: 2/sqrt(pi) e^(-x^2) (x + 2x^3/3 + 4x^5/(3*5) + ...)
+function erf(x) {
+  if (Math.abs(x) > 6) return Math.sign(x); // to the last bit
+  let term = x, sum = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) sum += term *= (2 * x * x) / (2 * n + 1);
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+}
+
+const ACTIVATIONS = {
+  relu: (x) => Math.max(0, x),
+  gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)), // x times the chance that a normal number is below x
+};
+
+const softmax = (scores, temperature = 1) => maskedSoftmax(scores, null, 1, scores.length, temperature);
+
+// Where the hands of E/2 clocks point at a position (chapter 6).
+const sinusoid = (position, E) => Float64Array.from({ length: E }, (_, n) => {
+  const angle = position * 10000 ** (-(n - (n % 2)) / E);
+  return n % 2 ? Math.cos(angle) : Math.sin(angle);
+});
+
+// ---------------------------------------------------------------- the model
+
+class TransformerModel {
+  constructor(stored) {
+    this.config = stored.config;
+    Object.assign(this, unpackWeights(stored)); // encoder, decoder and out_proj
+  }
+
+  // The token's vector and its position's.
+  embed({ tokens, positions }, token, position) {
+    const { embed_dim: E, scale_embeddings: scaled, positions: scheme } = this.config;
+    const x = tokens.weight[token].map((number) => (scaled ? number * Math.sqrt(E) : number));
+    if (scheme === "none") return x;
+    return plus(x, scheme === "learned" ? positions.weight[position] : sinusoid(position, E));
+  }
+
+  // Past a sublayer f the stream goes from x to LayerNorm(x + f(x)), or to x + f(LayerNorm(x)):
+  // f reads `read(add, x)`, and `write(add, x, y)` is the stream after it.
+  normed({ norm }, x) { return layerNorm(norm, x, this.config.layer_norm_eps); }
+  read(add, x) { return this.config.norm === "pre" ? this.normed(add, x) : x; }
+  write(add, x, y) { return this.config.norm === "pre" ? plus(x, y) : this.normed(add, plus(x, y)); }
+  last(stack, x) { return this.config.norm === "pre" ? this.normed(stack, x) : x; } // one more at the end
+
+  feedForward({ linear1, linear2 }, x) {
+    return affine(linear2, affine(linear1, x).map(ACTIVATIONS[this.config.activation]));
+  }
+
+  // Put the key and the value of a vector into a cache: whoever reads it later computes neither again.
+  remember({ k_proj, v_proj }, x, { keys, values }) {
+    keys.push(affine(k_proj, x));
+    values.push(affine(v_proj, x));
+  }
+
+  // What a vector reads in a cache, each head with a slice of its own of queries, keys and values.
+  attend({ q_proj, out_proj }, x, { keys, values }) {
+    const { num_heads: H, embed_dim: E } = this.config, D = E / H;
+    const query = affine(q_proj, x), heads = new Float64Array(E), weights = [];
+    for (let h = 0; h < H; h++) {
+      const start = h * D, end = start + D, mine = query.subarray(start, end);
+      const scores = keys.map((key) => dot(mine, key.subarray(start, end)) / Math.sqrt(D));
+      weights[h] = softmax(scores);
+      values.forEach((value, j) => {
+        for (let d = start; d < end; d++) heads[d] += weights[h][j] * value[d];
+      });
+    }
+    return { y: affine(out_proj, heads), weights };
+  }
+
+  // Every position of the source reads every position of it, in each block anew.
+  encode(source) {
+    let x = source.map((token, position) => this.embed(this.encoder.embeddings, token, position));
+    const maps = Object.values(this.encoder.blocks).map((block) => {
+      const cache = emptyCache(), inputs = x.map((vector) => this.read(block.add1, vector));
+      inputs.forEach((input) => this.remember(block.self_attn, input, cache));
+      const heard = inputs.map((input) => this.attend(block.self_attn, input, cache));
+      x = x.map((vector, i) => this.write(block.add1, vector, heard[i].y));
+      x = x.map((vector) => this.think(block.add2, block, vector));
+      return heard.map(({ weights }) => weights);
+    });
+    return { memory: x.map((vector) => this.last(this.encoder, vector)), maps };
+  }
+
+  think(add, { feed_forward }, x) {
+    return this.write(add, x, this.feedForward(feed_forward, this.read(add, x)));
+  }
+
+  // The state before the first step: in each block of the decoder nothing is said yet, and of the
+  // source all keys and values are known once and for all.
+  start(source) {
+    const { memory, maps } = this.encode(source);
+    const caches = Object.values(this.decoder.blocks).map((block) => {
+      const cache = { own: emptyCache(), source: emptyCache() };
+      memory.forEach((vector) => this.remember(block.cross_attn, vector, cache.source));
+      return cache;
+    });
+    return { length: 0, caches, maps };
+  }
+
+  // Read one token more, and give the scores of what may follow it. The new token reads itself and
+  // those before it: later ones are in no cache yet, and that is the whole causal mask.
+  step(token, state) {
+    let x = this.embed(this.decoder.embeddings, token, state.length++);
+    const own = [], cross = [];
+    Object.values(this.decoder.blocks).forEach((block, n) => {
+      const cache = state.caches[n], input = this.read(block.add1, x);
+      this.remember(block.self_attn, input, cache.own);
+      own[n] = this.attend(block.self_attn, input, cache.own);
+      x = this.write(block.add1, x, own[n].y);
+      cross[n] = this.attend(block.cross_attn, this.read(block.add2, x), cache.source);
+      x = this.write(block.add2, x, cross[n].y);
+      x = this.think(block.add3, block, x);
+    });
+    const weights = (blocks) => blocks.map((block) => block.weights); // [layer][head][key]
+    return { logits: affine(this.out_proj, this.last(this.decoder, x)), decoder: weights(own), cross: weights(cross) };
+  }
+}
+
+const emptyCache = () => ({ keys: [], values: [] });
+
+// ---------------------------------------------------------------- decoding
+
+// A number from 0 to 1 for each seed and step: mulberry32, whose state is a counter.
+function chance(seed, step) {
+  let a = Math.imul(seed, 0x9e3779b1) + Math.imul(step + 1, 0x6d2b79f5);
+  a = Math.imul(a ^ (a >>> 15), a | 1);
+  a ^= a + Math.imul(a ^ (a >>> 7), a | 61);
+  return ((a ^ (a >>> 14)) >>> 0) / 2 ** 32;
+}
+
+// How probable each token is to be said; padding and START never are. Temperature 0, at which the
+// likeliest is always taken, shows the model's own probabilities.
+function nextProbabilities(logits, temperature) {
+  const scores = logits.map((logit, token) => (NEVER_SAID.includes(token) ? -Infinity : logit));
+  return softmax(scores, temperature || 1);
+}
+
+// The token under the point `share` of a line on which each has its probability for a length.
+function drawn(probabilities, share) {
+  let sum = 0;
+  const token = probabilities.findIndex((p) => (sum += p) > share);
+  return token < 0 ? probabilities.lastIndexOf(largest(probabilities)) : token; // rounding at the end
+}
+
+// A whole translation, a record for each step; it begins with the tokens of `prefix`, and ends after
+// END or `most` tokens.
+function translateTokens(model, source, { temperature = 0, seed = 0, prefix = [], most = 32 }) {
+  const state = model.start(source), steps = [];
+  for (let token = START; token !== END && steps.length < most; token = steps.at(-1).token) {
+    const said = model.step(token, state), probabilities = nextProbabilities(said.logits, temperature);
+    const free = temperature ? drawn(probabilities, chance(seed, steps.length)) : probabilities.indexOf(largest(probabilities));
+    steps.push({ ...said, probabilities, token: prefix[steps.length] ?? free });
+  }
+  return { steps, encoder: state.maps };
+}
+
+// ---------------------------------------------------------------- what is stored
+
+// Matrices are stored in a byte a number, with one scale a row; vectors, such as biases, as they are;
+// tied weights once.
+function unpackWeights({ tensors, tied, bytes, floats }) {
+  const raw = ({ b64 }) => Uint8Array.from(atob(b64), (character) => character.charCodeAt(0)).buffer;
+  const quanta = new Int8Array(raw(bytes)), numbers = new Float32Array(raw(floats)), found = {}, tree = {};
+  let byte = 0, float = 0;
+  const vector = (size) => Float64Array.from(numbers.subarray(float, float += size));
+  const row = (size, scale) => Float64Array.from(quanta.subarray(byte, byte += size), (quantum) => quantum * scale);
+  for (const [name, [size, columns]] of tensors) {
+    found[name] = columns ? Array.from(vector(size), (scale) => row(columns, scale)) : vector(size);
+  }
+  for (const [name, first] of tied) found[name] = found[first];
+  for (const [name, weight] of Object.entries(found)) {
+    const path = name.split("."), leaf = path.pop();
+    path.reduce((branch, key) => (branch[key] ??= {}), tree)[leaf] = weight;
+  }
+  return tree;
+}

@@ -1,0 +1,285 @@
+// A Transformer at work: a text is typed, and transformer_model.js translates it here, token by token.
+// Traits: data {model, source, target, languages, compound, examples, most, most_source, title}, text,
+// language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step,
+// attention ("cross", "decoder" or "encoder"), layer, head.
+
+const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"], UNSAID = "\u00b7";
+const OPTIONS = 5, HOTTEST = 3, SEEDS = 100, PACE = 650; // milliseconds a step
+
+// A word as the fewest known tokens that make it up, or null; of two ways the one found first, from
+// its end. As in attn_notes.widgets.translator.
+function segments(word, known) {
+  const best = Array(word.length).fill(null).concat([[]]);
+  for (let i = word.length - 1; i >= 0; i--) {
+    for (const token of known) {
+      const rest = token && word.startsWith(token, i) ? best[i + token.length] : null;
+      if (rest && !(best[i] && best[i].length <= rest.length + 1)) best[i] = [token, ...rest];
+    }
+  }
+  return best[0];
+}
+
+// A text as {tokens}, or {wrong}: the first word that is not made of known ones.
+function cut(text, known) {
+  const tokens = [];
+  for (const word of text.split(/[ \t\r\n]+/).filter(Boolean)) {
+    const small = word.toLowerCase(), tries = [word, small, `${small},`, small.replace(/[.,]/g, "")];
+    const found = tries.map((one) => segments(one, known)).find((all) => all && all.length);
+    if (!found) return { wrong: word };
+    tokens.push(...found);
+  }
+  return { tokens };
+}
+
+// Tokens as one writes them: a hyphen joins, and so does a language whose words are written as one.
+function written(tokens, compound) {
+  const joins = (a, b) => b.startsWith("-") || (compound && [a, b].every((token) => token === token.toLowerCase()));
+  return tokens.reduce((text, token, n) => text + (n && !joins(tokens[n - 1], token) ? " " : "") + token, "");
+}
+
+// Rows of weights, the later ones perhaps longer, as one map of `width` columns.
+function together(rows, width) {
+  const all = new Float64Array(rows.length * width);
+  rows.forEach((row, i) => all.set(row, i * width));
+  return all;
+}
+
+// The translation that the traits ask for, where in it one is, and what its heads read.
+function translator(model) {
+  const data = model.get("data"), network = new TransformerModel(data.model), tags = data.languages.map(([tag]) => tag);
+  const known = data.source.filter((token) => !tags.includes(token)), heads = data.model.config.num_heads;
+  const depth = (part) => Object.keys(network[part === "encoder" ? part : "decoder"].blocks).length;
+  const name = (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length];
+  const here = { data, known, heads, depth, name, room: data.most_source - (tags.length > 0),
+    // The whole translation, made anew where something that it hangs on has changed.
+    renew() {
+      const tokens = cut(model.get("text"), known).tokens, source = tags.length ? [model.get("language"), ...tokens] : tokens;
+      const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
+      const options = { temperature: model.get("temperature"), seed: model.get("seed"), prefix: model.get("prefix") };
+      Object.assign(here, translateTokens(network, ids, { ...options, most: data.most }), { source, peek: null });
+      here.said = here.steps.map(({ token }) => name(token));
+      here.heard = [SPECIAL[START], ...here.said.slice(0, -1)];
+    },
+    peek: null, // an earlier step that the reader looks back at
+    asker: 0, // the source token whose reading is shown
+    get last() { return Math.min(model.get("step"), here.steps.length - 1); },
+    get step() { return Math.min(here.peek ?? here.last, here.last); },
+    get kind() { return model.get("attention"); },
+    get layer() { return Math.min(model.get("layer"), depth(here.kind) - 1); },
+    get head() { return Math.min(model.get("head"), heads - 1); },
+    get chosen() { return here.kind === "encoder" ? Math.min(here.asker, here.source.length - 1) : here.step; },
+  };
+  // Of each kind of attention who reads, who is read up to a step, and the rows of a head's weights.
+  here.kinds = {
+    cross: { noun: "cross-attention", captions: ["source (is read)", "output (reads)"], label: "output reads source", queries: () => here.said, keys: () => here.source,
+      rows: (layer, head) => here.steps.map(({ cross }) => cross[layer][head]) },
+    decoder: { noun: "decoder\u2019s self-attention", captions: ["output so far (is read)", "output (reads)"], label: "output reads output", queries: () => here.said,
+      keys: (step) => here.heard.map((token, n) => (n <= step ? token : UNSAID)),
+      rows: (layer, head) => here.steps.map(({ decoder }) => decoder[layer][head]) },
+    encoder: { noun: "encoder\u2019s self-attention", captions: ["source (is read)", "source (reads)"], label: "source reads source", queries: () => here.source, keys: () => here.source,
+      rows: (layer, head) => here.encoder[layer].map((token) => token[head]) },
+  };
+  return here;
+}
+
+// One step of all heads: a row for each, of what it reads. To walk to a row is to choose its head.
+function headRows(life, here, { kind, columns, hint, choose }) {
+  const { heads } = here, { label, keys } = here.kinds[kind];
+  const at = (row) => [(row / heads) | 0, row % heads];
+  const view = heatmap(life, { hint, tallest: 24, tableLabel: `Each head at this step, ${label}, as a table`,
+    label: `What each head reads at this step: ${label}. Arrow keys walk the cells and choose the head.`,
+    onPick: (row) => choose(kind, ...at(row)) });
+  const axes = { columns, rows: "layer . head", corner: "layer.head \u2193 token \u2192", cell(row, key) {
+    const [layer, head] = at(row), token = keys(here.step)[key];
+    return `layer ${layer}, head ${head}, reads ${token === UNSAID ? "what is not said yet" : quoted(token)}`;
+  } };
+  const names = Array.from({ length: here.depth(kind) * heads }, (_, row) => at(row).join("."));
+  return { ...view, draw() {
+    const tokens = keys(here.step), S = tokens.length, values = together(here.steps[here.step][kind].flat(), S);
+    const mask = kind === "cross" ? null : Uint8Array.from(values, (_, n) => +(n % S <= here.step));
+    view.show({ values, L: names.length, S, mask, queries: names, keys: tokens, axes,
+      mark: here.kind === kind ? here.layer * heads + here.head : null });
+  } };
+}
+
+// What could be said at this step, the likeliest first. To press another is to have it said.
+function optionList(model, life, here) {
+  const probabilities = () => here.steps[here.step].probabilities;
+  const likeliest = () => [...probabilities().keys()].filter((token) => !NEVER_SAID.includes(token))
+    .sort((a, b) => probabilities()[b] - probabilities()[a]);
+  function say(token) {
+    const before = here.steps.slice(0, here.step).map((one) => one.token);
+    put(model, { prefix: [...before, token], step: here.step });
+  }
+  const options = Array.from({ length: Math.min(OPTIONS, here.data.target.length + 2) }, (_, n) => {
+    const word = h("bdi"), bar = h("span", { class: "attn-filled" }), share = h("span", { class: "attn-share" });
+    const press = button(life, "", () => say(likeliest()[n]));
+    press.classList.add("attn-option");
+    press.append(word, h("span", { class: "attn-bar" }, bar), share);
+    return { el: press, show(token) {
+      const p = probabilities()[token];
+      word.textContent = visible(here.name(token), 16);
+      bar.style.width = `${100 * p}%`;
+      share.textContent = p.toFixed(3);
+      press.setAttribute("aria-pressed", token === here.steps[here.step].token);
+    } };
+  });
+  const title = h("p", { class: "attn-heading" }), note = h("p", { class: "attn-note" });
+  const table = foldedTable(life, "All probabilities of this step as a table", () => ({
+    corner: "token", columns: ["probability", "logit"],
+    rows: likeliest().map((token) => [visible(here.name(token)), probabilities()[token].toFixed(4), here.steps[here.step].logits[token].toFixed(4)]),
+  }));
+  const again = button(life, "Draw again", () => {
+    if (model.get("temperature")) put(model, { seed: (model.get("seed") + 1) % SEEDS });
+  });
+  const undo = button(life, "Its own words again", () => { if (model.get("prefix").length) put(model, { prefix: [] }); });
+  const controls = h("div", { class: "attn-controls" },
+    slider(model, life, "temperature", { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
+    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again, undo);
+  return { el: h("div", {}, title, ...options.map(({ el }) => el), note, controls), table: table.el, draw() {
+    const temperature = model.get("temperature"), order = likeliest();
+    options.forEach((option, n) => option.show(order[n]));
+    title.textContent = `What step ${here.step + 1} could say`;
+    note.textContent = temperature ? "It is drawn by chance, with the seed below. Press another, and the model goes on from there."
+      : "At temperature 0 the likeliest is said. Press another, and the model goes on from there.";
+    again.setAttribute("aria-disabled", !temperature); // and not disabled: it would lose the focus
+    undo.setAttribute("aria-disabled", !model.get("prefix").length);
+    table.fill();
+  } };
+}
+
+// The box and the examples. A new text is shown as a whole at once; Enter shows how it comes.
+function textBox(model, life, here, { begin, play }) {
+  const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
+  const { known, room, data } = here, problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
+  const trouble = h("div", { role: "status" }, problem, hint);
+  const byName = (a, b) => a.startsWith("-") - b.startsWith("-") || (a < b ? -1 : 1), MOST = 60;
+  const words = [...known].sort(byName).slice(0, MOST).map((token) => `\u2068${visible(token)}\u2069`).join(" ");
+  const help = `It knows: ${words}${known.length > MOST ? ` and ${known.length - MOST} more` : ""}.`;
+  function say(what, more = "") {
+    problem.textContent = what;
+    hint.textContent = more;
+    trouble.hidden = !what;
+  }
+  function read(text) {
+    const { tokens, wrong } = cut(text, known);
+    if (wrong) say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
+    else if (!tokens.length) say("Type what is to be translated.", help);
+    else if (tokens.length > room) say(`That makes ${tokens.length} tokens, and ${room} at most are read here.`);
+    else say("");
+    if (trouble.hidden) begin({ text });
+  }
+  const examples = data.examples.map((text) => {
+    const press = button(life, "", () => { input.value = text; read(text); });
+    press.append(h("bdi", {}, visible(text, 40)));
+    return { el: press, draw: () => press.setAttribute("aria-pressed", text === model.get("text")) };
+  });
+  life.listen(input, "input", () => read(input.value));
+  life.listen(input, "keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (trouble.hidden) play();
+  });
+  const box = labelled("Translate", input);
+  box.classList.add("attn-text");
+  const list = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Examples" }, ...examples.map(({ el }) => el));
+  say("");
+  return { controls: [box], examples: examples.length ? [list] : [], trouble, draw() {
+    const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
+    if (!same(input.value, model.get("text"))) { input.value = model.get("text"); say(""); }
+    examples.forEach((example) => example.draw());
+  } };
+}
+
+function render({ model, el }) {
+  const life = lifetime(model), here = translator(model), { data, kinds, heads, depth } = here;
+
+  const headline = h("p", { class: "attn-translation" }), said = h("p", { class: "attn-said", role: "status" });
+  function words() {
+    const at = here.last, tag = model.get("language"), [, language] = data.languages.find(([one]) => one === tag) || [];
+    const whole = here.said.filter((_, n) => n <= at && here.steps[n].token !== END), T = here.said.length;
+    const rest = here.steps[at].token === END ? "" : at < T - 1 ? " \u2026" : ` \u2026 (stopped after ${T} tokens)`;
+    return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
+      h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
+  }
+  function sentence() {
+    const { step, chosen, kind, layer, head } = here, { noun, rows, queries, keys } = kinds[kind];
+    const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
+    return `Step ${step + 1} of ${here.said.length} says ${quoted(here.said[step])}, probability `
+      + `${here.steps[step].probabilities[here.steps[step].token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
+      + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
+  }
+
+  function look(row) {
+    if (here.kind !== "encoder") here.peek = row;
+    else if (row !== null) here.asker = row;
+    draw();
+  }
+  const captions = ["", ""], figure = links(life, { label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk those below.",
+    captions, onPick: look });
+  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 26,
+    tableLabel: "The chosen head as a table", onPick: look });
+  const scale = colourScale(life);
+  const choose = (attention, layer, head) => {
+    if (attention !== here.kind || layer !== here.layer || head !== here.head) put(model, { attention, layer, head });
+  };
+  const strips = [
+    headRows(life, here, { kind: "cross", columns: "source (is read)", hint: "Press a row, or walk to it, to choose its head.", choose }),
+    headRows(life, here, { kind: "decoder", columns: "output so far (is read)", hint: "", choose })];
+  const asEncoder = { get: (trait) => (trait === "head" ? here.head : Math.min(model.get("layer"), depth("encoder") - 1)),
+    set: (trait, value) => { model.set(trait, value); model.set("attention", "encoder"); },
+    save_changes: () => model.save_changes && model.save_changes() };
+  const grid = headGrid(life, asEncoder, { layers: depth("encoder"), heads, side: 72, outlined: () => here.kind === "encoder",
+    size: () => [here.source.length, here.source.length],
+    map: (layer, head) => ({ values: together(kinds.encoder.rows(layer, head), here.source.length), mask: null, top: 1 }) });
+
+  function draw() {
+    const { kind, chosen, last, layer, head } = here, { queries, keys, rows } = kinds[kind];
+    const below = queries(), above = keys(last), S = above.length, reach = kind === "encoder" ? S : last + 1;
+    const weights = together(rows(layer, head), S);
+    headline.replaceChildren(...words());
+    said.textContent = sentence();
+    Object.assign(captions, kinds[kind].captions);
+    figure.show({ above, below, weights, reach, chosen });
+    map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length, mark: chosen,
+      mask: kind === "decoder" ? namedMask("causal", reach, S) : null });
+    for (const part of [...strips, grid, options, box]) part.draw();
+    steps.follow();
+  }
+
+  // Another text or language is shown as a whole, and without what was put into the old one.
+  function begin(values) {
+    steps.stop();
+    put(model, { ...(model.get("prefix").length && { prefix: [] }), ...values, step: data.most - 1 });
+  }
+  const steps = stepper(model, life, { pace: PACE, place: () => ({ step: here.last, count: here.said.length }) });
+  const box = textBox(model, life, here, { begin, play: () => { begin({}); steps.start(); } });
+  const options = optionList(model, life, here);
+  const ofLanguage = { get: () => model.get("language"), set: (_, language) => begin({ language }),
+    on: (...all) => model.on(...all), off: (...all) => model.off && model.off(...all) };
+  const languages = data.languages.length ? [choice(ofLanguage, life, "language", { label: "into", choices: data.languages })] : [];
+  const numbered = (size) => Array.from({ length: size }, (_, n) => [n, String(n)]);
+  const which = h("div", { class: "attn-controls" },
+    choice(model, life, "attention", { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
+    choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
+    choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
+  const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
+  frame(el, life, { title: data.title, controls: [...box.controls, ...languages, ...box.examples, steps.el], body: [
+    box.trouble, headline,
+    which, h("div", { class: "attn-player" }, h("div", {}, figure.el, said), options.el),
+    h("div", { class: "attn-positions" },
+      panel("Each head at this step: output reads source", strips[0].el),
+      panel("Each head at this step: output reads output", strips[1].el),
+      panel("Each head, all tokens: source reads source", grid.el, h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
+      panel("The chosen head in full", map.el, scale.el)),
+    map.table, strips[0].table, strips[1].table, options.table] });
+  scale.show(1);
+  life.watch(["text", "language", "temperature", "seed", "prefix"], () => { here.renew(); draw(); });
+  life.watch(["step"], () => { here.peek = null; draw(); });
+  life.watch(["attention", "layer", "head"], draw);
+  here.renew();
+  draw();
+  return life.end;
+}
+
+export default { render };

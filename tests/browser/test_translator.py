@@ -1,0 +1,414 @@
+"""The Transformer in the page: logits and words are torch's, and the reader can steer it."""
+
+import itertools
+import re
+
+import pytest
+import torch
+from playwright.sync_api import Browser
+
+from attn_notes.data import join_words, number_pairs
+from attn_notes.decoding import translate
+from attn_notes.train import load_translator
+from attn_notes.widgets import TransformerPlayer, page_script, page_style
+from attn_notes.widgets.assets import module_source
+from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from attn_notes.widgets.translation import chance, cut
+from tests.browser.bare import write_page
+from tests.browser.journeys import assert_shown
+from tests.browser.panel import Panel, assert_cells
+from tests.hostile import HOSTILE
+from tests.oracles import rng
+from tests.widgets import WORDS, of_player, random_transformer
+
+CLOSE = 1e-10  # both compute in float64
+STORED = "book/_data/transformer-numbers"
+LANGUAGES = {"de": "German", "fr": "French", "es": "Spanish"}
+
+
+@pytest.fixture(scope="module")
+def js(chromium: Browser):
+    """A function on the translator's module: `js("(stored, x) => ...", stored, x)`."""
+    page = chromium.new_page()
+    body = module_source("translator").replace("export default { render };", "")
+
+    def call(function: str, *arguments):
+        code = f"(given) => {{ {body}\n return ({function})(...given); }}"
+        return page.evaluate(code, list(arguments))
+
+    yield call
+    page.close()
+
+
+# The forward pass
+
+# Teacher forcing: logits and weights of each step, as plain lists.
+FORCED = """(stored, sources, targets) => {
+  const plain = (x) => Array.from(x, (y) => (y.length ? plain(y) : y));
+  const model = new TransformerModel(stored);
+  return sources.map((source, n) => {
+    const state = model.start(source), steps = targets[n].map((token) => model.step(token, state));
+    const all = (name) => plain(steps.map((step) => step[name]));
+    return { encoder: plain(state.maps), logits: all("logits"), decoder: all("decoder"), cross: all("cross") };
+  });
+}"""  # noqa: E501
+
+CONFIGS = {
+    "as trained": {},
+    "post-norm, gelu": {"norm": "post", "activation": "gelu"},
+    "learned positions": {"positions": "learned", "max_length": 11},
+    "no positions, one head": {"positions": "none", "num_heads": 1},
+    "untied, unscaled": {"tie_embeddings": False, "scale_embeddings": False, "activation": "gelu"},
+    "one vocabulary, all tied": {"vocab_size": 23, "target_vocab_size": None, "norm": "post"},
+    "deep decoder": {"num_layers": 1, "num_decoder_layers": 11, "num_heads": 6, "embed_dim": 30},
+    "wide, large epsilon": {"embed_dim": 64, "layer_norm_eps": 0.1, "activation": "gelu"},
+}
+
+
+@pytest.mark.parametrize("changes", CONFIGS.values(), ids=CONFIGS)
+def test_logits_and_weights_are_those_of_torch_on_the_rounded_weights(js, changes):
+    packed = pack_transformer(random_transformer(**changes))
+    model, generator = unpack_transformer(packed), rng(5)
+    sizes = [(1, 1), (5, 3), (9, 11)]
+    sources = [torch.randint(2, 17, (S,), generator=generator).tolist() for S, _ in sizes]
+    targets = [[1, *torch.randint(2, 17, (L - 1,), generator=generator).tolist()] for _, L in sizes]
+    found = js(FORCED, packed, sources, targets)
+    for source, target, here in zip(sources, targets, found, strict=True):
+        S, L = len(source), len(target)
+        with torch.no_grad():
+            logits, weights = model(
+                torch.tensor([source]), torch.tensor([S]), torch.tensor([target]), need_weights=True
+            )
+        close(here["logits"], logits[0])
+        for layer, expected in enumerate(weights.encoder):
+            close(here["encoder"][layer], expected[0].transpose(0, 1))  # a token's heads together
+        for step, layer in itertools.product(range(L), range(len(weights.cross))):
+            close(here["cross"][step][layer], weights.cross[layer][0, :, step])
+            close(here["decoder"][step][layer], weights.decoder[layer][0, :, step, : step + 1])
+
+
+def close(found: list, expected: torch.Tensor) -> None:
+    numbers = torch.tensor(found, dtype=torch.float64)
+    torch.testing.assert_close(numbers, expected, rtol=CLOSE, atol=CLOSE)
+
+
+def test_erf_and_gelu_are_exact_to_the_last_digits(js):
+    x = torch.cat([torch.linspace(-9, 9, 1001), torch.tensor([0.0, 1e-300, -1e-9])]).double()
+    erf, gelu = js("(x) => [x.map(erf), x.map(ACTIVATIONS.gelu)]", x.tolist())
+    exact = {"rtol": 1e-14, "atol": 1e-14}
+    torch.testing.assert_close(torch.tensor(erf, dtype=torch.float64), x.erf(), **exact)
+    found, expected = torch.tensor(gelu, dtype=torch.float64), torch.nn.functional.gelu(x)
+    torch.testing.assert_close(found, expected, **exact)
+
+
+def test_chance_is_python_s(js):
+    numbers = js("() => [0, 1, 99].map((seed) => [0, 1, 31].map((step) => chance(seed, step)))")
+    assert numbers == [[chance(seed, step) for step in (0, 1, 31)] for seed in (0, 1, 99)]
+
+
+# Whole translations
+
+TRANSLATE = """(stored, sources, options) => {
+  const model = new TransformerModel(stored);
+  return sources.map((source) => translateTokens(model, source, options).steps.map((step) => step.token));
+}"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return load_translator(STORED)
+
+
+def test_held_out_numbers_are_translated_as_torch_translates_them(js, stored):
+    _, held_out = number_pairs(("digits", "en"), tuple(LANGUAGES), count=10_000, digits=(1, 4))
+    pairs = held_out[::7]  # 7 shares no factor with the six directions: all of them come
+    assert len(pairs) >= 500
+    packed = pack_transformer(stored.model)
+    sources = [stored.source_vocab.encode(source) for source, _ in pairs]
+    found = [
+        tuple(stored.target_vocab.decode(ids))
+        for ids in js(TRANSLATE, packed, sources, {"most": 32})
+    ]
+    vocabularies = stored.source_vocab, stored.target_vocab
+    rounded = unpack_transformer(packed)
+    assert found == translate(rounded, [s for s, _ in pairs], *vocabularies, max_length=32)
+    right = sum(said == target for said, (_, target) in zip(found, pairs, strict=True))
+    assert right / len(pairs) >= 0.97
+
+
+def test_words_are_joined_as_python_joins_them(js, stored):
+    for language in LANGUAGES:
+        _, pairs = number_pairs("digits", language, count=10_000, digits=(1, 4))
+        targets = [list(target) for _, target in pairs]
+        found = js("(all, one) => all.map((x) => written(x, one))", targets, language == "de")
+        assert found == [join_words(target, language) for target in targets]
+    assert js("(x) => written(x, true)", ["eine", "Million", "drei"]) == "eine Million drei"
+
+
+def test_a_text_is_cut_as_in_python(js, stored):
+    known = stored.source_vocab.tokens
+    _, pairs = number_pairs("en", "de", count=10_000, digits=(1, 4))
+    texts = [join_words(source, "en") for source, _ in pairs[:200]]
+    texts += ["1999", "1,999", "One Thousand", "x", "12x", "", " \t", "ninety-", "\u0130", "5 five"]
+    texts += [token for token in HOSTILE if not re.search(r"[\ud800-\udfff]", token)]
+    found = js("(texts, known) => texts.map((text) => cut(text, known))", texts, known)
+    for text, here in zip(texts, found, strict=True):
+        if "tokens" in here:
+            assert cut(text, known) == here["tokens"], text
+        else:
+            with pytest.raises(ValueError, match=re.escape(f"got {here['wrong']!r}")):
+                cut(text, known)
+    commas = ["two", "thousand,", "ninety", "-nine", "1", "9"]
+    texts = ["two thousand", "Thousand, ninety-nine", "1.919,", "two, thousand"]
+    found_too = js("(texts, known) => texts.map((text) => cut(text, known).tokens)", texts, commas)
+    assert found_too == [cut(text, commas) for text in texts]
+    split = [list(source) for source, _ in pairs[:200]]
+    assert [here["tokens"] for here in found[:200]] == split
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+def test_a_seed_draws_in_the_page_what_it_draws_in_python(js, temperature):
+    player = of_player()
+    player.temperature = temperature
+    source = player.translation().source
+    ids = [player.data["source"].index(token) + 4 for token in source]
+    for player.seed in range(0, 100, 9):
+        options = {"temperature": temperature, "seed": player.seed, "most": 7}
+        assert js(TRANSLATE, player.data["model"], [ids], options) == [player.translation().said]
+
+
+# Steering
+
+
+def said(panel: Panel) -> str:
+    return panel.el.locator(".attn-said").inner_text()
+
+
+def headline(panel: Panel) -> str:
+    return panel.el.locator(".attn-translation bdi").inner_text()
+
+
+def trouble(panel: Panel) -> str:
+    return panel.el.locator("[role=status]:has(.attn-error)").inner_text()
+
+
+def type_text(panel: Panel, text: str) -> None:
+    panel.press("Translate", "Control+a", "Delete")
+    panel.page.keyboard.type(text)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, stored):
+    """The address of a page with the stored model."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "page.css").touch()
+    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
+    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    player = TransformerPlayer(
+        stored.model, stored.source_vocab, stored.target_vocab, languages=LANGUAGES
+    )
+    write_page(folder, "trained", player.page_html())
+    return (folder / "trained.html").as_uri()
+
+
+def test_what_is_typed_is_translated_at_every_key(visit, trained):
+    panel = Panel(visit(trained))
+    assert headline(panel) == "eintausendneunhundertneunundneunzig"
+    type_text(panel, "47")
+    assert headline(panel) == "siebenundvierzig"
+    panel.page.keyboard.press("1")
+    assert headline(panel) == "vierhunderteinundsiebzig"
+    panel.press("into", "ArrowDown")
+    assert headline(panel) == "quatre cent soixante et onze"
+    type_text(panel, "Eight thousand and ninety-two")
+    assert headline(panel) == "huit mille quatre-vingt-douze"
+    assert trouble(panel) == ""
+    assert panel.output("Step") == "6 of 6"
+
+
+def test_what_the_model_does_not_know_is_said_kindly_and_the_last_translation_stays(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    type_text(panel, "19x")
+    widget.text, widget.step = "19", 6
+    assert_shown(panel, widget)
+    known = " ".join(f"\u2068{token}\u2069" for token in [*"0123456789", *sorted(WORDS)])
+    start = "The model does not know \u201c\u206819x\u2069\u201d, nor its parts."
+    assert re.split("\n+", trouble(panel)) == [start, f"It knows: {known}."]
+    assert panel.control("Translate").input_value() == "19x"
+    panel.press("Translate", "End", "Backspace")
+    assert not panel.el.locator(".attn-error").is_visible()
+    assert_shown(panel, widget)
+    type_text(panel, "")
+    assert trouble(panel).startswith("Type what is to be translated.\n")
+    type_text(panel, "9" * 40)
+    assert trouble(panel) == "That makes 40 tokens, and 39 at most are read here."
+    widget.text = "9" * 39
+    assert_shown(panel, widget)
+    panel.press("into", "ArrowDown")  # what cannot be read gives way to what is shown
+    widget.language = "<fr>"
+    assert panel.control("Translate").input_value() == "9" * 39
+    assert not panel.el.locator(".attn-error").is_visible()
+    assert_shown(panel, widget)
+
+
+def test_an_example_is_taken_by_its_button(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    buttons = panel.el.get_by_role("group", name="Examples").get_by_role("button")
+    for text in ("1999", "407"):
+        panel.el.get_by_role("button", name=text, exact=True).press("Enter")
+        widget.text, widget.step = text, 6
+        assert panel.control("Translate").input_value() == text
+        assert_shown(panel, widget)
+        pressed = [button.get_attribute("aria-pressed") for button in buttons.all()]
+        assert pressed == [str(one == text).lower() for one in ("407", "1999")]
+
+
+def test_another_token_is_put_there_and_the_model_goes_on_from_it(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    undo = panel.el.get_by_role("button", name="Its own words again")
+    assert undo.get_attribute("aria-disabled") == "true"
+    panel.press("Step", "ArrowRight")
+    widget.step = 1
+    for nth in (1, 4):
+        made = widget.translation()
+        order = made.probabilities[widget.step].argsort(descending=True).tolist()
+        widget.prefix = [*made.said[: widget.step], order[nth]]
+        panel.el.locator(".attn-option").nth(nth).press("Enter")
+        assert_shown(panel, widget)
+        assert panel.value("Step") == widget.step
+        pressed = [o.get_attribute("aria-pressed") for o in panel.el.locator(".attn-option").all()]
+        assert [n for n, one in enumerate(pressed) if one == "true"] == [nth]
+        panel.press("Step", "ArrowRight")
+        widget.step += 1
+    assert undo.get_attribute("aria-disabled") == "false"
+    undo.press("Enter")
+    widget.prefix = []
+    assert_shown(panel, widget)
+    assert undo.get_attribute("aria-disabled") == "true"
+
+
+def test_a_new_text_forgets_what_was_put_into_the_old_one(visit, bare):
+    for label, keys in (("Translate", ["End", "5"]), ("into", ["ArrowDown"])):
+        panel, widget = Panel(visit(bare("player"))), of_player()
+        panel.el.locator(".attn-option").nth(1).press("Enter")
+        panel.press(label, *keys)
+        widget.text = "4075" if label == "Translate" else "407"
+        widget.language, widget.step = ("de" if label == "Translate" else "<fr>"), 6
+        assert_shown(panel, widget)
+
+
+def test_another_draw_is_another_seed_where_chance_has_a_say(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    again = panel.el.get_by_role("button", name="Draw again")
+    again.press("Enter")
+    assert panel.value("Seed") == 0
+    assert_shown(panel, widget)
+    panel.press("Temperature", "End")
+    panel.press("Seed", "End", "ArrowLeft")
+    widget.temperature = 3.0
+    for widget.seed in (99, 0, 1):
+        again.press("Enter")
+        assert panel.value("Seed") == widget.seed
+        assert_shown(panel, widget)
+
+
+def test_a_row_of_all_heads_is_pressed_or_walked_to_and_its_head_is_shown(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    panel.press("Step", "End")
+    widget.step = 5
+    panel.map(0).press("PageDown")
+    widget.layer, widget.head = 1, 1
+    assert_shown(panel, widget)
+    panel.map(1).press("ArrowDown")
+    widget.attention, widget.layer, widget.head = "decoder", 0, 1
+    assert_shown(panel, widget)
+    assert panel.readout(1).startswith("layer 0, head 1, reads \u201c\u2068<start>\u2069\u201d: ")
+    panel.map(0).click(position={"x": 60, "y": 10})
+    widget.attention, widget.head = "cross", 0
+    assert_shown(panel, widget)
+    panel.press("Step", "Home")
+    for key in ("PageUp", "End"):
+        panel.map(1).press(key)
+    assert panel.readout(1) == "layer 0, head 0, reads what is not said yet: masked"
+
+
+def test_the_grid_chooses_a_head_of_the_encoder_and_its_tokens_can_be_walked(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    grid = panel.el.get_by_role("application", name="All 4 heads")
+    grid.press("ArrowRight")
+    grid.press("ArrowDown")
+    widget.attention, widget.layer, widget.head = "encoder", 1, 1
+    assert_shown(panel, widget)
+    source, weights = widget.translation().source, widget.shown()
+    figure = panel.el.locator(".attn-links canvas")
+    for key, asker in (("ArrowRight", 1), ("End", 3), ("Home", 0)):
+        figure.press(key)
+        most = source[int(weights[asker].argmax())]
+        words = f"layer 1, head 1, \u201c\u2068{source[asker]}\u2069\u201d reads \u201c\u2068{most}"
+        assert words in said(panel)
+
+
+def test_a_look_back_shows_all_of_an_earlier_step(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    panel.press("Step", "End")
+    before, here = said(panel), panel.picture()
+    figure = panel.el.locator(".attn-links canvas")
+    figure.press("Home")
+    assert said(panel).startswith("Step 1 of 6 says")
+    assert panel.value("Step") == 5
+    token, share = panel.el.locator(".attn-option").first.inner_text().split()
+    made = widget.translation()
+    assert token == widget.data["target"][int(made.probabilities[0].argmax()) - 4]
+    assert float(share) == pytest.approx(float(made.probabilities[0].max()), abs=0.00051)
+    rows = torch.cat([of_layer[0, :, 0] for of_layer in made.weights.cross])
+    assert_cells(panel.table(1)[1:], rows)
+    panel.press("Step", "ArrowLeft")
+    assert said(panel).startswith("Step 5 of 6 says")
+    panel.press("Step", "ArrowRight")
+    figure.press("Home")
+    figure.press("End")
+    assert said(panel) == before
+    panel.page.locator("h1").click()
+    panel.control("Step").focus()
+    figure.blur()
+    assert panel.picture() == here
+
+
+def test_enter_and_play_let_the_words_come_one_by_one(visit, bare):
+    page = visit("about:blank")
+    page.clock.install()
+    page.goto(bare("player"))
+    panel = Panel(page)
+    play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
+
+    def after(milliseconds: int) -> tuple[str, str, str]:
+        page.clock.run_for(milliseconds)
+        return panel.output("Step"), play.inner_text(), headline(panel)
+
+    panel.press("Translate", "Enter")
+    assert after(10) == ("1 of 6", "Pause", "like")
+    assert after(650) == ("2 of 6", "Pause", "likelike")
+    play.press("Enter")
+    assert after(5000) == ("2 of 6", "Play", "likelike")
+    panel.press("Translate", "Enter", "Enter")  # once again, and not twice as fast
+    assert after(10) == ("1 of 6", "Pause", "like")
+    assert after(650) == ("2 of 6", "Pause", "likelike")
+    assert after(5000) == ("6 of 6", "Play", "likelikelikelikean")
+    panel.press("Translate", "Enter")
+    panel.press("Translate", "5")  # whatever is typed is there as a whole
+    *whole, words = after(5000)
+    assert whole in (["6 of 6", "Play"], ["7 of 7", "Play"])
+    panel.press("Translate", "x", "Enter")  # not a text
+    assert after(10) == (*whole, words)
+
+
+def test_hostile_text_is_refused_in_words_and_runs_nothing(visit, bare):
+    panel, widget = Panel(visit(bare("player"))), of_player()
+    for token in HOSTILE:
+        if re.search(r"[\ud800-\udfff]", token):
+            continue  # no keyboard sends half a character
+        panel.control("Translate").fill(token[:120])
+        assert trouble(panel).startswith(("The model does not know \u201c\u2068", "Type what is"))
+    assert_shown(panel, widget)
+    assert panel.page.evaluate("window.ran") is None
+    assert panel.el.locator("img, iframe, svg, a, style").count() == 0

@@ -1,0 +1,424 @@
+"""A Transformer on its way to a page, and what the widget makes of a text in Python."""
+
+import json
+import re
+import struct
+from base64 import b64decode
+
+import pytest
+import torch
+import traitlets
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.data import END, START, Vocabulary
+from attn_notes.decoding import greedy
+from attn_notes.train import load_translator
+from attn_notes.transformer import EncoderOnly, TransformerConfig
+from attn_notes.widgets import TransformerPlayer
+from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from attn_notes.widgets.translation import chance, cut
+from tests.hostile import HOSTILE
+from tests.widgets import of_player, random_transformer
+
+STORED = "book/_data/transformer-numbers"
+TYING = {
+    "one for all": {"target_vocab_size": None},
+    "target and output": {},
+    "none": {"tie_embeddings": False},
+}
+
+
+# On the way
+
+
+@pytest.mark.parametrize("changes", TYING.values(), ids=TYING)
+def test_a_weight_moves_by_half_a_step_of_its_row_at_most_and_a_vector_by_none(changes):
+    model = random_transformer(**changes)
+    rounded = unpack_transformer(json.loads(json.dumps(pack_transformer(model))))
+    assert not rounded.training
+    assert rounded.config == model.config
+    pairs = dict(model.state_dict())
+    for name, weight in rounded.state_dict().items():
+        exact = pairs.pop(name).double()
+        if exact.dim() == 2:
+            step = exact.abs().amax(1, keepdim=True) / 127
+            assert ((weight - exact).abs() <= 0.5001 * step).all()
+            assert ((weight / step).round() - weight / step).abs().max() < 1e-4
+        else:
+            assert weight.equal(exact)
+    assert not pairs
+
+
+def test_tied_weights_travel_once():
+    sizes = {}
+    for name, changes in TYING.items():
+        model = random_transformer(**changes)
+        packed = pack_transformer(model)
+        sizes[name] = len(b64decode(packed["bytes"]["b64"]))
+        matrices = [parameter for parameter in model.parameters() if parameter.dim() == 2]
+        assert sizes[name] == sum(matrix.numel() for matrix in matrices)
+        rows = sum(p.numel() if p.dim() == 1 else len(p) for p in model.parameters())
+        assert len(b64decode(packed["floats"]["b64"])) == 4 * rows
+    assert sizes["one for all"] < sizes["target and output"] < sizes["none"]
+
+
+def test_what_was_rounded_rounds_to_itself():
+    packed = pack_transformer(random_transformer(positions="learned", max_length=7))
+    assert pack_transformer(unpack_transformer(packed)) == packed
+
+
+def test_a_row_of_zeros_stays_zero():
+    model = random_transformer()
+    with torch.no_grad():
+        model.decoder.embeddings.tokens.weight[5] = 0
+    assert not unpack_transformer(pack_transformer(model)).out_proj.weight[5].any()
+
+
+def test_the_largest_of_a_row_is_127_steps_and_steps_are_whole_numbers_of_one_byte():
+    model = random_transformer()
+    with torch.no_grad():
+        model.encoder.embeddings.tokens.weight[0, 0] = -50.0
+    packed = pack_transformer(model)
+    assert packed["tensors"][0][0] == "encoder.embeddings.tokens.weight"
+    assert struct.unpack("b", b64decode(packed["bytes"]["b64"])[:1]) == (-127,)
+    scale = struct.unpack("<f", b64decode(packed["floats"]["b64"])[:4])[0]
+    assert scale == pytest.approx(50 / 127)
+
+
+def test_the_model_that_was_given_stays_as_it_was():
+    model = random_transformer().train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    unpack_transformer(pack_transformer(model))
+    assert model.training
+    for name, weight in model.state_dict().items():
+        assert weight.equal(before[name])
+        assert weight.dtype == torch.float32
+
+
+def test_the_stored_model_fits_a_page_and_is_as_good_when_rounded():
+    stored = load_translator(STORED)
+    player = TransformerPlayer(
+        stored.model, stored.source_vocab, stored.target_vocab, languages={"de": "German"}
+    )
+    assert 100_000 < len(player.page_html()) < 250_000
+    rounded = unpack_transformer(pack_transformer(stored.model))
+    for text in ("1999", "47", "8080", "9999"):
+        player.text = text
+        ids = torch.tensor([stored.source_vocab.encode(player.translation().source)])
+        said = greedy(stored.model, ids, torch.tensor([ids.shape[1]]), max_length=20).tokens
+        again = greedy(rounded, ids, torch.tensor([ids.shape[1]]), max_length=20).tokens
+        assert said.equal(again)
+        assert said[0].tolist() == player.translation().said
+
+
+# Texts
+
+
+NUMBERS = ("0", "1", "9", "ninety", "nine", "-nine", "thousand,", "teen", "nineteen", "Haus")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("1999", "1 9 9 9"),
+        (" 1 9\t9\n9 ", "1 9 9 9"),
+        ("1,999", "1 9 9 9"),
+        ("1.999", "1 9 9 9"),
+        ("ninety-nine", "ninety -nine"),
+        ("Ninety-NINE", "ninety -nine"),
+        ("nineteen", "nineteen"),
+        ("nineninety", "nine ninety"),
+        ("thousand", "thousand,"),
+        ("thousand, nine", "thousand, nine"),
+        ("Haus 9", "Haus 9"),
+        ("", ""),
+        ("   ", ""),
+    ],
+)
+def test_a_text_is_cut_at_spaces_and_into_few_known_tokens(text, tokens):
+    assert cut(text, NUMBERS) == tokens.split()
+
+
+@pytest.mark.parametrize("text", ["x", "9x", "haus", "ninety-", "19 20", "\u0669", "\ud800"])
+def test_a_word_that_is_not_made_of_known_tokens_is_named(text):
+    with pytest.raises(ValueError, match=r"text must be made of known tokens, got '"):
+        cut(text, NUMBERS)
+
+
+@given(st.lists(st.sampled_from(NUMBERS), max_size=12))
+def test_tokens_between_spaces_come_back(tokens):
+    assert cut(" ".join(tokens), NUMBERS) == tokens
+
+
+@given(st.lists(st.sampled_from(["a", "ab", "b", "ba", "bab"]), min_size=1, max_size=8))
+def test_no_way_to_cut_a_word_has_fewer_tokens(tokens):
+    known, word = ["a", "ab", "b", "ba", "bab", ""], "".join(tokens)
+    found = cut(word, known)
+    assert "".join(found) == word
+    assert len(found) <= len(tokens)
+
+
+# Translations
+
+
+def test_at_temperature_0_it_says_what_greedy_says():
+    player = of_player()
+    model = unpack_transformer(player.data["model"])
+    for text in ("407", "1999", "0", "73", "5550123"):
+        player.text = text
+        made = player.translation()
+        ids = [player.data["source"].index(token) + 4 for token in made.source]
+        lengths = torch.tensor([len(ids)])
+        decoded = greedy(model, torch.tensor([ids]), lengths, max_length=7)
+        assert decoded.tokens[0].tolist() == made.said
+        chosen = made.probabilities.gather(1, torch.tensor(made.said)[:, None]).log().sum()
+        assert float(chosen) == pytest.approx(float(decoded.log_probs))
+        inputs = torch.tensor([[START, *made.said[:-1]]])
+        logits, weights = model(torch.tensor([ids]), lengths, inputs, need_weights=True)
+        logits[..., :END] = -torch.inf
+        torch.testing.assert_close(made.probabilities, logits[0].softmax(-1).detach())
+        for kind, expected in zip(made.weights, weights, strict=True):
+            torch.testing.assert_close(kind, expected)
+
+
+def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
+    player = of_player()
+    cold = player.translation().probabilities[0]
+    player.temperature = 2.0
+    hot = player.translation().probabilities[0]
+    squared = hot[2:].square()
+    torch.testing.assert_close(squared / squared.sum(), cold[2:])
+    drawn = []
+    for seed in range(100):
+        player.seed = seed
+        drawn.append(player.translation().said[0])
+    share = torch.bincount(torch.tensor(drawn), minlength=9) / 100
+    assert (share - hot).abs().max() < 0.12
+    assert not share[:2].any()
+
+
+def test_a_seed_draws_the_same_each_time_and_another_seed_another():
+    player = of_player()
+    player.temperature = 3.0
+    first = [player.translation().said for player.seed in range(20)]
+    assert first == [player.translation().said for player.seed in range(20)]
+    assert len({str(said) for said in first}) > 10
+
+
+def test_numbers_by_seed_and_step_are_spread_evenly():
+    numbers = torch.tensor([[chance(seed, step) for step in range(32)] for seed in range(100)])
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    assert (torch.histc(numbers, 10, 0, 1) - 320).abs().max() < 60
+    for rows in (numbers, numbers.T):
+        pairs = torch.stack((rows[1:].flatten(), rows[:-1].flatten()))
+        assert pairs.corrcoef()[0, 1].abs() < 0.06
+    assert numbers.unique().numel() == numbers.numel()
+
+
+def test_what_the_reader_put_there_is_said_and_the_model_goes_on_from_it():
+    player = of_player()
+    own = player.translation()
+    player.prefix = [own.said[0], 7]
+    made = player.translation()
+    assert made.said[:2] == [own.said[0], 7]
+    torch.testing.assert_close(made.probabilities[:2], own.probabilities[:2])
+    assert not made.probabilities[2].allclose(own.probabilities[2])
+    player.prefix = [END]
+    assert player.translation().said == [END]
+    player.prefix = [7] * 30
+    assert player.translation().said == [7] * 7
+
+
+def test_the_shown_map_is_that_of_the_kind_layer_and_head_and_of_the_steps_so_far():
+    player = of_player()
+    weights = player.translation().weights
+    player.step, player.layer, player.head = 2, 1, 1
+    assert player.shown().equal(weights.cross[1][0, 1, :3])
+    player.attention = "decoder"
+    assert player.shown().equal(weights.decoder[1][0, 1, :3])
+    assert not player.shown().triu(1).any()
+    player.attention = "encoder"
+    assert player.shown().equal(weights.encoder[1][0, 1])
+    player.step, player.layer, player.head, player.attention = 99, 99, 99, "cross"
+    assert player.shown().equal(weights.cross[1][0, 1])
+
+
+def test_a_model_without_languages_reads_the_text_alone():
+    player = plain()
+    assert player.translation().source == ["4", "2"]
+    assert repr(player).startswith("TransformerPlayer(42: ")
+    player.text = "0 1"
+    assert player.translation().source == ["0", "1"]
+
+
+def plain(**given) -> TransformerPlayer:
+    """A model of one vocabulary without languages; learned positions, five of them."""
+    given = {"examples": ("42", "7"), "most": 9} | given
+    model = random_transformer(
+        vocab_size=14, target_vocab_size=None, positions="learned", max_length=5
+    )
+    vocabulary = Vocabulary([*"0123456789"])
+    return TransformerPlayer(model, vocabulary, vocabulary, **given)
+
+
+def test_learned_positions_end_a_translation_and_a_text():
+    player = plain()
+    player.prefix = [7] * 9
+    assert len(player.translation().said) == 5
+    player.text = "12345"
+    with pytest.raises(traitlets.TraitError, match="text must have from 1 to 5 tokens, got 6"):
+        player.text = "123456"
+
+
+def test_hostile_tokens_and_names_reach_the_page_as_they_are():
+    player = of_player(HOSTILE)
+    data = json.loads(re.search(r"json\">(.*?)</script>", player.page_html())[1])["state"]["data"]
+    assert data["target"] == player.data["target"]
+    assert dict(data["languages"])["de"] == max(HOSTILE)
+
+
+# Wrong input
+
+
+def player_of(**given) -> TransformerPlayer:
+    digits = Vocabulary([*"0123456789", "<de>"])
+    words = Vocabulary(["eins"])
+    given = {"source_vocab": digits, "target_vocab": words} | given
+    model = random_transformer(vocab_size=15, target_vocab_size=5, embed_dim=8, num_heads=2)
+    return TransformerPlayer(given.pop("model", model), **given)
+
+
+WRONG = {
+    "not a Transformer": (
+        lambda: pack_transformer(EncoderOnly(TransformerConfig(vocab_size=9))),
+        TypeError,
+        "model must be a Transformer, got EncoderOnly",
+    ),
+    "rotary": (
+        lambda: pack_transformer(random_transformer(positions="rotary")),
+        ValueError,
+        "positions must be 'none' or 'learned' or 'sinusoidal' for a page, got 'rotary'",
+    ),
+    "segments": (
+        lambda: pack_transformer(random_transformer(num_token_types=2)),
+        ValueError,
+        "num_token_types must be 0 for a page, got 2",
+    ),
+    "a norm of embeddings": (
+        lambda: pack_transformer(random_transformer(embed_norm=True)),
+        ValueError,
+        "embed_norm must be False for a page, got True",
+    ),
+    "shared heads": (
+        lambda: pack_transformer(random_transformer(num_kv_heads=2)),
+        ValueError,
+        "num_kv_heads must be num_heads for a page, got num_kv_heads = 2 and num_heads = 4",
+    ),
+    "NaN": (
+        lambda: pack_transformer(broken_transformer()),
+        ValueError,
+        "weights must be finite, got NaN or infinity in encoder.blocks.0.add1.norm.bias",
+    ),
+    "no vocabulary": (
+        lambda: player_of(source_vocab=["1"]),
+        TypeError,
+        "source_vocab must be a Vocabulary, got list",
+    ),
+    "another vocabulary": (
+        lambda: player_of(target_vocab=Vocabulary(["eins", "zwei"])),
+        ValueError,
+        "target_vocab must have the model's 5 ids, got 6",
+    ),
+    "an unknown language": (
+        lambda: player_of(languages={"fr": "French"}),
+        ValueError,
+        "languages must be tokens of source_vocab, such as '<de>', got 'fr'",
+    ),
+    "an unknown text": (
+        lambda: player_of(text="one"),
+        ValueError,
+        "text must be made of known tokens, got 'one'",
+    ),
+    "an unknown example": (
+        lambda: player_of(examples=("1", "4x")),
+        ValueError,
+        "text must be made of known tokens, got '4x'",
+    ),
+    "no text": (
+        lambda: player_of(text=" "),
+        ValueError,
+        "text must have from 1 to 40 tokens, got 0",
+    ),
+    "no example": (
+        lambda: player_of(examples=()),
+        ValueError,
+        "text must have from 1 to 40 tokens, got 0",
+    ),
+    "a long text": (
+        lambda: player_of(text="1" * 40, languages={"de": "German"}),
+        ValueError,
+        "text must have from 1 to 39 tokens, got 40",
+    ),
+    "a tag in a text": (
+        lambda: player_of(text="<de>", languages={"de": "German"}),
+        ValueError,
+        "text must be made of known tokens, got '<de>'",
+    ),
+    "nothing said": (
+        lambda: player_of(most=0),
+        ValueError,
+        "most must be at least 1, got 0",
+    ),
+    "text set to one unknown": (
+        lambda: setattr(player_of(), "text", "x"),
+        traitlets.TraitError,
+        "text must be made of known tokens, got 'x'",
+    ),
+    "a language where there is none": (
+        lambda: setattr(player_of(), "language", "<de>"),
+        traitlets.TraitError,
+        "language must be one of , got '<de>'",
+    ),
+    "a language that is not offered": (
+        lambda: setattr(player_of(languages={"<de>": "German"}), "language", ""),
+        traitlets.TraitError,
+        "language must be one of <de>, got ''",
+    ),
+    "padding as a prefix": (
+        lambda: setattr(player_of(), "prefix", [4, 0]),
+        traitlets.TraitError,
+        "prefix must be ids from 2 to 4, got 0",
+    ),
+    "an id beyond the last": (
+        lambda: setattr(player_of(), "prefix", [5]),
+        traitlets.TraitError,
+        "prefix must be ids from 2 to 4, got 5",
+    ),
+}
+
+
+def broken_transformer():
+    model = random_transformer()
+    with torch.no_grad():
+        model.encoder.blocks[0].add1.norm.bias[1] = torch.nan
+    return model
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("trait", "value"),
+    [
+        *(("temperature", -0.1), ("temperature", 3.1), ("seed", -1), ("seed", 100)),
+        *(("step", -1), ("attention", "all"), ("layer", -1), ("head", -1)),
+    ],
+)
+def test_a_trait_that_is_set_to_what_there_is_not_is_refused(trait, value):
+    with pytest.raises(traitlets.TraitError):
+        setattr(of_player(), trait, value)
