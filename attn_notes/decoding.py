@@ -66,7 +66,7 @@ class Decoded(NamedTuple):
     log_probs: Tensor
     """The sum over the tokens of log p(token | those before it, source), (B,)."""
     state: Any
-    """The state after the last step; of an attention model, `state.weights` is (B, T, S)."""
+    """The state after the last step; of a recurrent model, `state.weights` is (B, T, S)."""
 
 
 def greedy(model: Decodable, source: Tensor, lengths: Tensor, *, max_length: int) -> Decoded:

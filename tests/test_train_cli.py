@@ -1,6 +1,7 @@
 """The command line: what it leaves behind, what it says of a mistake, and what a kill cannot do."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn_notes.data import END, START, number_pairs
+from attn_notes.data import END, START, is_held_out, number_pairs
 from attn_notes.data.numbers import _converter
 from attn_notes.train import (
     SCORES,
@@ -31,7 +32,9 @@ from attn_notes.train import (
 from attn_notes.train.command import main
 from attn_notes.train.evaluation import evaluate
 from attn_notes.train.pairs import load_pairs
+from attn_notes.train.run import _schedule
 from attn_notes.train.settings import MODELS as KINDS
+from attn_notes.train.settings import SCHEDULES
 from attn_notes.train.stored import _MUST, read_settings, write_settings
 from attn_notes.training import (
     cosine_decay,
@@ -274,6 +277,13 @@ def test_the_rare_numbers_are_trained_on_as_often_as_is_asked(tmp_path, capsys):
     assert f"{len(balanced)} pairs to train on" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_warms_up(name):
+    schedule = _schedule(TransformerSettings(schedule=name, warmup=3, steps=9))
+    rates = [schedule(step) for step in range(3)]
+    assert rates == pytest.approx([rates[2] * n / 3 for n in (1, 2, 3)])
+
+
 def test_label_smoothing_is_in_the_loss(tmp_path):
     first = [
         load_checkpoint(
@@ -343,6 +353,18 @@ def test_learned_positions_reach_the_longest_source_and_the_longest_translation(
     with torch.no_grad():
         translator.model.out_proj.weight[END] = -translator.model.out_proj.weight[4]
     assert len(translator.steps(lines[3].split("\t")[0])[1]) <= 31
+    with pytest.raises(ValueError, match=r"at most 32 tokens, where .*, got 33"):
+        translator.translate("a " * 33)
+
+
+def test_learned_positions_reach_the_longest_source_that_is_held_out(tmp_path, capsys):
+    lines = [f"a {n}\tb" for n in range(40)]
+    longer = (f"{'a ' * 30}{n}" for n in itertools.count())
+    lines.append(f"{next(source for source in longer if is_held_out(source))}\tb")
+    (tmp_path / "pairs.txt").write_text("\n".join(lines), encoding="utf-8")
+    arguments = ["--pairs", str(tmp_path / "pairs.txt"), *QUICK, "--positions", "learned"]
+    assert main(["transformer", *arguments, "--out", str(tmp_path / "out")]) == 0
+    assert "3-31" in table(capsys.readouterr().out)
 
 
 # Several languages
@@ -390,8 +412,20 @@ def test_one_language_among_others_needs_no_name(folder):
     translator = load_translator(folder)
     assert translator.settings.tags == ()
     assert translator.translate("drei", to="en") == translator.translate("drei")
-    with pytest.raises(ValueError, match="must be one of en, got 'de'"):
-        translator.translate("drei", to="de")
+    for ask in (translator.translate, translator.steps):
+        with pytest.raises(ValueError, match="must be one of en, got 'de'"):
+            ask("drei", to="de")
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "offered"), [("dates", "iso", "one of iso"), ("pairs", "", "left out")]
+)
+def test_a_language_that_is_not_written_is_refused_whatever_the_data(data, target, offered):
+    settings = Settings(data=data, target=target)
+    words = f"the language to write must be {offered}, got 'fr'"
+    for ask in (settings.split, settings.join):
+        with pytest.raises(ValueError, match=words):
+            ask("1969", to="fr")
 
 
 # What it measures
@@ -433,6 +467,8 @@ def test_the_table_counts_what_is_right_overall_and_by_length():
         source_vocab, target_vocab = settings.vocabularies()
 
     Fake.settings = settings
+    with pytest.raises(ValueError, match="there must be at least one pair to measure, got none"):
+        evaluate(Fake, [])
     lines = [line.split() for line in evaluate(Fake, pairs, bands=40).splitlines()]
     of_length = [[len(source) for source, _ in pairs].count(n) for n in (1, 2, 3, 4)]
     assert lines[0] == ["source", "tokens", "pairs", "exact", "match", "BLEU"]
@@ -513,6 +549,8 @@ def test_help_shows_commands_a_reader_can_copy(capsys):
         ("seq2seq --out f --digits 3-1", "--digits: must be like 1-12, from 1 to 12, got '3-1'"),
         ("seq2seq --out f --digits 1-13", "--digits: must be like 1-12"),
         ("seq2seq --out f --digits a", "--digits: must be like 1-12"),
+        ("seq2seq --out f --digits 1-", "--digits: must be like 1-12, from 1 to 12, got '1-'"),
+        ("seq2seq --out f --threads 9999", "--threads: must be at most 1,024, got '9999'"),
         ("seq2seq --out f --snapshots 1,x", "--snapshots: must be a whole number, 0 or more"),
         ("seq2seq --out f --steps 60 --snapshots 61", "--snapshots must be from 0 to --steps"),
         ("seq2seq --out f --steps 50 --warmup 50", "--warmup must be below --steps, got 50 and 50"),
@@ -591,6 +629,7 @@ def test_what_cannot_be_trained_is_said_in_one_line(capsys, tmp_path, options, w
         (["--score", "dot"], "with --score additive, and --score dot is asked for"),
         (["--seed", "1"], "with --seed 0, and --seed 1 is asked for"),
         (["--target", "fr"], "with --target en, and --target fr is asked for"),
+        (["--digits", "2"], "with --digits 1-2, and --digits 2-2 is asked for"),
         (["--unidirectional"], "--unidirectional"),
     ],
 )

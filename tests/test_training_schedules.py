@@ -43,6 +43,7 @@ def test_the_cosine_is_symmetrical_about_its_middle(n):
 
 def test_the_constant_is_one():
     assert {constant()(step) for step in (0, 1, 10**9)} == {1.0}
+    assert [constant(4)(step) for step in (0, 1, 3, 4, 10**9)] == [0.25, 0.5, 1, 1, 1]
 
 
 @DECAYS
@@ -101,6 +102,7 @@ def test_noam_is_the_inverse_root_at_a_scale_that_hangs_on_width_and_warm_up(
         (lambda: noam(8.0, 10), TypeError, "embed_dim must be an integer, got 8.0"),
         (lambda: inverse_sqrt(-1), ValueError, "warmup must be 0 or more, got -1"),
         (lambda: inverse_sqrt(0.5), TypeError, "warmup must be an integer, got 0.5"),
+        (lambda: constant(-1), ValueError, "warmup must be 0 or more, got -1"),
     ],
 )
 def test_widths_and_warm_ups_that_make_no_schedule_are_refused(schedule, error, words):

@@ -270,6 +270,17 @@ def test_every_block_of_an_encoder_is_told_the_same_positions():
         assert not torch.allclose(x, table)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_told_of_positions_in_single(dtype):
+    x = torch.zeros(B, L, 12, dtype=dtype)
+    rotary, alibi = (
+        attention_positions(config(positions=positions, embed_dim=12), x, offset=3000)
+        for positions in ("rotary", "alibi")
+    )
+    for told in (rotary["rotary"].keywords["angles"], alibi["attn_bias"]):
+        assert told.dtype == torch.float32
+
+
 def test_embeddings_are_dropped_while_training_only():
     table = built(Embeddings(config(dropout=0.5, embed_norm=True)))
     share = (table.train()(ids(30, L)) == 0).double().mean()
@@ -345,7 +356,8 @@ def test_a_config_does_not_change():
         ({"num_token_types": -1}, "num_token_types must be a whole number, 0 or more, got -1"),
         ({"num_heads": 4}, "num_heads must divide embed_dim, got num_heads = 4 and embed_dim = 6"),
         ({"num_kv_heads": 2}, "num_kv_heads must divide num_heads, got num_kv_heads = 2 and num_h"),
-        ({"num_kv_heads": 0}, "num_kv_heads must divide num_heads, got num_kv_heads = 0 and num_h"),
+        ({"num_kv_heads": 0}, "num_kv_heads must be a whole number, 1 or more, got 0"),
+        ({"num_kv_heads": 1.0}, "num_kv_heads must be a whole number, 1 or more, got 1.0"),
         ({"norm": "first"}, r"norm must be one of \('post', 'pre'\), got 'first'"),
         ({"activation": "tanh"}, r"activation must be one of \('gelu', 'relu'\), got 'tanh'"),
         ({"positions": "rope"}, r"positions must be one of \('none', .*'alibi'\), got 'rope'"),

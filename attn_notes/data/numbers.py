@@ -147,10 +147,11 @@ def number_pairs(
         target: the language to write, or several.
         count: how many numbers are drawn, both sides together.
         digits: the fewest and the most digits, each from 1 to 12.
-        balance: the least share of what is trained on that each kind of number is to have, from 0
-            to 1; a kind is a number of digits and of zeros at the end, and the numbers of a rare
-            one are repeated. Of those below 10,000 one in a thousand has one digit, and a model
-            that meets it so seldom gets it wrong, which an average over all does not tell.
+        balance: how many numbers of each kind are at least to be trained on, as a share, from 0 to
+            1, of the numbers drawn to train on; a kind is a number of digits and of zeros at the
+            end, and the numbers of a rare one are repeated. Of those below 10,000 one in a
+            thousand has one digit, and a model that meets it so seldom gets it wrong, which an
+            average over all does not tell.
         seed: of the draw, and of the order of the pairs.
 
     Returns:

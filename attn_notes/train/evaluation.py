@@ -35,6 +35,8 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], *, bands: int = 4) -
         source tokens   pairs  exact match   BLEU
                   all       2        0.000    0.0
     """
+    if not pairs:
+        raise ValueError("there must be at least one pair to measure, got none")
     sources = [source for source, _ in pairs]
     vocabularies = translator.source_vocab, translator.target_vocab
     longest = translator.settings.max_length

@@ -169,8 +169,8 @@ def _add_drawn(group: Any) -> None:
         "--balance",
         type=number(0.0, 1.0),
         metavar="N",
-        help="of numbers: the least share that short ones and round ones have of what is trained "
-        "on; default: 0",
+        help="of numbers: short ones and round ones are repeated until each kind is this share of "
+        "the numbers drawn to train on; default: 0",
     )
     group.add_argument("--style", choices=DATE_STYLES, help="of dates; default: long")
     group.add_argument(
@@ -236,7 +236,8 @@ def _add_steps(group: Any, kind: type[Settings]) -> None:
 
 def _add_machine(group: Any) -> None:
     group.add_argument("--device", help="cpu, cuda or mps; default: a GPU if there is one")
-    group.add_argument("--threads", type=whole(1), metavar="N", help="of the CPU")
+    # Torch starts as many as it is told to, and dies of too many without a word.
+    group.add_argument("--threads", type=whole(1, 1024), metavar="N", help="of the CPU")
 
 
 def _add(group: Any, option: str, kind: Callable[[str], Any], text: str, default: Any) -> None:

@@ -69,7 +69,7 @@ def load_pairs(
 
 
 def complete(settings: Settings, sides: Sides) -> Settings:
-    """The settings with what follows from the data: vocabularies, the longest target, a digest.
+    """The settings with what follows from the data: vocabularies, the longest text, a digest.
 
     Args:
         settings: what is asked for.
@@ -87,6 +87,7 @@ def complete(settings: Settings, sides: Sides) -> Settings:
         [34, 41]
     """
     sources, targets = zip(*sides[0], strict=True)
+    longest_source = max(len(source) for side in sides for source, _ in side)
     everything = json.dumps(sides, ensure_ascii=True).encode()
     tokens = [
         Vocabulary.build(side, min_count=settings.min_count).tokens for side in (sources, targets)
@@ -99,8 +100,9 @@ def complete(settings: Settings, sides: Sides) -> Settings:
     return replace(
         settings,
         sentences=hashlib.sha256(everything).hexdigest(),
-        # Twice the longest it has seen: room for longer sources, and an end to a loop.
-        max_length=max(2 * max(map(len, targets)) + 1, *map(len, sources)),
+        # Twice the longest it has seen: room for longer sources, and an end to a loop. And as
+        # far as the longest source, held out or not: learned positions must reach it.
+        max_length=max(2 * max(map(len, targets)) + 1, longest_source),
         source_tokens=tokens[0],
         target_tokens=tokens[1],
     )

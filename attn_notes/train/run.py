@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -127,7 +128,7 @@ def _schedule(s: Settings) -> Schedule:
         case "noam":
             return noam(s.embed_dim, s.warmup)
         case _:
-            return constant()
+            return constant(s.warmup)
 
 
 def _claim(folder: Path, settings: Settings) -> None:
@@ -160,10 +161,15 @@ def _compare(folder: Path, there: Settings, here: Settings) -> None:
         found = getattr(there, name)
         if found != value:
             option = f"--{name.replace('_', '-')}"
-            what = f"{option} {found}, and {option} {value} is asked for"
+            what = f"{option} {_typed(found)}, and {option} {_typed(value)} is asked for"
             if len(what) > MOST_SHOWN:
                 what = f"other {name.replace('_', ' ')} than those given now"
             raise ValueError(
                 f"{folder} holds a training with {what}: choose another --out, "
                 "or the same settings to go on with it"
             )
+
+
+def _typed(value: Any) -> str:
+    """A setting as it is typed on the command line: digits as 1-4."""
+    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -44,7 +44,7 @@ class Settings:
     digits: tuple[int, int] | None = None
     """Of numbers: the fewest and the most."""
     balance: float = 0.0
-    """Of numbers: the least share of what is trained on that each kind has, as `number_pairs`."""
+    """Of numbers: how often those of a rare kind are repeated, as in `number_pairs`."""
     style: str | None = None
     """Of dates."""
     count: int | None = None
@@ -114,9 +114,10 @@ class Settings:
         Raises:
             ValueError: a language that is not written.
         """
+        wanted = self._wanted(to)
         match self.data:
             case "numbers":
-                tag = (language_tag(self._wanted(to)),) if self.tags else ()
+                tag = (language_tag(wanted),) if self.tags else ()
                 known = {*self.source_tokens}
                 readings = [split_number(text, language) for language in self.sources]
                 return (
@@ -141,9 +142,10 @@ class Settings:
         Raises:
             ValueError: a language that is not written.
         """
+        wanted = self._wanted(to)
         match self.data:
             case "numbers":
-                return join_words(tokens, self._wanted(to))
+                return join_words(tokens, wanted)
             case "dates":
                 return "".join(tokens)
             case _:
@@ -159,8 +161,8 @@ class Settings:
 
     def _wanted(self, to: str | None) -> str:
         if to is not None and to not in self.targets:
-            offered = ", ".join(self.targets)
-            raise ValueError(f"the language to write must be one of {offered}, got {to!r}")
+            offered = f"one of {', '.join(self.targets)}" if self.target else "left out"
+            raise ValueError(f"the language to write must be {offered}, got {to!r}")
         return to or self.targets[0]
 
 

@@ -57,8 +57,8 @@ class Translator:
             The text in the language that is written.
 
         Raises:
-            ValueError: a text without a token, a language that is not written, or a `beam_size`
-                below 1.
+            ValueError: a text without a token or beyond the last learned position, a language that
+                is not written, or a `beam_size` below 1.
         """
         return self.settings.join(self.steps(text, beam_size=beam_size, to=to)[1], to=to)
 
@@ -90,8 +90,8 @@ class Translator:
             the layers and heads that read the source.
 
         Raises:
-            ValueError: a text without a token, a language that is not written, or a `beam_size`
-                below 1.
+            ValueError: a text without a token or beyond the last learned position, a language that
+                is not written, or a `beam_size` below 1.
         """
         tokens, said, found, state = self._decode(text, beam_size, to)
         if isinstance(self.model, Transformer):
@@ -118,8 +118,8 @@ class Translator:
 
         Raises:
             TypeError: a model that is no Transformer.
-            ValueError: a text without a token, a language that is not written, or a `beam_size`
-                below 1.
+            ValueError: a text without a token or beyond the last learned position, a language that
+                is not written, or a `beam_size` below 1.
         """
         if not isinstance(self.model, Transformer):
             raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
@@ -133,6 +133,7 @@ class Translator:
         tokens = self.settings.split(text, to=to)
         if not text.strip():
             raise ValueError(f"text must hold something to translate, got {text!r}")
+        self._check_length(len(tokens))
         batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
         source, lengths, target = batch.to(next(self.model.parameters()).device)
         decoded = beam_search(
@@ -141,6 +142,15 @@ class Translator:
         said = tuple(self.target_vocab.decode(decoded.tokens[0]))
         found = torch.cat([target[:, :1], decoded.tokens], dim=1)  # START, …
         return tokens, said, Batch(source, lengths, found), decoded.state
+
+    def _check_length(self, length: int) -> None:
+        """Raise where learned positions end before the text does."""
+        config = self.model.config if isinstance(self.model, Transformer) else None
+        if config and config.positions == "learned" and length > config.max_length:
+            raise ValueError(
+                f"text must have at most {config.max_length} tokens, where the learned positions "
+                f"end, got {length}"
+            )
 
     @torch.no_grad()
     def _weights(self, found: Batch, length: int) -> TransformerWeights:

@@ -9,11 +9,12 @@ __all__ = ["digits", "number", "steps", "whole"]
 MOST = 10**9  # of whole numbers: more would overflow somewhere
 
 
-def whole(lowest: int) -> Callable[[str], int]:
+def whole(lowest: int, highest: int = MOST) -> Callable[[str], int]:
     """A whole number.
 
     Args:
         lowest: the least that is taken.
+        highest: the most.
 
     Returns:
         A function that reads one, and raises `argparse.ArgumentTypeError` at anything else.
@@ -26,8 +27,9 @@ def whole(lowest: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         # Nothing that int() lets pass beside digits, such as 1_0; and no more than it can read.
         found = int(text[:20]) if text.isdecimal() else -1
-        if not lowest <= found <= MOST:
-            bounds = f"at most {MOST:,}" if found > MOST else f"a whole number, {lowest} or more"
+        if not lowest <= found <= highest:
+            least = f"a whole number, {lowest} or more"
+            bounds = f"at most {highest:,}" if found > highest else least
             raise argparse.ArgumentTypeError(f"must be {bounds}, got {text!r}")
         return found
 
@@ -79,9 +81,9 @@ def digits(text: str) -> tuple[int, int]:
         >>> digits("1-4")
         (1, 4)
     """
-    fewest, _, most = text.partition("-")
+    fewest, dash, most = text.partition("-")
     try:
-        found = whole(1)(fewest), whole(1)(most or fewest)
+        found = whole(1)(fewest), whole(1)(most if dash else fewest)
     except argparse.ArgumentTypeError:
         found = (1, 0)
     if not found[0] <= found[1] <= 12:

@@ -11,17 +11,25 @@ __all__ = ["Schedule", "constant", "cosine_decay", "inverse_sqrt", "linear_decay
 Schedule = Callable[[int], float]
 
 
-def constant() -> Schedule:
-    """The same learning rate at every step.
+def constant(warmup: int = 0) -> Schedule:
+    """Up in a straight line over `warmup` steps, then the same learning rate at every step.
+
+    Args:
+        warmup: steps before the highest rate is reached; 0 begins with it.
 
     Returns:
-        The schedule: step -> 1.
+        The schedule: step -> factor, above 0 and at most 1.
+
+    Raises:
+        TypeError: a number of steps that is not an integer.
+        ValueError: a negative `warmup`.
 
     Example:
-        >>> constant()(1000)
-        1.0
+        >>> constant()(1000), constant(4)(0)
+        (1.0, 0.25)
     """
-    return lambda _: 1.0
+    _check_whole("warmup", warmup, 0)
+    return lambda step: _warm(step, warmup)
 
 
 def linear_decay(warmup: int, total: int) -> Schedule:

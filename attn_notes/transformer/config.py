@@ -94,7 +94,7 @@ class TransformerConfig:
         if self.embed_dim % heads:
             got = f"got num_heads = {heads} and embed_dim = {self.embed_dim}"
             raise ValueError(f"num_heads must divide embed_dim, {got}")
-        if groups is not None and (groups < 1 or heads % groups):
+        if groups is not None and heads % groups:
             got = f"got num_kv_heads = {groups} and num_heads = {heads}"
             raise ValueError(f"num_kv_heads must divide num_heads, {got}")
         turned = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
@@ -108,7 +108,7 @@ class TransformerConfig:
         return self.embed_dim // self.num_heads
 
 
-OPTIONAL = ("target_vocab_size", "num_decoder_layers")
+OPTIONAL = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
 LEAST = dict.fromkeys(
     ("vocab_size", "embed_dim", "num_heads", "num_layers", "hidden_dim", "max_length", *OPTIONAL), 1
 ) | {"num_token_types": 0}
