@@ -111,6 +111,12 @@ class Panel:
         self.page.mouse.move(box["x"] + x, box["y"] + y)
 
 
+def stop_time(page: Page) -> None:
+    """From here on the page's time stands, but for `page.clock.run_for`: slow machines too."""
+    page.clock.install(time=0)
+    page.clock.pause_at(24 * 3600 * 1000)  # far from 0: until this call the time has run on
+
+
 def drawn(token: str) -> str:
     """A token where there is little room."""
     text = visible(token)

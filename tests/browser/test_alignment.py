@@ -8,7 +8,7 @@ import pytest
 from attn_notes import palette
 from attn_notes.widgets.encoding import decode
 from tests.browser.journeys import COLOUR, assert_shown
-from tests.browser.panel import PIXELS, Panel
+from tests.browser.panel import PIXELS, Panel, stop_time
 from tests.widgets import WORDS, of_steps
 
 
@@ -111,9 +111,8 @@ def test_the_buttons_step_back_and_on_and_stop_at_the_ends(visit, bare):
 
 
 def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
-    page = visit("about:blank")
-    page.clock.install()
-    page.goto(bare("steps"))
+    page = visit(bare("steps"))
+    stop_time(page)
     panel = Panel(page)
     play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
 
@@ -138,9 +137,8 @@ def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
 
 
 def test_nothing_plays_on_where_the_widget_was_taken_off_the_page(visit, bare):
-    page = visit("about:blank")
-    page.clock.install()
-    page.goto(bare("steps"))
+    page = visit(bare("steps"))
+    stop_time(page)
     page.evaluate("""() => {
       const { setTimeout } = window;
       window.turns = 0;
@@ -224,8 +222,7 @@ def test_a_page_says_where_one_may_type(visit, bare):
 def test_links_that_fade_come_to_rest_where_they_stand_without_motion(visit, bare):
     still, moving = (Panel(visit(bare("steps"))) for _ in range(2))
     moving.page.emulate_media(reduced_motion="no-preference")
-    moving.page.clock.install(time=0)  # time stands until told: a slow machine sees the fade too
-    moving.page.clock.pause_at(1000)
+    stop_time(moving.page)
     for panel in (still, moving):
         panel.press("Step", "ArrowRight")
     assert moving.picture() != still.picture()

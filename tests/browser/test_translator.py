@@ -16,7 +16,7 @@ from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.translation import chance, cut
 from tests.browser.bare import write_page
 from tests.browser.journeys import assert_shown
-from tests.browser.panel import Panel, assert_cells
+from tests.browser.panel import Panel, assert_cells, stop_time
 from tests.hostile import HOSTILE
 from tests.oracles import rng
 from tests.widgets import WORDS, of_player, random_transformer
@@ -375,9 +375,8 @@ def test_a_look_back_shows_all_of_an_earlier_step(visit, bare):
 
 
 def test_enter_and_play_let_the_words_come_one_by_one(visit, bare):
-    page = visit("about:blank")
-    page.clock.install()
-    page.goto(bare("player"))
+    page = visit(bare("player"))
+    stop_time(page)
     panel = Panel(page)
     play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
 
