@@ -24,7 +24,7 @@ def _order(columns: str) -> str:
 
 def _same(**wrong: bool) -> str:
     right = dict.fromkeys(("none", "causal", "rotary", "alibi"), False)
-    return f"answer = {right | {'sinusoidal': True, 'learned': True} | wrong}"
+    return f"differ = {right | {'sinusoidal': True, 'learned': True} | wrong}"
 
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
@@ -38,6 +38,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (_encode("table[cached + 1 : cached + 1 + L]"), "one row too late"),
         (
+            _encode("table[cached : cached + L] - x"),
+            "the right rows, but they have to be added to x",
+        ),
+        (
+            "def encode(x, table, cached):\n    return table[cached : cached + x.shape[1]]",
+            "of shape (2, 5, 8), got (5, 8)",
+        ),
+        (_encode("table[cached : 2 * cached]"), "with 0 cached and 5 new: the answer raises"),
+        (
             _encode("(table[:L] if cached == 0 else table[cached - 1 : cached - 1 + L])"),
             "one row too early",
         ),
@@ -46,6 +55,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (_same(causal=True), "causal is not True: the mask changes how many are averaged"),
         (_same(rotary=True), "rotary is not True: it turns queries and keys"),
         (_same(alibi=True), "alibi is not True: it changes the weights"),
+        ("differ = {'none': False}", "should be a dict with none, causal, sinusoidal"),
         (_same(learned=False), "learned is not False: its rows are added"),
     ],
     "shift_matrix": [
@@ -84,6 +94,10 @@ def shift(offset, embed_dim):
         (
             "def horizon(slope, share):\n    return int(-math.log(1 - share) / slope)",
             "round up",
+        ),
+        (
+            "def horizon(slope, share):\n    return 1 + math.ceil(-math.log(1 - share) / slope)",
+            "and not one besides",
         ),
     ],
 }

@@ -34,6 +34,13 @@ from attn_notes.checks.exercises.multi_head import (
     sees_future,
     split_or_mix,
 )
+from attn_notes.checks.exercises.positions import (
+    alibi_horizon,
+    column_order,
+    mended_slice,
+    one_letter,
+    shift_matrix,
+)
 from attn_notes.checks.exercises.score_functions import (
     additive_score,
     cosine_score,
@@ -41,9 +48,22 @@ from attn_notes.checks.exercises.score_functions import (
     softmax_axis,
     which_key_wins,
 )
+from attn_notes.checks.exercises.transformer import (
+    add_and_norm,
+    block_flops,
+    linear_work,
+    norm_gradient,
+    two_branches,
+    which_check,
+    who_mixes,
+)
 
 __all__ = [
+    "add_and_norm",
     "additive_score",
+    "alibi_horizon",
+    "block_flops",
+    "column_order",
     "cosine_score",
     "count_parameters",
     "decoder_shapes",
@@ -57,17 +77,25 @@ __all__ = [
     "leave_group_out",
     "leave_one_out",
     "length_penalty",
+    "linear_work",
     "local_linear",
     "mask_from_lengths",
     "masked_loss",
+    "mended_slice",
     "moved_by_head",
     "multi_head",
     "nearest_neighbours",
+    "norm_gradient",
+    "one_letter",
     "read_source",
     "sees_future",
+    "shift_matrix",
     "softmax_axis",
     "softmax_with_empty_rows",
     "split_or_mix",
     "three_rows",
+    "two_branches",
+    "which_check",
     "which_key_wins",
+    "who_mixes",
 ]

@@ -18,27 +18,37 @@ __all__ = ["alibi_horizon", "column_order", "mended_slice", "one_letter", "shift
 @exercise
 def mended_slice(answer: Callable[[Tensor, Tensor, int], Tensor]) -> None:
     """Which rows of a table belong to the new tokens, when some are cached?"""
+    generator = torch.Generator().manual_seed(13)
     table = sinusoidal_encoding(32, 8, device=get_device())
     for cached, L in ((0, 5), (5, 1), (5, 3), (3, 5)):
-        x = torch.zeros(2, L, 8, device=get_device())
+        x = torch.randn(2, L, 8, generator=generator).to(get_device())
+        got: Tensor | Exception
         try:
-            got = answer(x.clone(), table, cached)
-        except (IndexError, RuntimeError):
-            got = None
-        right = table[cached : cached + L].expand_as(x)
-        if not _same(got, right):
-            mistake = _wrong_rows(got, table, cached, L)
+            got = answer(x.clone(), table.clone(), cached)
+        except (IndexError, RuntimeError) as error:  # such as rows that do not fit
+            got = error
+        if not _same(got, x + table[cached : cached + L]):
+            mistake = _wrong_rows(got, x, table, cached)
             raise CheckFailed(f"with {cached} cached and {L} new: {mistake}")
 
 
-def _wrong_rows(got: Any, table: Tensor, cached: int, L: int) -> str:
+def _wrong_rows(got: Any, x: Tensor, table: Tensor, cached: int) -> str:
     """What slice an answer has taken instead of `table[cached : cached + L]`."""
-    if got is None or (isinstance(got, Tensor) and got.dim() == 3 and got.shape[1] != L):
-        end = min(cached + L, L)
+    L = x.shape[1]
+    empty = isinstance(got, Tensor) and got.numel() == 0
+    if cached and (empty or isinstance(got, Exception)):
         return (
-            f"table[{cached}:{L}] has {max(0, end - cached)} rows: a slice is begin and end, and "
+            f"table[{cached}:{L}] has {max(0, L - cached)} rows: a slice is begin and end, and "
             "the end is that many rows after the begin"
         )
+    if isinstance(got, Exception):
+        return f"the answer raises {type(got).__name__}: {got}"
+    if not isinstance(got, Tensor) or got.shape != x.shape:
+        shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
+        return f"the answer should be x with its rows added, of shape {tuple(x.shape)}, got {shape}"
+    rows = table[cached : cached + L]
+    if _same(got, rows.expand_as(x)):
+        return "these are the right rows, but they have to be added to x"
     known = {
         f"it starts at place 0 again, and not at {cached}": table[:L],
         f"all new tokens stand at place {cached}: each needs a row of its own": (
@@ -52,7 +62,7 @@ def _wrong_rows(got: Any, table: Tensor, cached: int, L: int) -> str:
         ),
     }
     for mistake, rows in known.items():
-        if _same(got, rows.expand(2, L, 8)):
+        if _same(got, x + rows):
             return mistake
     return f"the rows that are added are not {cached} to {cached + L - 1}"
 
@@ -70,6 +80,8 @@ CAN_DIFFER = {
 @exercise
 def one_letter(answer: Mapping[str, bool | None]) -> None:
     """Where can the outputs of equal tokens differ?"""
+    if not isinstance(answer, Mapping) or not CAN_DIFFER.keys() <= answer.keys():
+        raise CheckFailed(f"the answer should be a dict with {', '.join(CAN_DIFFER)}")
     for scheme, (truth, why) in CAN_DIFFER.items():
         if not isinstance(answer[scheme], bool):
             raise CheckFailed(f"{scheme} has no guess: write True or False")
@@ -162,18 +174,17 @@ def alibi_horizon(answer: Callable[[float, float], int]) -> None:
             "a step multiplies the weight by e^-m, and not by 2^-m": (
                 math.ceil(-math.log2(1 - share) / slope)
             ),
-            "one too few holds a little less than the share: round up": (
-                math.floor(-math.log(1 - share) / slope)
-            ),
-            "the query's own place is the first of the n": right - 1,
+            "one too few holds a little less than the share: round up, and count places, the "
+            "query's own as the first": right - 1,
+            "the query's own place is the first of the n, and not one besides": right + 1,
         }
         hints = [f": {mistake}" for mistake, wrong in known.items() if got == wrong]
         raise CheckFailed(case + (hints[0] if hints else ""))
 
 
 def _same(got: Any, expected: Tensor) -> bool:
-    return (
-        isinstance(got, Tensor)
-        and got.shape == expected.shape
-        and torch.allclose(got, expected, atol=1e-4)
-    )
+    if not isinstance(got, Tensor) or got.shape != expected.shape:
+        return False
+    # In one dtype and in one place: an answer in double precision is no mistake.
+    got, expected = (side.detach().cpu().double() for side in (got, expected))
+    return torch.allclose(got, expected, atol=1e-4)

@@ -1,0 +1,145 @@
+"""Typical wrong answers to the exercises of chapter 7, and how each is named."""
+
+MIXES = {
+    "residual": "neither",
+    "norm": "features",
+    "feed_forward": "features",
+    "sinusoid": "neither",
+    "weights": "positions",
+    "attention": "both",
+}
+CHECKS = {"a": "steps", "b": "steps", "c": "none", "d": "batch", "e": "causal"}
+
+NORM = """
+def norm_backward(x, gamma, g, eps=1e-5):
+    centred = x - x.mean(-1, keepdim=True)
+    sigma = (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+    hat, u = centred / sigma, gamma * g
+    along = (u * hat).mean(-1, keepdim=True)
+    return (u - u.mean(-1, keepdim=True) - along * hat) / sigma
+"""
+WORK = """
+def block_work(L, E, m, H, G):
+    projections = 2 * L * E * (2 * E + 2 * E * G // H)
+    between = 2 * L * L * E + 2 * L * L * E
+    return projections + between + 2 * L * E * m + 2 * L * m * E
+"""
+MEASURE = """
+def measure(model, run):
+    found, handles = {}, []
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear):
+            def count(layer, inputs, output, name=name):
+                vectors = output.numel() // layer.out_features
+                done = 2 * vectors * layer.in_features * layer.out_features
+                found[name] = found.get(name, 0) + done
+            handles.append(layer.register_forward_hook(count))
+    run()
+    for handle in handles:
+        handle.remove()
+    return found
+"""
+RATE = "\ndef rate(t, warmup, peak):\n    return "
+LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
+
+
+def _instead(source: str, old: str, new: str) -> str:
+    assert old in source
+    return source.replace(old, new)
+
+
+ANSWERS: dict[str, list[tuple[str, str]]] = {
+    "who_mixes": [
+        (
+            f"answer = {MIXES | {'feed_forward': 'both'}}",
+            'feed_forward is not "both": its matrices act on one position',
+        ),
+        (f"answer = {MIXES | {'sinusoid': 'positions'}}", "a constant that depends on its place"),
+        (f"answer = {MIXES | {'weights': 'both'}}", 'weights is not "both": feature j'),
+    ],
+    "norm_gradient": [
+        (_instead(NORM, " - along * hat", ""), "x moves sigma too"),
+        (_instead(NORM, "u - u.mean(-1, keepdim=True) - ", "u - "), "x moves the mean too"),
+        (_instead(NORM, "gamma * g", "g"), "the gain is missing"),
+        (
+            _instead(
+                _instead(NORM, "gamma * g", "g"),
+                "return (u - u.mean(-1, keepdim=True) - along * hat)",
+                "return gamma * (u - u.mean(-1, keepdim=True) - along * hat)",
+            ),
+            "the gain comes first",
+        ),
+        (_instead(NORM, "along * hat) / sigma", "along * hat)"), "the division by sigma"),
+        (
+            _instead(NORM, "centred.square().mean(-1, keepdim=True)", "x.var(-1, keepdim=True)"),
+            "the variance is divided by E, not by E - 1",
+        ),
+    ],
+    "add_and_norm": [
+        (
+            LAYER + "norm(x) + f(norm(x)) if first else norm(x + f(x))",
+            "pre-norm adds to the stream itself",
+        ),
+        (LAYER + "norm(x + f(x)) if first else x + f(norm(x))", "and that is post-norm"),
+        (LAYER + "x + norm(f(x))", "in pre-norm f reads what is normalised"),
+        (LAYER + "f(norm(x)) if first else norm(x + f(x))", "the stream is missing"),
+        (
+            LAYER + "x + f(norm(x)) if first else x + norm(f(x))",
+            "post-norm normalises the sum",
+        ),
+        (LAYER + "x + f(norm(x))", "first is false, and that is pre-norm"),
+    ],
+    "block_flops": [
+        (
+            _instead(WORK, "return projections", "return (projections").rstrip() + ") // 2",
+            "a multiplication and an addition are two operations",
+        ),
+        (_instead(WORK, "2 * L * L * E + ", ""), "two products, scores and sums"),
+        (_instead(WORK, "(2 * E + 2", "(E + 2"), "is out_proj missing?"),
+        (_instead(WORK, " + 2 * L * m * E", ""), "the feed-forward network has two matrices"),
+        (
+            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * E"),
+            "each of the L queries meets all L keys",
+        ),
+        (
+            _instead(WORK, "2 * E * G // H", "2 * E"),
+            "keys and values are projected to G heads, not to H",
+        ),
+        (
+            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * G // H"),
+            "sharing saves no product between positions",
+        ),
+        (
+            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * H"),
+            "a head has only E / H features",
+        ),
+    ],
+    "linear_work": [
+        (_instead(MEASURE, "done = 2 *", "done ="), "an addition are two operations"),
+        (_instead(MEASURE, "found.get(name, 0) + done", "done"), "the calls add up"),
+        (
+            _instead(MEASURE, "output.numel() // layer.out_features", "len(output)"),
+            "each position of each sequence is a vector",
+        ),
+        (_instead(MEASURE, "        handle.remove()", "        pass"), "a hook is still in"),
+        (
+            _instead(MEASURE, "output, name=name", "output"),
+            "does every hook see the loop's last name?",
+        ),
+    ],
+    "two_branches": [
+        (RATE + "peak * max(t / warmup, (warmup / t) ** 0.5)", "the larger of the two"),
+        (RATE + "peak * min(t**-0.5, t * warmup**-1.5)", "find b"),
+        (RATE + "peak * min(t / warmup, warmup / t)", "like the root of t"),
+        (RATE + "peak * min(t / warmup, 1)", "the second branch is missing"),
+        (
+            RATE + "peak * min((t - 1) / warmup, (warmup / t) ** 0.5)",
+            "in step 1 of warmup 100 and peak 1.0 the rate is 0.01, got 0",
+        ),
+    ],
+    "which_check": [
+        (f"answer = {CHECKS | {'a': 'causal'}}", 'a is not "causal": training mode is sound'),
+        (f"answer = {CHECKS | {'c': 'steps'}}", "it is wrong in every run alike"),
+        (f"answer = {CHECKS | {'d': 'none'}}", "how much padding its company brings"),
+    ],
+}
