@@ -33,7 +33,7 @@ def mended_slice(answer: Callable[[Tensor, Tensor, int], Tensor]) -> None:
 
 
 def _wrong_rows(got: Any, x: Tensor, table: Tensor, cached: int) -> str:
-    """What slice an answer has taken instead of `table[cached : cached + L]`."""
+    """What an answer has made of `table[cached : cached + L]`."""
     L = x.shape[1]
     empty = isinstance(got, Tensor) and got.numel() == 0
     if cached and (empty or isinstance(got, Exception)):
@@ -46,9 +46,14 @@ def _wrong_rows(got: Any, x: Tensor, table: Tensor, cached: int) -> str:
     if not isinstance(got, Tensor) or got.shape != x.shape:
         shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
         return f"the answer should be x with its rows added, of shape {tuple(x.shape)}, got {shape}"
-    rows = table[cached : cached + L]
-    if _same(got, rows.expand_as(x)):
+    if _same(got, table[cached : cached + L].expand_as(x)):
         return "these are the right rows, but they have to be added to x"
+    return _wrong_places(got - x, table, cached)
+
+
+def _wrong_places(added: Tensor, table: Tensor, cached: int) -> str:
+    """Which rows were added instead."""
+    L, early = added.shape[1], max(cached - 1, 0)
     known = {
         f"it starts at place 0 again, and not at {cached}": table[:L],
         f"all new tokens stand at place {cached}: each needs a row of its own": (
@@ -57,12 +62,10 @@ def _wrong_rows(got: Any, x: Tensor, table: Tensor, cached: int) -> str:
         "one row too late: the first new token stands at place cached, counted from 0": (
             table[cached + 1 : cached + 1 + L]
         ),
-        "one row too early: places 0 to cached - 1 are taken": (
-            table[max(cached - 1, 0) : max(cached - 1, 0) + L]
-        ),
+        "one row too early: places 0 to cached - 1 are taken": table[early : early + L],
     }
     for mistake, rows in known.items():
-        if _same(got, x + rows):
+        if _same(added, rows.expand_as(added)):
             return mistake
     return f"the rows that are added are not {cached} to {cached + L - 1}"
 
