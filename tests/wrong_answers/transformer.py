@@ -74,6 +74,17 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             _instead(NORM, "centred.square().mean(-1, keepdim=True)", "x.var(-1, keepdim=True)"),
             "the variance is divided by E, not by E - 1",
         ),
+        (
+            _instead(
+                NORM,
+                ".mean(-1, keepdim=True) + eps).sqrt()",
+                ".mean(-1, keepdim=True)).sqrt() + eps",
+            ),
+            "eps stands under the root, not outside",
+        ),
+        (_instead(NORM, " + eps", ""), "eps is missing under the root"),
+        (_instead(NORM, "- along * hat", "+ along * hat"), "both parts are taken away"),
+        (_instead(NORM, "(u * hat).mean", "(u * hat).sum"), "not their sum"),
     ],
     "add_and_norm": [
         (
@@ -88,6 +99,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "post-norm normalises the sum",
         ),
         (LAYER + "x + f(norm(x))", "first is false, and that is pre-norm"),
+        (LAYER + "x + f(x) if first else norm(x + f(x))", "in pre-norm f reads what is normalised"),
+        (
+            LAYER + "x + f(norm(x)) if first else norm(x + f(norm(x)))",
+            "post-norm normalises once, after the addition",
+        ),
+        (LAYER + "x + f(norm(x)) if first else norm(f(x))", "it is added before the norm"),
     ],
     "block_flops": [
         (
@@ -113,6 +130,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * H"),
             "a head has only E / H features",
         ),
+        ("def block_work(L, E, m, H, G):\n    L * E", "should be a number, got NoneType"),
     ],
     "linear_work": [
         (_instead(MEASURE, "done = 2 *", "done ="), "an addition are two operations"),
@@ -125,6 +143,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             _instead(MEASURE, "output, name=name", "output"),
             "does every hook see the loop's last name?",
+        ),
+        (_instead(MEASURE, "named_modules", "named_children"), "inside another module"),
+        (
+            _instead(MEASURE, "* layer.out_features\n", "* layer.out_features + output.numel()\n"),
+            "the bias is left out here",
         ),
     ],
     "two_branches": [

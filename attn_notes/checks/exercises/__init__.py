@@ -50,13 +50,12 @@ from attn_notes.checks.exercises.score_functions import (
 )
 from attn_notes.checks.exercises.transformer import (
     add_and_norm,
-    block_flops,
-    linear_work,
     norm_gradient,
     two_branches,
     which_check,
     who_mixes,
 )
+from attn_notes.checks.exercises.transformer_costs import block_flops, linear_work
 
 __all__ = [
     "add_and_norm",
