@@ -359,7 +359,7 @@ def test_a_config_does_not_change():
         ({"num_kv_heads": 0}, "num_kv_heads must be a whole number, 1 or more, got 0"),
         ({"num_kv_heads": 1.0}, "num_kv_heads must be a whole number, 1 or more, got 1.0"),
         ({"norm": "first"}, r"norm must be one of \('post', 'pre'\), got 'first'"),
-        ({"activation": "tanh"}, r"activation must be one of \('gelu', 'relu'\), got 'tanh'"),
+        ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
         ({"positions": "rope"}, r"positions must be one of \('none', .*'alibi'\), got 'rope'"),
         ({"positions": "sinusoidal", "embed_dim": 9}, "embed_dim must be even for sinusoidal .* 9"),
         (

@@ -19,7 +19,7 @@ from attn_notes.data.numbers import (
     split_number,
 )
 from attn_notes.data.split import Pair, is_held_out, split_pairs
-from attn_notes.data.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+from attn_notes.data.vocabulary import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
 
 __all__ = [
     "DATE_LOCALES",
@@ -33,6 +33,7 @@ __all__ = [
     "Batches",
     "Corpus",
     "Pair",
+    "SpecialTokens",
     "Vocabulary",
     "date_characters",
     "date_pairs",

@@ -6,13 +6,25 @@ a sequence, 2 ends it, and 3 stands for any token that is not known.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["END", "PAD", "START", "UNKNOWN", "Vocabulary"]
+__all__ = ["END", "PAD", "START", "UNKNOWN", "SpecialTokens", "Vocabulary"]
 
 PAD, START, END, UNKNOWN = range(4)
 _FIRST = 4  # the id of the first known token
+
+
+class SpecialTokens(NamedTuple):
+    """The ids that a model never says, or stops at; a published model has its own. Chapter 8."""
+
+    pad: int = PAD
+    """Fills a sequence up after its end."""
+    start: int | None = START
+    """Stands before a sequence, if anything does."""
+    end: int | None = END
+    """Ends a sequence, if anything does; it may be the same as `pad`."""
 
 
 class Vocabulary:

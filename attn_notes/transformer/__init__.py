@@ -10,18 +10,28 @@ from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import Decoder, DecoderOutput
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 from attn_notes.transformer.encoder import EncoderOnly, EncoderOutput
+from attn_notes.transformer.families import (
+    DecoderOnly,
+    DecoderOnlyState,
+    LanguageModelOutput,
+    MaskedLanguageModel,
+)
 from attn_notes.transformer.transformer import Transformer, TransformerState, TransformerWeights
 
 __all__ = [
     "AddNorm",
     "Decoder",
     "DecoderBlock",
+    "DecoderOnly",
+    "DecoderOnlyState",
     "DecoderOutput",
     "Embeddings",
     "EncoderBlock",
     "EncoderOnly",
     "EncoderOutput",
     "FeedForward",
+    "LanguageModelOutput",
+    "MaskedLanguageModel",
     "Transformer",
     "TransformerConfig",
     "TransformerState",

@@ -1,6 +1,7 @@
 """Sublayers and the blocks that are made of them (chapters 5 and 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,9 +10,14 @@ from torch.nn import functional as F
 from attn_notes.multihead import Cache, MultiHeadAttention
 from attn_notes.transformer.config import Activation, TransformerConfig
 
-__all__ = ["AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward"]
+__all__ = ["ACTIVATIONS", "AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward", "check_caches"]
 
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+"""The functions inside a feed-forward network, by the config's names."""
 
 
 class AddNorm(nn.Module):
@@ -227,3 +233,25 @@ def _attention(config: TransformerConfig) -> MultiHeadAttention:
         dropout=config.dropout,
         backend=config.backend,
     )
+
+
+def check_caches(caches: Sized | None, blocks: int, each: str) -> None:
+    """Raise unless there is a cache for each block, or none at all.
+
+    Args:
+        caches: one or a pair for each block.
+        blocks: how many there are.
+        each: what a block has: "one" or "a pair".
+
+    Raises:
+        ValueError: another number of caches than of blocks.
+
+    Example:
+        >>> check_caches([None], 2, "one")
+        Traceback (most recent call last):
+        ValueError: caches must be one for each of the 2 blocks, got 1
+    """
+    if caches is not None and len(caches) != blocks:
+        raise ValueError(
+            f"caches must be {each} for each of the {blocks} blocks, got {len(caches)}"
+        )

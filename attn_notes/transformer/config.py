@@ -9,7 +9,7 @@ from attn_notes.multihead import Backend
 __all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
 
 Norm = Literal["post", "pre"]
-Activation = Literal["gelu", "relu"]
+Activation = Literal["gelu", "gelu_tanh", "relu"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi"]
 
 
@@ -25,7 +25,8 @@ class TransformerConfig:
         hidden_dim: the width inside the feed-forward network.
         num_kv_heads: G, the key-value heads that the query heads share; H by default.
         norm: "post" (Vaswani et al., 2017), or "pre", where one more norm follows the last block.
-        activation: of the feed-forward network: "gelu" or "relu".
+        activation: of the feed-forward network: "gelu", "relu", or "gelu_tanh", GPT-2's
+            approximation of the first (Hendrycks and Gimpel, 2016).
         positions: "none", so that order says nothing; "learned" or "sinusoidal", a vector added to
             each token; or "rotary" or "alibi", which act in self-attention alone (chapter 6).
         max_length: the longest sequence that learned positions reach.
@@ -38,8 +39,9 @@ class TransformerConfig:
         target_vocab_size: the number of the target's token ids in an encoder-decoder; None where
             source and target have one vocabulary.
         num_decoder_layers: the number of the decoder's blocks; as many as the encoder's by default.
-        tie_embeddings: whether the map to the logits is the target's embedding, and with one
-            vocabulary the source's too: Vaswani et al. (2017), section 3.4.
+        tie_embeddings: whether the map to the logits is the embedding of what is said, and in an
+            encoder-decoder with one vocabulary the source's too: Vaswani et al. (2017), section
+            3.4.
         scale_embeddings: whether token embeddings are multiplied by the root of E: ibid.
 
     Raises:

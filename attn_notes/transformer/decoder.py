@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
-from attn_notes.transformer.blocks import DecoderBlock
+from attn_notes.transformer.blocks import DecoderBlock, check_caches
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
-__all__ = ["Decoder", "DecoderCaches", "DecoderOutput"]
+__all__ = ["Decoder", "DecoderCaches", "DecoderOutput", "join_weights"]
 
 DecoderCaches = Sequence[tuple[KVCache, KVCache]]
 """For each block its cache of the target so far, and its cache of the memory."""
@@ -79,7 +81,7 @@ class Decoder(nn.Module):
             TypeError: a mask that is not bool.
             ValueError: shapes or caches that do not fit, or weights asked of the fused backend.
         """
-        _check_caches(caches, len(self.blocks))
+        check_caches(caches, len(self.blocks), "a pair")
         offset = caches[0][0].length if caches else 0
         x = self.embeddings(tokens, offset=offset)  # (B, L, E)
         positions = attention_positions(self.config, x, offset=offset)
@@ -100,9 +102,24 @@ class Decoder(nn.Module):
         return DecoderOutput(self.norm(x), tuple(weights), tuple(cross_weights))
 
 
-def _check_caches(caches: DecoderCaches | None, blocks: int) -> None:
-    """Raise unless there is a pair of caches for each block, or none at all."""
-    if caches is not None and len(caches) != blocks:
-        raise ValueError(
-            f"caches must be a pair for each of the {blocks} blocks, got {len(caches)}"
-        )
+def join_weights(old: Sequence[Tensor], new: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The attention weights of the steps so far, and below them those of one step more.
+
+    Args:
+        old: (B, H, L, S), for each block.
+        new: (B, H, 1, S + 1), for each block; or S, of keys that do not grow.
+
+    Returns:
+        (B, H, L + 1, S + 1), or S, for each block: an earlier query had no key for what came
+        later, and its weight there is 0.
+
+    Example:
+        >>> import torch
+        >>> join_weights([torch.ones(1, 1, 1, 1)], [torch.full((1, 1, 1, 2), 0.5)])
+        (tensor([[[[1.0000, 0.0000],
+                  [0.5000, 0.5000]]]]),)
+    """
+    return tuple(
+        torch.cat((F.pad(above, (0, below.shape[-1] - above.shape[-1])), below), dim=2)
+        for above, below in zip(old, new, strict=True)
+    )

@@ -1,10 +1,12 @@
 """Embeddings, and encoder blocks on top of them (chapters 5, 7 and 8)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from attn_notes.transformer.blocks import EncoderBlock
+from attn_notes.cache import KVCache
+from attn_notes.transformer.blocks import EncoderBlock, check_caches
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
@@ -19,7 +21,7 @@ class EncoderOutput(NamedTuple):
     hidden_states: tuple[Tensor, ...] | None
     """The residual stream (B, L, E) before the first block and after each, if asked for."""
     weights: tuple[Tensor, ...] | None
-    """The attention weights (B, H, L, L) of each block, if asked for."""
+    """The attention weights of each block, (B, H, L, L), or, with caches, (B, H, L, all keys)."""
 
 
 class EncoderOnly(nn.Module):
@@ -52,6 +54,8 @@ class EncoderOnly(nn.Module):
         token_types: Tensor | None = None,
         *,
         attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        caches: Sequence[KVCache] | None = None,
         need_weights: bool = False,
         need_hidden_states: bool = False,
     ) -> EncoderOutput:
@@ -62,6 +66,10 @@ class EncoderOnly(nn.Module):
             token_types: (B, L), ids of segments; all 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
                 (B, L, L) or (B, H, L, L), any axis of which may be 1.
+            is_causal: no position reads a later one, which makes a `DecoderOnly` of it. Together
+                with `attn_mask` it means both.
+            caches: one for each block; the tokens stand after what is held, and are appended to
+                it. Only with `is_causal` are the outputs those of one pass over everything.
             need_weights: whether to return the weights of every block too.
             need_hidden_states: whether to return what every block received and gave too.
 
@@ -70,14 +78,17 @@ class EncoderOnly(nn.Module):
 
         Raises:
             TypeError: a mask that is not bool.
-            ValueError: shapes that do not fit, or weights asked of the fused backend.
+            ValueError: shapes or caches that do not fit, or weights asked of the fused backend.
         """
-        x = self.embeddings(tokens, token_types)  # (B, L, E)
-        positions = attention_positions(self.config, x)
+        check_caches(caches, len(self.blocks), "one")
+        offset = caches[0].length if caches else 0
+        x = self.embeddings(tokens, token_types, offset=offset)  # (B, L, E)
+        attention = attention_positions(self.config, x, offset=offset)
+        attention |= {"attn_mask": attn_mask, "is_causal": is_causal, "need_weights": need_weights}
         hidden_states = [x] if need_hidden_states else None
         weights = []
-        for block in self.blocks:
-            x, read = block(x, attn_mask=attn_mask, need_weights=need_weights, **positions)
+        for n, block in enumerate(self.blocks):
+            x, read = block(x, cache=caches[n] if caches else None, **attention)
             weights.append(read)
             if hidden_states is not None:
                 hidden_states.append(x)

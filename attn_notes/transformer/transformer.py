@@ -3,15 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
 from attn_notes.masks import padding_mask
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.config import TransformerConfig
-from attn_notes.transformer.decoder import Decoder, DecoderCaches, DecoderOutput
+from attn_notes.transformer.decoder import Decoder, DecoderCaches, DecoderOutput, join_weights
 from attn_notes.transformer.encoder import EncoderOnly
 
 __all__ = ["Transformer", "TransformerState", "TransformerWeights"]
@@ -74,6 +72,7 @@ class Transformer(nn.Module):
             `num_decoder_layers`, of the decoder.
 
     Example:
+        >>> import torch
         >>> model = Transformer(TransformerConfig(vocab_size=9, target_vocab_size=7, embed_dim=8))
         >>> source, lengths = torch.tensor([[4, 5, 6], [8, 4, 0]]), torch.tensor([3, 2])
         >>> inputs = torch.tensor([[1, 5], [1, 6]])
@@ -220,15 +219,10 @@ def _joined(weights: TransformerWeights | None, read: DecoderOutput) -> Transfor
         return None
     if not weights.cross:
         return weights._replace(decoder=read.weights, cross=read.cross_weights)
-    decoder, cross = (
-        tuple(torch.cat(pair, dim=2) for pair in zip(old, new, strict=True))
-        for old, new in (
-            # The step before had no key for what came later: its weight there is 0.
-            ([F.pad(x, (0, 1)) for x in weights.decoder], read.weights),
-            (weights.cross, read.cross_weights),
-        )
+    return weights._replace(
+        decoder=join_weights(weights.decoder, read.weights),
+        cross=join_weights(weights.cross, read.cross_weights),
     )
-    return TransformerWeights(weights.encoder, decoder, cross)
 
 
 def _check_source(source: Tensor, lengths: Tensor) -> None:
