@@ -10,7 +10,8 @@ from torch.testing import assert_close
 from attn_notes.data import END, PAD, START, Batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import masked_cross_entropy, translation_loss
+from attn_notes.training import language_model_loss, masked_cross_entropy, translation_loss
+from attn_notes.transformer import DecoderOnly, TransformerConfig
 from tests.oracles import B, L, normal, rng
 
 V = 11
@@ -152,3 +153,43 @@ def test_smoothing_reaches_the_loss():
     found = translation_loss(lambda *_: (logits, None), a_batch(), label_smoothing=0.3)
     labels = a_batch().target[:, 1:]
     assert_close(found, masked_cross_entropy(logits, labels, label_smoothing=0.3))
+
+
+# The next token of a running text
+
+
+def test_a_sequence_is_its_own_label_one_place_on():
+    tokens = torch.tensor([[START, 4, 5, END], [6, 7, 8, 9]])
+    asked = []
+
+    def model(inputs):
+        asked.append(inputs)
+        return 50.0 * F.one_hot(inputs + 1, V).float(), None, None  # it counts
+
+    assert_close(language_model_loss(model, tokens[1:]), torch.tensor(0.0))
+    assert language_model_loss(model, tokens) > 1
+    assert [inputs.tolist() for inputs in asked] == [[[6, 7, 8]], [[START, 4, 5], [6, 7, 8]]]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_of_a_decoder_it_is_the_mean_of_what_each_prefix_says_of_the_next(smoothing):
+    torch.manual_seed(0)
+    model = DecoderOnly(TransformerConfig(vocab_size=V, embed_dim=8, norm="pre")).double()
+    tokens = torch.randint(3, V, (B, L + 1), generator=rng())
+    parts = [
+        masked_cross_entropy(
+            model(tokens[:, :n]).logits[:, -1], tokens[:, n], label_smoothing=smoothing
+        )
+        for n in range(1, L + 1)
+    ]
+    found = language_model_loss(model, tokens, label_smoothing=smoothing)
+    assert_close(found, torch.stack(parts).mean())
+
+
+def test_padding_after_a_text_teaches_nothing():
+    model = DecoderOnly(TransformerConfig(vocab_size=V, embed_dim=8)).double()
+    tokens = torch.tensor([[START, 4, 5, END]])
+    assert_close(
+        language_model_loss(model, F.pad(tokens, (0, 3), value=PAD)),
+        language_model_loss(model, tokens),
+    )

@@ -5,10 +5,14 @@ import re
 from collections import Counter
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from attn_notes.training import bleu, exact_match
+from attn_notes.data import Vocabulary, encode_text
+from attn_notes.training import bits_per_character, bleu, exact_match
+from attn_notes.transformer import DecoderOnly, TransformerConfig
 
 WORDS = st.lists(st.sampled_from("abc"), min_size=0, max_size=9)
 PAIRS = st.lists(st.tuples(WORDS, WORDS.filter(len)), min_size=1, max_size=5)
@@ -90,3 +94,92 @@ def test_exact_match_counts_what_is_equal_in_lists_tuples_and_strings(pairs):
 def test_what_cannot_be_measured_is_refused(call, error, words):
     with pytest.raises(error, match=re.escape(words)):
         call()
+
+
+# Bits of running text
+
+VOCAB = Vocabulary(list("abcdef"))
+
+
+def a_decoder(dropout: float = 0.0) -> DecoderOnly:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(VOCAB), embed_dim=8, num_heads=2, norm="pre", max_length=8, dropout=dropout
+    )
+    model = DecoderOnly(config).double()
+    with torch.no_grad():
+        model.out_proj.weight.mul_(50)  # far from saying that all is equally likely
+    return model
+
+
+def bits_by_loop(model: DecoderOnly, texts: list[str], length: int, stride: int) -> float:
+    """Each id from a context of its own, as long as its window gives it."""
+    bits = 0.0
+    for text in texts:
+        ids = encode_text(text, VOCAB)
+        for at in range(1, len(ids)):
+            windows_before = max(0, math.ceil((at - length) / stride))
+            context = torch.tensor([ids[windows_before * stride : at]])
+            assert at <= length or length - stride < context.shape[1] <= length
+            with torch.no_grad():
+                logits = model.eval()(context).logits[0, -1]
+            bits -= float(logits.log_softmax(0)[ids[at]]) / math.log(2)
+    return bits / sum(map(len, texts))
+
+
+TEXT = st.text("abcdefx", max_size=30)
+
+
+@given(
+    texts=st.lists(TEXT, min_size=1, max_size=3).filter(any),
+    length=st.integers(1, 8),
+    share=st.floats(0, 1),
+    batch_size=st.integers(1, 5),
+)
+def test_each_character_is_predicted_once_from_what_its_window_holds(
+    texts, length, share, batch_size
+):
+    model, stride = a_decoder(), max(1, round(share * length))
+    found = bits_per_character(
+        model, texts, VOCAB, length=length, stride=stride, batch_size=batch_size
+    )
+    assert found == pytest.approx(bits_by_loop(model, texts, length, stride), abs=1e-9)
+
+
+def test_the_stride_is_half_the_length_unless_it_is_said():
+    model, texts = a_decoder(), ["abcdefabcdef" * 3]
+    one, other, more = (
+        bits_per_character(model, texts, VOCAB, length=6, stride=stride) for stride in (None, 3, 6)
+    )
+    assert one == other != more
+    assert bits_per_character(model, texts, VOCAB, length=1) > 0
+
+
+class Says(nn.Module):
+    """Says these logits, whatever it reads."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return self.logits.expand(*tokens.shape, -1), None
+
+
+def test_it_is_what_the_code_of_a_distribution_costs():
+    # a: half of the time, b: a quarter; the END an eighth, what is not known an eighth
+    p = torch.zeros(len(VOCAB)).index_fill(0, torch.tensor([2, 3]), 1 / 8)
+    p[4], p[5] = 1 / 2, 1 / 4
+    model = Says(p.log())
+    bits = bits_per_character(model, ["aabx", "", "b"], VOCAB, length=3)
+    assert bits == pytest.approx((1 + 1 + 2 + 3 + 3 + 3 + 2 + 3) / 5)
+
+
+def test_no_dropout_no_gradient_and_the_mode_is_as_before():
+    model = a_decoder(dropout=0.5)
+    for mode in (True, False):
+        model.train(mode)
+        one, other = (bits_per_character(model, ["abc" * 9], VOCAB, length=8) for _ in range(2))
+        assert one == other
+        assert model.training is mode
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -1,10 +1,11 @@
-"""What the models learn from: number words, dates, the reader's own sentences, and batches of them.
+"""What the models learn from: number words, dates, sentences, running text, and batches of them.
 
 A pair is two tuples of tokens, what is read and what is to be written; a `Vocabulary` turns
-tokens into ids, and `Batches` hands a training step its tensors. Four ids are the same in every
-vocabulary: `PAD` 0, `START` 1, `END` 2, `UNKNOWN` 3. Nothing is downloaded: the numbers, in any of
-`NUMBER_LANGUAGES`, and the dates, in any of `DATE_LOCALES`, are written out as they are asked for
-(chapter 4 and on).
+tokens into ids, and `Batches` hands a training step its tensors. Running text, character by
+character, comes in `TextWindows` (chapter 8). Four ids are the same in every vocabulary: `PAD` 0,
+`START` 1, `END` 2, `UNKNOWN` 3. Nothing is downloaded: the numbers, in any of `NUMBER_LANGUAGES`,
+and the dates, in any of `DATE_LOCALES`, are written out as they are asked for, and the text is
+Python's own documentation (chapter 4 and on).
 """
 
 from attn_notes.data.batches import Batch, Batches, make_batch
@@ -19,6 +20,13 @@ from attn_notes.data.numbers import (
     split_number,
 )
 from attn_notes.data.split import Pair, is_held_out, split_pairs
+from attn_notes.data.text import (
+    TextWindows,
+    encode_text,
+    python_documentation,
+    read_text,
+    split_text,
+)
 from attn_notes.data.vocabulary import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
 
 __all__ = [
@@ -34,16 +42,21 @@ __all__ = [
     "Corpus",
     "Pair",
     "SpecialTokens",
+    "TextWindows",
     "Vocabulary",
     "date_characters",
     "date_pairs",
+    "encode_text",
     "is_held_out",
     "join_words",
     "language_tag",
     "make_batch",
     "number_pairs",
     "number_words",
+    "python_documentation",
     "read_pairs",
+    "read_text",
     "split_number",
     "split_pairs",
+    "split_text",
 ]

@@ -4,35 +4,19 @@ A file from the world has lines that are no pair, and bytes that are no text. No
 passed over in silence, and none of them stops the reading of the others.
 """
 
-import codecs
-import io
-import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TextIO
 
 from attn_notes.data.split import Pair
+from attn_notes.data.textfile import MARK, NUL, OTHER, text_lines
 
 __all__ = ["Corpus", "read_pairs"]
 
 _LONGEST_LINE = 100_000  # characters; what is beyond is passed over without being kept
-_PIECE = _LONGEST_LINE + 2  # and its end, and a mark before it
 _LINES_NAMED = 5  # of each reason, in the summary
-
-# UTF-32 first: its mark begins as that of UTF-16 does.
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_MARK = "\ufeff"
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
-_NUL = "a NUL character"
-_OTHER = "if the file is written in another encoding, name it"
 
 
 @dataclass(frozen=True)
@@ -104,8 +88,8 @@ def read_pairs(
                 raise ValueError(f"{path}:{number}: {reason}") from None
             corpus.skipped.append((number, str(reason)))
     if not corpus.pairs:
-        nul = any(reason == _NUL for _, reason in corpus.skipped)
-        raise ValueError(str(corpus) + (f"; {_OTHER}: utf-16-le, say" if nul else ""))
+        nul = any(reason == NUL for _, reason in corpus.skipped)
+        raise ValueError(str(corpus) + (f"; {OTHER}: utf-16-le, say" if nul else ""))
     if corpus.skipped:
         warnings.warn(str(corpus), stacklevel=2)
     return corpus
@@ -116,7 +100,7 @@ def _parse(line: str, max_length: int) -> Pair:
     if len(line) > _LONGEST_LINE:
         raise ValueError(f"more than {_LONGEST_LINE:,} characters")
     if "\0" in line:
-        raise ValueError(_NUL)
+        raise ValueError(NUL)
     columns = line.split("\t")
     if len(columns) < 2:
         raise ValueError("no tab")
@@ -130,52 +114,9 @@ def _parse(line: str, max_length: int) -> Pair:
 
 def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
     """(number, line) of every line that is not blank; of an enormous one the beginning."""
-    with path.open("rb") as file:
-        if encoding is None:
-            start = file.peek(4)  # without taking it: a pipe gives every byte once
-            encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
-        try:
-            with io.TextIOWrapper(file, encoding, errors="attn_notes.half_pair") as text:
-                for number, line in enumerate(_pieces(text), 1):
-                    if bad := _HALF_PAIR.search(line):
-                        raise ValueError(
-                            f"{path}:{number}: {_named(bad[0])} in {encoding}; {_OTHER}"
-                        )
-                    if line.strip(f" \n{_MARK}"):
-                        yield number, line.removeprefix(_MARK).removesuffix("\n")
-        except LookupError:
-            raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
-        except UnicodeError as error:  # UTF-16 by name without its mark; idna and its like
-            raise ValueError(f"{path} must be text in {encoding}, got: {error}") from None
-
-
-def _pieces(text: TextIO) -> Iterator[str]:
-    """Every line with its end; of an enormous one the first piece."""
-    while line := text.readline(_PIECE):
-        yield line
-        while len(line) == _PIECE and not line.endswith("\n"):
-            line = text.readline(_PIECE)
-
-
-def _named(half: str) -> str:
-    """What was found in place of a character: a byte, or half a pair that was spelt out."""
-    number = ord(half)
-    byte = 0xDC00 <= number < 0xDD00
-    return f"byte 0x{number - 0xDC00:02x} is no text" if byte else f"U+{number:X} is no character"
-
-
-def _half_pair(error: UnicodeError) -> tuple[str, int]:
-    """A byte that is no text becomes half a surrogate pair, which no text holds.
-
-    Raised at once, the error would know its place in a block of the file, but not its line.
-    """
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    wrong = error.object[error.start : error.end]
-    return "".join(chr(0xDC00 + byte) for byte in wrong), error.end
-
-
-codecs.register_error("attn_notes.half_pair", _half_pair)
+    for number, line in text_lines(path, encoding, longest=_LONGEST_LINE):
+        if line.strip(f" \n{MARK}"):
+            yield number, line.removesuffix("\n")
 
 
 def _which(numbers: list[int]) -> str:

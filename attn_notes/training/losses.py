@@ -1,4 +1,4 @@
-"""Losses over padded batches (chapter 4)."""
+"""Losses over batches of tokens (chapters 4 and 8)."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from attn_notes.data import PAD, Batch
 
-__all__ = ["masked_cross_entropy", "translation_loss"]
+__all__ = ["language_model_loss", "masked_cross_entropy", "translation_loss"]
 
 
 def masked_cross_entropy(
@@ -76,3 +76,36 @@ def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float =
     """
     logits, _ = model(batch.source, batch.lengths, batch.target[:, :-1])
     return masked_cross_entropy(logits, batch.target[:, 1:], label_smoothing=label_smoothing)
+
+
+def language_model_loss(
+    model: nn.Module, tokens: Tensor, *, label_smoothing: float = 0.0
+) -> Tensor:
+    """From the tokens so far, predict each next one: a sequence is its own label. Chapter 8.
+
+    The tokens a b c d give the inputs a b c and the labels b c d.
+
+    Args:
+        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as that of
+            `DecoderOnly` does; those at i may depend on no input after i.
+        tokens: (B, L + 1), ids, such as those of `TextWindows`.
+        label_smoothing: as in `masked_cross_entropy`.
+
+    Returns:
+        (), the mean over the tokens that are predicted, in nats.
+
+    Raises:
+        ValueError: tokens of another number of axes, or fewer than two in a row.
+
+    Example:
+        >>> model = lambda inputs: (torch.zeros(*inputs.shape, 6),)
+        >>> language_model_loss(model, torch.tensor([[1, 4, 5, 2]]))  # log 6
+        tensor(1.7918)
+    """
+    if tokens.dim() != 2 or tokens.shape[1] < 2:
+        raise ValueError(
+            "tokens must have shape (B, L + 1), one to read and one to predict at least, got "
+            f"{tuple(tokens.shape)}"
+        )
+    logits, *_ = model(tokens[:, :-1])
+    return masked_cross_entropy(logits, tokens[:, 1:], label_smoothing=label_smoothing)

@@ -1,9 +1,19 @@
-"""Metrics of whole sequences (chapter 4)."""
+"""Metrics of whole sequences, and of running text (chapters 4 and 8)."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["bleu", "exact_match"]
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from attn_notes.data import PAD, Vocabulary, encode_text
+from attn_notes.data.text import count_characters
+from attn_notes.decoding.steps import evaluating
+from attn_notes.training.losses import masked_cross_entropy
+
+__all__ = ["bits_per_character", "bleu", "exact_match"]
 
 
 def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> float:
@@ -66,6 +76,83 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
         raise ValueError(f"tokenize must be one of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}")
     metric = BLEU(tokenize=tokenize, force=True, effective_order=True)
     return min(100.0, float(metric.corpus_score(predictions, [references]).score))  # rounding
+
+
+def bits_per_character(
+    model: nn.Module,
+    texts: Sequence[str],
+    vocab: Vocabulary,
+    *,
+    length: int,
+    stride: int | None = None,
+    batch_size: int = 64,
+) -> float:
+    r"""How many bits a character costs, if texts are written down in a model's code. Chapter 8.
+
+    An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
+    START in windows of `length` tokens, each `stride` after the one before, and each character is
+    predicted once: in the first window that reaches it. So it is told by at least `length` -
+    `stride` tokens, or by all there are. A smaller stride takes longer and finds no more bits, as
+    a rule. The END of each text is written too: its bits count, and it is no character.
+
+    A character that is not in the vocabulary costs what the model gives UNKNOWN: with a
+    vocabulary that leaves rare ones out, the figure is too good.
+
+    Args:
+        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), those at i
+            depending on no input after i; in evaluation mode while this runs.
+        texts: what was held out; an empty text has but its END.
+        vocab: of characters.
+        length: L, how many tokens are read at once: as many as in training.
+        stride: from 1 to `length`; half of it by default.
+        batch_size: windows at once.
+
+    Returns:
+        Bits, 0 or more.
+
+    Raises:
+        TypeError: one string in place of the texts, or a text that is not a string.
+        ValueError: no character, or a number that is too small or too large.
+
+    Example:
+        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
+        >>> vocab = Vocabulary(["a", "b", "c", "d"])
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=8, embed_dim=8))
+        >>> _ = nn.init.zeros_(model.out_proj.weight)  # all eight ids are as likely
+        >>> round(bits_per_character(model, ["abcd" * 50], vocab, length=16), 1)
+        3.0
+    """
+    stride = max(1, length // 2) if stride is None else stride
+    if not 1 <= stride <= length or batch_size < 1:
+        raise ValueError(
+            "stride must be from 1 to length, and batch_size 1 or more, got "
+            f"length = {length}, stride = {stride} and batch_size = {batch_size}"
+        )
+    characters = count_characters(texts)
+    windows = [pair for text in texts for pair in _windows(text, vocab, length, stride)]
+    device = next(model.parameters()).device
+    nats = 0.0
+    with evaluating(model):
+        for first in range(0, len(windows), batch_size):
+            inputs, labels = (
+                pad_sequence(list(side), batch_first=True, padding_value=PAD).to(device)  # (B, L)
+                for side in zip(*windows[first : first + batch_size], strict=True)
+            )
+            logits, *_ = model(inputs)
+            nats += float(masked_cross_entropy(logits, labels)) * int((labels != PAD).sum())
+    return nats / math.log(2) / characters
+
+
+def _windows(
+    text: str, vocab: Vocabulary, length: int, stride: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and labels of each window, (L,) or fewer; a label that was predicted before is PAD."""
+    ids = torch.tensor(encode_text(text, vocab), device="cpu")
+    for first in range(0, max(1, len(ids) - 1 - length + stride), stride):
+        inputs, labels = ids[:-1][first : first + length], ids[1:][first : first + length].clone()
+        if first:
+            labels[: length - stride] = PAD
+        yield inputs, labels
 
 
 def _check_count(predictions: Sequence[Any], references: Sequence[Any]) -> None:

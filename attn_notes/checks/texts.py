@@ -1,0 +1,86 @@
+"""What must hold of the texts that a model is trained and tested on (chapter 8).
+
+A passage that stands on both sides of a split can be learned by heart. Then the test measures
+memory, and the best memory wins.
+"""
+
+from collections.abc import Sequence
+
+from attn_notes.checks.properties import CheckFailed
+
+__all__ = ["check_no_overlap", "share_seen"]
+
+
+def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> float:
+    """How much of the held-out texts stands in the training texts, word for word. Chapter 8.
+
+    Args:
+        train: the texts to train on.
+        held_out: the texts to test on.
+        length: characters; a run of fewer in common may be chance, or an idiom.
+
+    Returns:
+        The share of held-out characters that lie in a run of `length` characters that a training
+        text holds too, from 0 to 1.
+
+    Raises:
+        TypeError: one string in place of the texts.
+        ValueError: a length below 1, or no held-out character.
+
+    Example:
+        >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
+        0.5454545454545454
+    """
+    if isinstance(train, str) or isinstance(held_out, str):
+        raise TypeError("train and held_out must be lists of texts, got one string")
+    if length < 1 or not any(held_out):
+        raise ValueError(
+            "length must be 1 or more, and held_out hold a character, got "
+            f"length = {length} and {len(held_out)} texts"
+        )
+    seen = sum(sum(marks) for _, marks in _seen(train, held_out, length))
+    return seen / sum(map(len, held_out))
+
+
+def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:
+    """No passage of a held-out text stands in a training text. Chapter 8.
+
+    Args:
+        train: the texts to train on.
+        held_out: the texts to test on.
+        length: of the shortest passage that counts, in characters.
+
+    Raises:
+        CheckFailed: a held-out text and the place of its first passage that was trained on.
+        TypeError: as in `share_seen`.
+        ValueError: as in `share_seen`.
+
+    Example:
+        >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)
+        Traceback (most recent call last):
+        attn_notes.checks.properties.CheckFailed: 55 % of the held-out characters stand in the \
+training texts too; text 1 from character 0 on: 'or not'
+    """
+    share = share_seen(train, held_out, length=length)
+    for number, (text, marks) in enumerate(_seen(train, held_out, length) if share else ()):
+        if 1 in marks:
+            at = marks.index(1)
+            raise CheckFailed(
+                f"{100 * share:.2g} % of the held-out characters stand in the training texts too; "
+                f"text {number} from character {at} on: {text[at : at + 40]!r}"
+            )
+
+
+def _seen(
+    train: Sequence[str], held_out: Sequence[str], length: int
+) -> list[tuple[str, bytearray]]:
+    """Each held-out text, and a 1 for each of its characters that lies in a known run."""
+    known = {text[at : at + length] for text in train for at in range(len(text) - length + 1)}
+    found = []
+    for text in held_out:
+        marks = bytearray(len(text))
+        for at in range(len(text) - length + 1):
+            if text[at : at + length] in known:
+                marks[at : at + length] = b"\1" * length
+        found.append((text, marks))
+    return found

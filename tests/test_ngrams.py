@@ -1,0 +1,119 @@
+"""The baseline that a trained model must beat, held against its definition written out."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary, python_documentation, split_text
+from attn_notes.ngrams import NGramModel
+
+VOCAB = Vocabulary(["a", "b", "c"])
+V = len(VOCAB)
+TEXTS = st.lists(st.text("abc", max_size=12), min_size=1, max_size=4).filter(any)
+DISCOUNTS = st.floats(0.01, 0.99)
+
+
+def ids_of(text: str) -> list[int]:
+    return [START, *VOCAB.encode(list(text)), END]
+
+
+def written_out(order: int, texts: list[str], context: list[int], x: int, d: float) -> float:
+    """p(x | context) by the formula, each count found by walking through the texts."""
+    runs = [
+        tuple(ids[max(0, at - order + 1) : at + 1])
+        for ids in map(ids_of, texts)
+        for at in range(1, len(ids))
+    ]
+
+    def count(run: tuple[int, ...]) -> int:
+        if len(run) == order or (run[0] == START and len(run) > 1):
+            return runs.count(run)
+        longer = {(*before, *run) for before in befores}
+        return sum(count(one) > 0 for one in longer)
+
+    befores = [(number,) for number in range(V)]
+
+    def p(h: tuple[int, ...], x: int) -> float:
+        lower = p(h[1:], x) if h else 1 / (V - 2)
+        counts = [count((*h, y)) for y in range(V)]
+        if not sum(counts):
+            return lower
+        kinds = sum(c > 0 for c in counts)
+        return (max(counts[x] - d, 0) + d * kinds * lower) / sum(counts)
+
+    return p(tuple(context[-(order - 1) :]) if order > 1 else (), x)
+
+
+@given(texts=TEXTS, context=st.text("abc", max_size=4), order=st.integers(1, 3), d=DISCOUNTS)
+def test_it_is_what_the_formula_says(texts, context, order, d):
+    found = NGramModel(order, texts, VOCAB, discount=d).distribution(context)
+    past = ids_of(context)[:-1]
+    expected = [written_out(order, texts, past, x, d) for x in range(2, V)]
+    assert found[2:].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@given(texts=TEXTS, context=st.text("abcd", max_size=6), order=st.integers(1, 6), d=DISCOUNTS)
+def test_its_probabilities_are_above_0_and_sum_to_1(texts, context, order, d):
+    p = NGramModel(order, texts, VOCAB, discount=d).distribution(context)
+    assert p.dtype == torch.float64
+    assert p.shape == (V,)
+    assert p[[PAD, START]].tolist() == [0, 0]
+    assert bool((p[END:] > 0).all())
+    assert float(p.sum()) == pytest.approx(1, abs=1e-12)
+
+
+@given(texts=TEXTS, held_out=TEXTS, order=st.integers(1, 5))
+def test_bits_are_those_of_the_distribution_ends_included(texts, held_out, order):
+    model = NGramModel(order, texts, VOCAB)
+    bits = 0.0
+    for text in held_out:
+        for at, number in enumerate([*VOCAB.encode(list(text)), END]):
+            bits -= math.log2(model.distribution(text[:at])[number])
+    characters = sum(map(len, held_out))
+    assert model.bits_per_character(held_out) == pytest.approx(bits / characters)
+
+
+def test_of_order_1_it_is_the_frequencies_less_the_discount():
+    texts = ["aab", "a"]
+    p = NGramModel(1, texts, VOCAB, discount=0.5).distribution("whatever")
+    counts = Counter({4: 3, 5: 1, END: 2})
+    floor = 0.5 * 3 / 6 / (V - 2)
+    expected = [max(counts[x] - 0.5, 0) / 6 + floor for x in range(2, V)]
+    assert p[2:].tolist() == pytest.approx(expected)
+
+
+def test_what_stood_after_one_character_alone_is_no_likelier_after_another():
+    # "b" stands often, but after "a" alone; "c" stands rarely, after all there are.
+    model = NGramModel(2, ["abababababab", "ac", "bc", "cc"], VOCAB)
+    p = model.distribution("x")  # a context that was never met
+    assert p[VOCAB.encode(["c"])] > p[VOCAB.encode(["b"])]
+
+
+def test_a_beginning_and_an_end_are_known():
+    model = NGramModel(3, ["abc"] * 50, VOCAB, discount=0.1)
+    assert model.distribution("").argmax() == 4  # after START
+    assert model.distribution("abc").argmax() == END
+    assert model.distribution("cabcb").argmax() == 6  # no beginning in sight
+
+
+def test_what_the_vocabulary_lacks_is_unknown():
+    model = NGramModel(2, ["axax"], VOCAB)
+    assert model.distribution("a").argmax() == UNKNOWN
+    assert model.bits_per_character(["ax"]) == model.bits_per_character(["ay"])
+
+
+def test_on_pythons_documentation_a_longer_context_tells_more():
+    train, held_out = split_text(python_documentation())
+    vocab = Vocabulary.build(map(list, train))
+    bits = [
+        NGramModel(order, train, vocab).bits_per_character([text[:5000] for text in held_out])
+        for order in (1, 2, 3, 4, 5)
+    ]
+    assert bits == sorted(bits, reverse=True)
+    assert bits[0] < math.log2(len(vocab))
+    assert 4 < bits[0] < 5
+    assert bits[-1] < 2.6
