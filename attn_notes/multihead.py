@@ -357,8 +357,10 @@ def _check_allowed(mask: Tensor | None, bias: Tensor | None, scores: torch.Size)
     return mask
 
 
-def _and_causal(mask: Tensor | None, q: Tensor, k: Tensor, offset: int) -> Tensor:
+def _and_causal(mask: Tensor | None, q: Tensor, k: Tensor, offset: int) -> Tensor | None:
     """The mask that allows what `mask` allows, and of that no key after query i + `offset`."""
+    if k.shape[-2] <= offset + 1:  # not even the first query has a later key: a step of decoding
+        return mask
     causal = causal_mask(q.shape[-2], k.shape[-2], offset=offset, device=q.device)  # (L, S)
     return causal if mask is None else mask & causal
 

@@ -1,13 +1,13 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
 python -m benchmarks           all of them, one after another
-python -m benchmarks widgets   one: widgets, pages, attention, multihead or transformer
+python -m benchmarks widgets   one: widgets, pages, attention, multihead, transformer or decoding
 """
 
 import subprocess
 import sys
 
-NAMES = ("widgets", "pages", "attention", "multihead", "transformer")
+NAMES = ("widgets", "pages", "attention", "multihead", "transformer", "decoding")
 
 
 def main(arguments: list[str]) -> int:

@@ -4,10 +4,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import TypeVar
 
 import torch
 
 ROUNDS, WARM_UP = 31, 3
+Key = TypeVar("Key")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -41,14 +43,16 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(work: Mapping[str, Callable[[], object]], device: torch.device) -> dict[str, float]:
+def interleaved(
+    work: Mapping[Key, Callable[[], object]], device: torch.device, rounds: int = ROUNDS
+) -> dict[Key, float]:
     """Median milliseconds of each, from rounds in which all take their turn.
 
     The turns are shuffled: what ran before leaves its mark on the caches.
     """
     shuffle, names = Random(0), list(work)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(WARM_UP + ROUNDS):
+    times: dict[Key, list[float]] = {name: [] for name in names}
+    for _ in range(WARM_UP + rounds):
         for name in shuffle.sample(names, len(names)):
             times[name].append(1000 * seconds(work[name], device))
     return {name: median(values[WARM_UP:]) for name, values in times.items()}

@@ -657,6 +657,17 @@ def test_a_mask_with_a_cache_covers_old_keys_and_new(backend):
     torch.testing.assert_close(torch.cat((first, rest), dim=1), whole)
 
 
+@BACKENDS
+@pytest.mark.parametrize("queries", [1, 2])
+def test_with_a_cache_the_queries_count_from_its_end_however_many_keys_are_new(backend, queries):
+    layer, x = layer_of(backend=backend), normal(B, L, E)
+    cache = ListCache()
+    layer(x[:, :2], cache=cache)
+    got = layer(x[:, 2 : 2 + queries], x[:, 2:], is_causal=True, cache=cache)[0]  # 3 keys more
+    causal = causal_mask(queries, L, offset=2)
+    torch.testing.assert_close(got, layer(x[:, 2 : 2 + queries], x, attn_mask=causal)[0])
+
+
 # One head
 
 

@@ -64,7 +64,9 @@ class AddNorm(nn.Module):
         Returns:
             (..., E), the residual stream after it, normalised if the norm comes last.
         """
-        x = x + self.dropout(y)
+        if self.dropout.training:  # else a call less, which decoding has many of
+            y = self.dropout(y)
+        x = x + y
         return x if self.norm_first else self.norm(x)
 
 
@@ -100,7 +102,9 @@ class FeedForward(nn.Module):
             (..., E).
         """
         x = self.activation(self.linear1(x))  # (..., hidden_dim)
-        return self.linear2(self.dropout(x))  # (..., E)
+        if self.dropout.training:
+            x = self.dropout(x)
+        return self.linear2(x)  # (..., E)
 
 
 class EncoderBlock(nn.Module):

@@ -150,8 +150,9 @@ class DecoderOnly(nn.Module):
         """
         _check_prompts(source, lengths)
         caches = tuple(KVCache() for _ in self.body.blocks)
-        read = self(source, caches=caches, need_weights=need_weights)
-        return DecoderOnlyState(read.logits[:, -1], caches, weights=read.weights)
+        read = self.body(source, is_causal=True, caches=caches, need_weights=need_weights)
+        # Logits of the last position alone: what follows the others is in the prompt.
+        return DecoderOnlyState(self.out_proj(read.output[:, -1]), caches, weights=read.weights)
 
     def step(self, tokens: Tensor, state: DecoderOnlyState) -> tuple[Tensor, DecoderOnlyState]:
         """One token more: what `forward` says at this position, at the cost of one position.
@@ -168,11 +169,7 @@ class DecoderOnly(nn.Module):
             ValueError: another number of tokens than of rows, or a step beyond the last of learned
                 positions.
         """
-        if tokens.shape != state.logits.shape[:1]:
-            raise ValueError(
-                "tokens must have shape (B,), one for each row of the state, "
-                f"{len(state.logits)}, got {tuple(tokens.shape)}"
-            )
+        _check_step(tokens, state)
         if not state.begun:
             return state.logits, DecoderOnlyState(state.logits, state.caches, True, state.weights)
         caches = tuple(cache.fork() for cache in state.caches)
@@ -267,4 +264,13 @@ def _check_prompts(source: Tensor, lengths: Tensor) -> None:
         raise ValueError(
             "prompts must have one length, 1 or more, and no padding, got "
             f"source {tuple(source.shape)} and lengths {lengths.tolist()}"
+        )
+
+
+def _check_step(tokens: Tensor, state: DecoderOnlyState) -> None:
+    """Raise unless there is one token for each row of the state."""
+    if tokens.shape != state.logits.shape[:1]:
+        raise ValueError(
+            "tokens must have shape (B,), one for each row of the state, "
+            f"{len(state.logits)}, got {tuple(tokens.shape)}"
         )

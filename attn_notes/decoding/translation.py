@@ -1,0 +1,65 @@
+"""Many sentences to many sentences (chapter 4)."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from attn_notes.data import Vocabulary, make_batch
+from attn_notes.decoding.search import beam_search
+from attn_notes.decoding.steps import check_at_least_one
+
+__all__ = ["translate"]
+
+
+def translate(
+    model: nn.Module,
+    sources: Sequence[Sequence[str]],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    *,
+    max_length: int,
+    beam_size: int = 1,
+    length_penalty: float = 1.0,
+    batch_size: int = 256,
+) -> list[tuple[str, ...]]:
+    """Decode many sentences: batched by length, given back in the order they came in.
+
+    Args:
+        model: see `Decodable`; a module, whose device is used.
+        sources: the sentences, each a sequence of tokens; none empty.
+        source_vocab: of the sentences.
+        target_vocab: of what comes out.
+        max_length: the most tokens a translation may get, END included; 1 or more.
+        beam_size: 1 is greedy.
+        length_penalty: as in `beam_search`.
+        batch_size: how many are decoded at once.
+
+    Returns:
+        One tuple of tokens a sentence.
+
+    Raises:
+        ValueError: an empty sentence, or a number that is too small.
+
+    Example:
+        >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)
+        []
+    """
+    check_at_least_one("batch_size", batch_size)
+    device = next(model.parameters()).device
+    order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
+    found: dict[int, tuple[str, ...]] = {}
+    for first in range(0, len(order), batch_size):
+        chunk = order[first : first + batch_size]
+        pairs = [(tuple(sources[n]), ()) for n in chunk]
+        source, lengths, _ = make_batch(pairs, source_vocab, target_vocab).to(device)
+        decoded = beam_search(
+            model,  # type: ignore[arg-type]
+            source,
+            lengths,
+            max_length=max_length,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+        )
+        for n, ids in zip(chunk, decoded.tokens.tolist(), strict=True):
+            found[n] = tuple(target_vocab.decode(ids))
+    return [found[n] for n in range(len(sources))]
