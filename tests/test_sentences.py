@@ -1,0 +1,198 @@
+"""Sentences as vectors: the published pipeline's, whatever the text."""
+
+import json
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models
+
+from attn_notes.masks import padding_mask
+from attn_notes.pretrained import SentenceEncoder, load_encoder, mean_pooling, minilm_folder
+from attn_notes.transformer import EncoderOnly, TransformerConfig
+from tests.oracles import coin, rng
+
+TEXTS = [
+    "",
+    " ",
+    "\n\t  \n",
+    "a",
+    ".",
+    "time flies like an arrow",
+    "Time flies like an arrow.",
+    "TIME FLIES LIKE AN ARROW",
+    "  time   flies\n like\tan arrow  ",
+    "naïve café-goers", "nai\u0308ve cafe\u0301-goers", "NAÏVE CAFÉ-GOERS",  # composed or not
+    "数 3.14159 ≈ π", "これは一つの文です。", "Это предложение.", "هذه جملة.", "ประโยคหนึ่ง",
+    "👩‍👩‍👧‍👦", "👍🏽 done", "ﬁne ﬂour", "½ × ⅓", "a\u200bb", "a\u00a0b", "a\u00adb", "\ufeffa",
+    "\x00", "a\x00b", "\x1b[31mred", "\u202etfel", "\ud7ff\ue000\uffff", "\U0010ffff",
+    "[CLS] [SEP] [PAD] [MASK] [UNK]", "[pad]", "##ing",
+    "supercalifragilisticexpialidocious", "x" * 99, "x" * 100, "x" * 101, "x" * 5000,
+    "query, key, value: softmax(q @ k.T / sqrt(d)) @ v",
+    r"$$\sum_j \alpha_{ij} v_j$$",
+    "one two " * 126, "one two " * 126 + "three", "one two " * 127, "one two " * 127 + "three",
+    "one two " * 128, "one two " * 128 + "three", "word " * 511, "word " * 2000,
+    *("a b c d e f g h i j k l m n o p q r s t u v w x y z"[: 2 * n] for n in range(2, 26, 3)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def published(transformers):
+    """The pipeline that was published with the encoder, from the files that came with it."""
+    import sentence_transformers
+
+    folder = minilm_folder()
+    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_mean_tokens"]
+    return sentence_transformers.SentenceTransformer(
+        str(folder), device="cpu", local_files_only=True
+    )
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return load_encoder(minilm_folder())
+
+
+@pytest.fixture(scope="module")
+def sentences(minilm):
+    return SentenceEncoder(*minilm)
+
+
+def test_the_vectors_are_the_published_pipelines(published, sentences):
+    expected = published.encode(TEXTS, convert_to_tensor=True, show_progress_bar=False)
+    got = sentences.encode(TEXTS)
+    assert got.shape == (len(TEXTS), 384)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(got.norm(dim=1), torch.ones(len(TEXTS)))
+
+
+@pytest.mark.parametrize("max_length", [3, 7, 128, 512])
+def test_texts_are_cut_where_the_published_pipeline_cuts_them(
+    max_length, minilm, published, monkeypatch
+):
+    texts = sorted(TEXTS, key=len)[::-5]
+    monkeypatch.setattr(published, "max_seq_length", max_length)
+    expected = published.encode(texts, convert_to_tensor=True, show_progress_bar=False)
+    got = SentenceEncoder(*minilm, max_length=max_length).encode(texts)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+
+
+def test_the_published_pipeline_cuts_where_ours_does_by_default(published, sentences):
+    assert published.max_seq_length == sentences.max_length == 256
+    rest = sentences.encode(["word " * 254, "word " * 254 + "another end"])
+    assert torch.equal(rest[0], rest[1])
+    assert not torch.equal(*sentences.encode(["word " * 253, "word " * 254]))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 1000])
+def test_a_text_has_its_vector_in_any_company(batch_size, sentences):
+    texts = TEXTS[:20]
+    expected = torch.cat([sentences.encode([text]) for text in texts])
+    got = sentences.encode(texts, batch_size=batch_size)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        sentences.encode(texts[::-1], batch_size=batch_size).flip(0), got, atol=1e-6, rtol=0
+    )
+
+
+def test_no_texts_give_no_vectors(sentences):
+    assert sentences.encode([]).shape == (0, 384)
+
+
+def test_like_texts_have_like_vectors(sentences):
+    a, b, c = sentences.encode(
+        ["How is padding hidden from a query?", "A mask keeps queries from padding.", "I like tea."]
+    )
+    assert a @ b > 0.4 > a @ c + 0.2
+
+
+# ---- With a small encoder ---------------------------------------------------------------------
+
+CONFIG = TransformerConfig(vocab_size=5, embed_dim=6, num_heads=3, max_length=11, dropout=0.5)
+
+
+def small() -> tuple[EncoderOnly, Tokenizer]:
+    torch.manual_seed(0)
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>"))
+    words.enable_padding(length=4)
+    words.enable_truncation(2)
+    return EncoderOnly(CONFIG), words
+
+
+def test_the_tokenizer_and_the_mode_of_the_encoder_stay_as_they_are():
+    encoder, tokenizer = small()
+    before = tokenizer.to_str()
+    sentences = SentenceEncoder(encoder, tokenizer, max_length=9)
+    once, again = sentences.encode(["a", "b"]), sentences.encode(["a", "b"])
+    assert torch.equal(once, again)  # no dropout
+    assert encoder.training
+    assert tokenizer.to_str() == before
+    assert not once.requires_grad
+    encoder.eval()
+    sentences.encode(["a"])
+    assert not encoder.training
+    with pytest.raises(TypeError):
+        sentences.encode([None])
+    encoder.train()
+    encoder.blocks[0].forward = lambda *_, **__: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        sentences.encode(["a"])
+    assert encoder.training
+
+
+def test_a_text_without_a_token_is_the_vector_0():
+    sentences = SentenceEncoder(*small(), max_length=9)
+    got = sentences.encode(["", "a"])
+    assert torch.equal(got[0], torch.zeros(6))
+    torch.testing.assert_close(got[1].norm(), torch.tensor(1.0))
+    assert torch.equal(sentences.encode([""]), torch.zeros(1, 6))
+
+
+def test_vectors_are_of_the_encoders_dtype():
+    encoder, tokenizer = small()
+    sentences = SentenceEncoder(encoder.double(), tokenizer, max_length=9)
+    assert sentences.encode(["a"]).dtype == torch.float64
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_a_vector_has_the_length_1_or_is_0(dtype):
+    encoder, tokenizer = small()
+    got = SentenceEncoder(encoder.to(dtype), tokenizer, max_length=9).encode(["", "a"])
+    assert got.dtype == dtype
+    assert torch.equal(got[0], torch.zeros(6, dtype=dtype))  # and not 0 / 0
+    assert got[1].float().norm() == pytest.approx(1, abs=0.01)
+
+
+def test_any_iterable_of_texts_will_do():
+    sentences = SentenceEncoder(*small(), max_length=9)
+    assert torch.equal(sentences.encode(iter(["a", "b"])), sentences.encode(("a", "b")))
+
+
+# ---- The mean ---------------------------------------------------------------------------------
+
+
+def test_the_mean_is_over_the_real_tokens_written_out():
+    x, mask = torch.randn(4, 5, 3, generator=rng(), dtype=torch.float64), coin(4, 5)
+    mask[2] = False
+    got = mean_pooling(x, mask)
+    for b in range(4):
+        real = [x[b, i] for i in range(5) if mask[b, i]]
+        expected = sum(real) / len(real) if real else torch.zeros(3, dtype=torch.float64)
+        torch.testing.assert_close(got[b], expected)
+
+
+def test_what_is_not_real_does_not_count_even_if_it_is_no_number():
+    x = torch.ones(2, 3, 4)
+    x[:, 2] = torch.nan
+    x.requires_grad_()
+    got = mean_pooling(x, padding_mask([2, 0], 3)[:, 0])
+    assert torch.equal(got, torch.tensor([1.0, 0.0])[:, None].expand(2, 4))
+    got.sum().backward()
+    assert torch.equal(x.grad[..., 0], torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]))
+
+
+def test_in_half_precision_the_sum_does_not_overflow():
+    x = torch.full((1, 100, 2), 1000.0, dtype=torch.float16)
+    got = mean_pooling(x, torch.ones(1, 100, dtype=torch.bool))
+    assert got.dtype == torch.float16
+    assert got.tolist() == [[1000.0, 1000.0]]
