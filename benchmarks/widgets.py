@@ -7,10 +7,14 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
+from attn_notes.data import Vocabulary
 from attn_notes.train import load_translator
+from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import (
     AttentionHeatmap,
+    FamilyDiagram,
     HeadExplorer,
+    LanguageModelPlayer,
     PositionExplorer,
     TransformerPlayer,
     page_style,
@@ -48,20 +52,34 @@ WHOLE = """
   let turn = 0;
   const draw = () => { state.NAME = turn++ % 12; heard["change:NAME"].forEach((call) => call()); };
 """
-MOVED = {"heads": "head", "position": "position", "translator": "step"}
+MOVED = {"heads": "head", "translator": "step"} | dict.fromkeys(
+    ("position", "family", "sampler"), "position"
+)
 # The Transformer of chapter 7 reads a source and says TOKENS tokens, whatever they are.
 TOKENS = 10
 SAID = f"""
   const network = new TransformerModel(state.data.model), source = [4, 5, 6, 7, 8];
   const prefix = Array({TOKENS}).fill(4), draw = () => translateTokens(network, source, {{ prefix, most: {TOKENS} }});
 """  # noqa: E501
+# A language model begins anew each time and says TOKENS tokens, its context half full before.
+WRITTEN = f"""
+  const network = new LanguageModel(state.data.model), half = Array(state.data.context / 2).fill(4);
+  const settings = {{ temperature: 0.8, top_k: 40, top_p: 0.95 }};
+  function draw() {{
+    const text = [START, ...half], reader = new Reader(network, state.data.context);
+    reader.read(text);
+    start = performance.now(); // only what follows counts
+    for (let n = 0; n < {TOKENS}; n++) text.push(drawn(samplingDistribution(reader.read([...text]).at(-1).logits, settings), chance(0, n)));
+  }}
+"""  # noqa: E501
 TIMES = """async ([state, rounds]) => {
+  let start = 0;
   %s
   const times = [];
   for (let n = -10; n < rounds; n++) {
     await new Promise(requestAnimationFrame);
     state.temperature = 1 + (n & 15) / 8;
-    const start = performance.now();
+    start = performance.now();
     draw();
     if (n >= 0) times.push(performance.now() - start);
   }
@@ -92,7 +110,12 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
         "144 heads ranked, one with its links": (explorer, GOAL_ALL),
         "64 positions of 64 dimensions, four views": (PositionExplorer(64, 64), GOAL_ALL),
         "ALiBi's weights of 128 positions": (PositionExplorer(64, 128, scheme="alibi"), GOAL_ALL),
+        "6 + 6 blocks on 12 tokens, one picked": (
+            FamilyDiagram(family="encoder-decoder", num_layers=6),
+            GOAL_ALL,
+        ),
         "a step of chapter 7's Transformer": (player(), GOAL_ALL),
+        "another place of a language model's text": (writer(), GOAL_ALL),
     }
 
 
@@ -102,6 +125,15 @@ def player() -> TransformerPlayer:
     return TransformerPlayer(
         stored.model, stored.source_vocab, stored.target_vocab, languages={"de": "German"}
     )
+
+
+def writer() -> LanguageModelPlayer:
+    """A language model as large as a page can hold, whatever it says."""
+    config = TransformerConfig(
+        vocab_size=106, embed_dim=64, num_layers=3, hidden_dim=192, norm="pre", max_length=128
+    )
+    vocabulary = Vocabulary(map(chr, range(30, 132)))
+    return LanguageModelPlayer(DecoderOnly(config), vocabulary, prompt="To be or not to be")
 
 
 def script_times(browser: Browser, widget: BookWidget, setup: str = "") -> list[float]:
@@ -184,6 +216,8 @@ def main() -> None:
         ]
         said = [whole / TOKENS for whole in script_times(browser, player(), SAID)]
         rows.append(row("a token said by chapter 7's Transformer", said, GOAL_TOKEN))
+        written = [whole / TOKENS for whole in script_times(browser, writer(), WRITTEN)]
+        rows.append(row("a character said by a language model", written, GOAL_TOKEN))
         rows.append(row("key press to Python's answer", round_trips(browser), None))
         browser.close()
     print_table(["", "rounds", "median", "95 %", "goal", "median/goal", "95 %/goal"], rows)

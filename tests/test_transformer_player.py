@@ -294,7 +294,7 @@ WRONG = {
     "not a Transformer": (
         lambda: pack_transformer(EncoderOnly(TransformerConfig(vocab_size=9))),
         TypeError,
-        "model must be a Transformer, got EncoderOnly",
+        "model must be a Transformer or a DecoderOnly, got EncoderOnly",
     ),
     "rotary": (
         lambda: pack_transformer(random_transformer(positions="rotary")),

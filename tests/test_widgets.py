@@ -26,6 +26,7 @@ from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
+    FamilyDiagram,
     HeadExplorer,
     KernelExplorer,
     MaskPainter,
@@ -60,6 +61,7 @@ from tests.widgets import (
     learned,
     near,
     of_arrows,
+    of_family,
     of_function,
     of_heads,
     of_mask,
@@ -172,6 +174,14 @@ REPRS = {
         "TransformerPlayer(407 in time: like like like like an <end>; step 1, cross attention of "
         "layer 0, head 0)"
     ),
+    "family": (
+        "FamilyDiagram(decoder-only, 2 blocks: position 2 knows 3 of 6 tokens, "
+        "says \u201clike\u201d)"
+    ),
+    "writer": (
+        "LanguageModelPlayer(4078like8\u240alike\ufffd; at 2 most likely unknown 0.46, "
+        "3 of 19 characters remain, 1.50 bits of 3.33)"
+    ),
     "function": "Explorer(width=0.5, causal=False, falls=round; 16 frames of 5 queries x 5 keys)",
 }
 
@@ -197,6 +207,7 @@ def test_an_element_stays_small(make):
         (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
         (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 205),
         (lambda: PositionExplorer(128, 128), 9),
+        (lambda: FamilyDiagram(["thousand"] * 64, ["tausend"] * 64), 17),
         (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
     ],
 )
@@ -1342,6 +1353,43 @@ WRONG = {
         traitlets.TraitError,
         "text can be set only where encode was given",
     ),
+    "no source to draw": (
+        lambda: FamilyDiagram([], ["a"]),
+        ValueError,
+        "source must be 1 to 64 tokens, got 0",
+    ),
+    "a long target": (
+        lambda: FamilyDiagram(["a"], ["b"] * 65),
+        ValueError,
+        "target must be 1 to 64 tokens, got 65",
+    ),
+    "one string for a source": (
+        lambda: FamilyDiagram("time flies", ["a"]),
+        TypeError,
+        "source must be a list of strings, got the one string 'time flies'",
+    ),
+    "a number in the target": (
+        lambda: FamilyDiagram(["a"], [7]),
+        TypeError,
+        "target must be strings, got int",
+    ),
+    "a masked token too far": (
+        lambda: FamilyDiagram(["a", "b"], ["c"], masked=2),
+        ValueError,
+        "masked must be from 0 to 1, got 2",
+    ),
+    "a family": (
+        lambda: FamilyDiagram(family="decoder"),
+        traitlets.TraitError,
+        "family",
+    ),
+    "no blocks": (lambda: FamilyDiagram(num_layers=0), traitlets.TraitError, "num_layers"),
+    "seven blocks": (lambda: FamilyDiagram(num_layers=7), traitlets.TraitError, "num_layers"),
+    "a position that no family has": (
+        lambda: setattr(of_family(), "position", 11),
+        traitlets.TraitError,
+        "position must be from 0 to 10, got 11",
+    ),
     "an odd width": (lambda: PositionExplorer(7), ValueError, "even, from 2 to 128, got 7"),
     "too many dimensions": (lambda: PositionExplorer(130), ValueError, "got 130"),
     "no dimensions": (lambda: PositionExplorer(0), ValueError, "got 0"),
@@ -1453,7 +1501,7 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     for name in assets.WIDGETS:
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
-        assert len(source) < 80_000
+        assert len(source) < 84_000
     shared = {f"{name}.js" for names in assets.SHARED.values() for name in names}
     own = {f"{name}.js" for name in assets.WIDGETS}
     assert own | shared | {"core.js", "host.js"} == set(JAVASCRIPT)

@@ -14,13 +14,15 @@ from attn_notes.masks import (
     sliding_window_mask,
 )
 from attn_notes.scores import AdditiveScore, BilinearScore
-from attn_notes.transformer import Transformer, TransformerConfig
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
+    FamilyDiagram,
     HeadExplorer,
     KernelExplorer,
+    LanguageModelPlayer,
     MaskPainter,
     PositionExplorer,
     ScoreExplorer,
@@ -179,7 +181,35 @@ def of_positions() -> PositionExplorer:
     return widget
 
 
-def random_transformer(*, noise: float = 0.2, seed: int = 3, **changes: object) -> Transformer:
+def levels(stack: Tensor, start: Tensor, layers: int) -> Tensor:
+    """(layers + 1, L) bool: what is depended on at each level, from the tokens to the outputs."""
+    step = (stack | torch.eye(len(stack)).bool()).double()
+    below = [torch.linalg.matrix_power(step, layers - level) for level in range(layers + 1)]
+    return torch.stack([start.double() @ power for power in below]) > 0
+
+
+def wired(family: str, S: int, T: int, layers: int, picked: int) -> tuple[Tensor, Tensor]:
+    """The mask of a family, and what its output at `picked` depends on at each level."""
+    L = {"encoder-only": S, "decoder-only": S + 1}.get(family, S + T + 1)
+    mask = {"encoder-only": torch.ones(L, L).bool(), "decoder-only": causal_mask(L)}.get(
+        family, prefix_mask(L, prefix=min(S, L))
+    )
+    start = torch.arange(L) == picked
+    if family != "encoder-decoder":
+        return mask, levels(mask, start, layers)
+    target = levels(causal_mask(T + 1), start[S:], layers)
+    memory = start[:S] | target[1:].any()  # cross-attention has no mask
+    return mask, torch.cat([levels(torch.ones(S, S).bool(), memory, layers), target], dim=1)
+
+
+def of_family(tokens: Sequence[str] = WORDS) -> FamilyDiagram:
+    """Words turned round, in the middle of the list of families."""
+    return FamilyDiagram(tokens, [*reversed(tokens)], family="decoder-only")
+
+
+def random_transformer(
+    kind: type = Transformer, *, noise: float = 0.2, seed: int = 3, **changes: object
+) -> Transformer | DecoderOnly:
     """Small, and with biases and norms that are anything but 0 and 1; the same on every run."""
     config = {
         "vocab_size": 17,
@@ -196,7 +226,7 @@ def random_transformer(*, noise: float = 0.2, seed: int = 3, **changes: object) 
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = Transformer(TransformerConfig(**(config | changes)))
+        model = kind(TransformerConfig(**(config | changes)))
     generator = rng(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -227,6 +257,21 @@ def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
     return widget
 
 
+def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
+    """A random language model on digits, white space and whole words; it reads six at a time."""
+    vocab = Vocabulary(dict.fromkeys([*"0123456789 \n", *tokens]))
+    sizes = {"vocab_size": len(vocab), "target_vocab_size": None, "hidden_dim": 6, "embed_dim": 8}
+    kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
+    model = random_transformer(DecoderOnly, noise=0.5, seed=13, **sizes, **kind)
+    examples = ("407", "19\n")
+    widget = LanguageModelPlayer(
+        model, vocab, prompt="407", examples=examples, seed=9, most=16, title=min(tokens)
+    )
+    widget.say(6)
+    widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
+    return widget
+
+
 TOKENISED = {
     "scores": of_scores,
     "layers": of_layers,
@@ -237,6 +282,8 @@ TOKENISED = {
     "steps": of_steps,
     "heads": of_heads,
     "player": of_player,
+    "writer": of_writer,
+    "family": of_family,
 }
 """Every widget that shows tokens, each a function of them."""
 

@@ -7,11 +7,13 @@ JavaScript that holds all the maths its controls need.
 from attn_notes.widgets.alignment import AlignmentSteps, Example
 from attn_notes.widgets.assets import page_script, page_style
 from attn_notes.widgets.explore import explore
+from attn_notes.widgets.family import FamilyDiagram
 from attn_notes.widgets.heads import HeadExplorer, Sentence
 from attn_notes.widgets.heatmap import AttentionHeatmap
 from attn_notes.widgets.kernel import KernelExplorer
 from attn_notes.widgets.mask import MaskPainter
 from attn_notes.widgets.position import PositionExplorer
+from attn_notes.widgets.sampler import LanguageModelPlayer
 from attn_notes.widgets.score import ScoreExplorer
 from attn_notes.widgets.spelling import SpellingAttention
 from attn_notes.widgets.translator import TransformerPlayer
@@ -20,8 +22,10 @@ __all__ = [
     "AlignmentSteps",
     "AttentionHeatmap",
     "Example",
+    "FamilyDiagram",
     "HeadExplorer",
     "KernelExplorer",
+    "LanguageModelPlayer",
     "MaskPainter",
     "PositionExplorer",
     "ScoreExplorer",

@@ -7,7 +7,7 @@ __all__ = ["module_source", "page_script", "page_style"]
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator"),
+    *("position", "translator", "sampler", "family"),
 )
 # What some widgets share, beside the core that all do; the page has each once.
 SHARED = {
@@ -15,6 +15,7 @@ SHARED = {
     "alignment": ("links", "steps", "typing"),
     "heads": ("grid", "links", "typing"),
     "translator": ("grid", "links", "steps", "transformer_model"),
+    "sampler": ("transformer_model",),
 }
 
 

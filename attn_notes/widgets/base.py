@@ -85,7 +85,10 @@ def _table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[st
 
     head = "<td></td>" + "".join(cell('<th scope="col">', text) for text in columns)
     body = "".join(
-        "<tr>" + cell('<th scope="row">', first) + "".join(f"<td>{c}</td>" for c in rest) + "</tr>"
+        "<tr>"
+        + cell('<th scope="row">', first)
+        + "".join(f"<td>{html.escape(text)}</td>" for text in rest)
+        + "</tr>"
         for first, *rest in (tuple(map(str, row)) for row in rows)
     )
     return (

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.transformer import Transformer, TransformerConfig
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 
 __all__ = ["pack_transformer", "unpack_transformer"]
 
 LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
+FAMILIES = {"encoder": Transformer, "body": DecoderOnly}  # by how their weights' names begin
 KNOWN = {  # what static/transformer_model.js can do
     "positions": ("none", "learned", "sinusoidal"),
     "embed_norm": (False,),
@@ -20,8 +21,8 @@ KNOWN = {  # what static/transformer_model.js can do
 }
 
 
-def pack_transformer(model: Transformer) -> dict[str, Any]:
-    r"""A Transformer as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
+def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
+    r"""A model as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
 
     Row i of a matrix is $s_i$ times whole numbers from -127 to 127, $s_i$ being its largest
     magnitude over 127: a weight moves by half of $s_i$ at most. Tied weights are there once.
@@ -35,7 +36,7 @@ def pack_transformer(model: Transformer) -> dict[str, Any]:
         vectors. `static/transformer_model.js` reads it.
 
     Raises:
-        TypeError: something that is not a `Transformer`.
+        TypeError: something that is neither a `Transformer` nor a `DecoderOnly`.
         ValueError: a config that the front end does not know, or a weight that is not finite.
 
     Example:
@@ -43,8 +44,9 @@ def pack_transformer(model: Transformer) -> dict[str, Any]:
         >>> pack_transformer(Transformer(config))["tensors"][0]
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
-    if not isinstance(model, Transformer):
-        raise TypeError(f"model must be a Transformer, got {type(model).__name__}")
+    if not isinstance(model, tuple(FAMILIES.values())):
+        wanted = "a Transformer or a DecoderOnly"
+        raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
     _check_known(model.config)
     tensors, tied, quanta, floats = [], [], [], []
     names: dict[int, str] = {}
@@ -70,25 +72,26 @@ def pack_transformer(model: Transformer) -> dict[str, Any]:
     }
 
 
-def unpack_transformer(packed: dict[str, Any]) -> Transformer:
-    """The Transformer that a page computes with: rounded weights, in float64.
+def unpack_transformer(packed: dict[str, Any]) -> Any:
+    """The model that a page computes with: rounded weights, in float64.
 
     Args:
         packed: from `pack_transformer`.
 
     Returns:
-        A model in evaluation mode, on the CPU.
+        A `Transformer` or a `DecoderOnly` in evaluation mode, on the CPU.
 
     Example:
         >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")
-        >>> unpack_transformer(pack_transformer(Transformer(config))).out_proj.weight.dtype
+        >>> unpack_transformer(pack_transformer(DecoderOnly(config))).out_proj.weight.dtype
         torch.float64
     """
     quanta, floats = (
         torch.frombuffer(bytearray(base64.b64decode(packed[kind]["b64"])), dtype=dtype).double()
         for kind, dtype in (("bytes", torch.int8), ("floats", torch.float32))
     )
-    model = Transformer(TransformerConfig(**packed["config"])).double().cpu()
+    family = FAMILIES[packed["tensors"][0][0].partition(".")[0]]
+    model = family(TransformerConfig(**packed["config"])).double().cpu()
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, (rows, *columns) in packed["tensors"]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from attn_notes.data import END, START
 from attn_notes.transformer import Transformer, TransformerWeights
 
-__all__ = ["Translation", "chance", "cut", "translate_tokens"]
+__all__ = ["Translation", "chance", "cut", "drawn", "translate_tokens"]
 
 
 class Translation(NamedTuple):
@@ -63,7 +63,7 @@ def translate_tokens(
             step, token = len(rows), torch.tensor(said[-1:], device="cpu")
             logits, state = model.step(token, state)
             rows.append(_next_probabilities(logits[0], temperature))
-            free = _drawn(rows[-1], chance(seed, step)) if temperature else int(rows[-1].argmax())
+            free = drawn(rows[-1], chance(seed, step)) if temperature else int(rows[-1].argmax())
             said.append(prefix[step] if step < len(prefix) else free)
     weights = state.weights or TransformerWeights((), (), ())
     return said[1:], torch.stack(rows), weights
@@ -131,14 +131,26 @@ def chance(seed: int, step: int) -> float:
     return (a ^ a >> 14) / 2**32
 
 
+def drawn(probabilities: Tensor, share: float) -> int:
+    """The token under the point `share` of a line on which each has its probability's length.
+
+    Args:
+        probabilities: (V,), their sum 1.
+        share: from 0 to 1, such as `chance` gives.
+
+    Returns:
+        An id.
+
+    Example:
+        >>> drawn(torch.tensor([0.5, 0.25, 0.25]), 0.6)
+        1
+    """
+    token = int((probabilities.cumsum(0) <= share).sum())
+    return token if token < len(probabilities) else int(probabilities.argmax())
+
+
 def _next_probabilities(logits: Tensor, temperature: float) -> Tensor:
     """(V,): how probable each token is to be said; padding and START never are."""
     logits = logits.clone()
     logits[: START + 1] = -torch.inf
     return (logits / (temperature or 1.0)).softmax(-1)
-
-
-def _drawn(probabilities: Tensor, share: float) -> int:
-    """The token under the point `share` of a line on which each has its probability's length."""
-    token = int((probabilities.cumsum(0) <= share).sum())
-    return token if token < len(probabilities) else int(probabilities.argmax())

@@ -86,6 +86,8 @@ class TransformerPlayer(BookWidget):
         most: int = 32,
         title: str = "",
     ) -> None:
+        if not isinstance(model, Transformer):
+            raise TypeError(f"model must be a Transformer, got {type(model).__name__}")
         packed = pack_transformer(model)
         if most < 1:
             raise ValueError(f"most must be at least 1, got {most}")

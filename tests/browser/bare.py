@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from attn_notes.widgets import (
+    FamilyDiagram,
     HeadExplorer,
     PositionExplorer,
     SpellingAttention,
@@ -56,6 +57,9 @@ def write_bare_pages(folder: Path) -> None:
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())
+    long = ["four", "hundred", "and", "-one"] * 16, ["vier", "hundert", "\U0001f600"] * 21
+    for name, (source, target) in {"short": (["a"], ["b"]), "long": long}.items():
+        write_page(folder, f"family-{name}", FamilyDiagram(source, target).page_html())
     # Without a policy, which would stop a token's script even where the widget doesn't.
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]

@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from attn_notes.data import Vocabulary
+from attn_notes.masks import causal_mask, prefix_mask
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
+    FamilyDiagram,
     HeadExplorer,
     KernelExplorer,
+    LanguageModelPlayer,
     MaskPainter,
     PositionExplorer,
     ScoreExplorer,
@@ -27,7 +30,8 @@ from attn_notes.widgets import (
     explore,
 )
 from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode
+from attn_notes.widgets.encoding import decode, visible
+from attn_notes.widgets.family import FAMILIES, _first_position
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
@@ -81,12 +85,22 @@ def offered(trait: str, among: str, widget: PositionExplorer, at: float) -> None
     setattr(widget, trait, widget.data[among][int(at)])
 
 
+def choose_family(widget: FamilyDiagram, at: float) -> None:
+    """The place where this family is asked for the same word is picked with it."""
+    widget.family = FAMILIES[int(at)]
+    widget.position = _first_position(widget.family, widget.data)
+
+
 def choose_language(widget: TransformerPlayer, at: float) -> None:
     widget.language, widget.step = widget.data["languages"][int(at)][0], widget.data["most"] - 1
 
 
 def type_number(widget: TransformerPlayer, at: float) -> None:
     widget.text, widget.step = str(int(at)), widget.data["most"] - 1
+
+
+def begin_text(widget: LanguageModelPlayer, at: float) -> None:
+    widget.prompt, widget.said, widget.position = str(int(at)), [], widget.data["most"]
 
 
 def explored(label: str, widget: BookWidget, at: float) -> None:
@@ -166,6 +180,19 @@ SAME: dict[str, dict[str, Same]] = {
         "Layer": sets("layer", int),
         "Head": sets("head", int),
         "Temperature": sets("temperature"),
+        "Seed": sets("seed", int),
+    },
+    "family": {
+        "Family": choose_family,
+        "Blocks": sets("num_layers", int),
+        "Position": sets("position", int),
+    },
+    "sampler": {
+        "Prompt": begin_text,
+        "Character": sets("position", int),
+        "Temperature": sets("temperature"),
+        "Top k": sets("top_k", int),
+        "Top p": sets("top_p"),
         "Seed": sets("seed", int),
     },
     "explore": {},
@@ -305,6 +332,30 @@ JOURNEYS = {
         Move("Scheme", ["Home"]),  # none
         Move("Dimensions", ["ArrowDown"]),
     ],
+    "family": [
+        Move("Position", ["ArrowRight"]),
+        Move("Blocks", ["ArrowRight"] * 2, numbers=False),
+        Move("Family", ["ArrowDown"]),  # encoder-decoder
+        Move("Position", ["End"]),
+        Move("Blocks", ["End"], numbers=False),
+        Move("Position", ["Home", "ArrowRight"]),  # of the encoder
+        Move("Family", ["ArrowDown"]),  # prefix
+        Move("Position", ["ArrowLeft"] * 4),
+        Move("Family", ["Home"]),  # encoder-only
+        Move("Position", ["End"]),
+        Move("Blocks", ["Home"], numbers=False),
+    ],
+    "writer": [
+        Move("Character", ["ArrowRight"] * 4),
+        Move("Temperature", ["PageUp"], numbers=False, drawn=False),
+        Move("Top k", ["End"], numbers=False, drawn=False),
+        Move("Top p", ["ArrowRight"] * 3, numbers=False, drawn=False),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move("Character", ["End"]),
+        Move("Prompt", ["Control+a", "1", "9", "9", "9", "0", "1", "2"]),
+        Move("Seed", ["ArrowRight"], numbers=False, drawn=False),
+        Move("Character", ["Home"]),
+    ],
     "player": [
         Move("Step", ["ArrowRight"] * 2),
         Move("Head", ["ArrowDown"]),
@@ -326,6 +377,12 @@ JOURNEYS = {
     ],
 }
 BUTTONS = {
+    "writer": [
+        *("407", "19\u21b5", "Say one", "Play", "Say 100", "Take back", "Clear"),
+        *("unknown\n0.241 \u2192 0.461", "8\n0.195 \u2192 0.353", "new line\n0.116 \u2192 0.185"),
+        *("flies\n0.109 cut", "like\n0.104 cut", "end of text\n0.037 cut", "3\n0.030 cut"),
+        *("9\n0.027 cut", "4\n0.021 cut", "2\n0.021 cut"),
+    ],
     "mask": [*PRESETS, "invert"],
     "player": [
         *("407", "1999", "Previous", "Play", "Next"),
@@ -354,6 +411,10 @@ def assert_shown(panel: Panel, widget: BookWidget) -> None:
         assert_positions(panel, widget)
     elif isinstance(widget, TransformerPlayer):
         assert_translated(panel, widget)
+    elif isinstance(widget, LanguageModelPlayer):
+        assert_written(panel, widget)
+    elif isinstance(widget, FamilyDiagram):
+        assert_wired(panel, widget)
     else:
         assert_cells(panel.table()[1:], widget.shown(), mask_of(widget))
 
@@ -497,6 +558,56 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
     assert f", layer {layer}, head {head}" in says
 
 
+def assert_written(panel: Panel, widget: LanguageModelPlayer) -> None:
+    """What the heads read, both distributions, the text with its surprise, and the sentences."""
+    at, (own, after), text = widget._at(), widget.distributions(), widget._tokens()
+    assert_cells(panel.table()[1:], widget.shown())
+    names = [widget._label(n) for n in widget._sayable]
+    rows = {label: cells for label, *cells in panel.table(1)[1:]}
+    for n, label in zip(widget._sayable, names, strict=True):
+        assert float(rows[label][0]) == pytest.approx(float(own[n]), abs=0.0000501)
+        if after[n] > 0:
+            assert float(rows[label][1]) == pytest.approx(float(after[n]), abs=0.0000501)
+        else:
+            assert rows[label][1] == "cut"
+    likely = own.sort(descending=True, stable=True).indices.tolist()
+    for option, n in zip(panel.el.locator(".attn-option").all(), likely, strict=False):
+        label, shares = option.inner_text().split("\n")
+        drawn = f" \u2192 {after[n]:.3f}" if after[n] > 0 else " cut"
+        assert (label, shares) == (widget._label(n), f"{own[n]:.3f}{drawn}")
+        assert option.get_attribute("aria-pressed") == str(text[at : at + 1] == [n]).lower()
+    kept, bits = int((after > 0).sum()), [entropy_of(own), entropy_of(after)]
+    note = f"Entropy {bits[0]:.2f} \u2192 {bits[1]:.2f} bits. {kept} of {len(names)} characters "
+    assert f"{note}remain." in panel.el.locator(".attn-note").all_inner_texts()
+    assert panel.output("Character") == f"{at + 1} of {len(text) + (not widget._full())}"
+    assert_page(panel, widget)
+
+
+def entropy_of(probabilities: Tensor) -> float:
+    return float(-torch.special.xlogy(probabilities, probabilities).sum()) / math.log(2)
+
+
+def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
+    """The characters so far, the height of the bars under them, and the sentence on one."""
+    at, text, bits = widget._at(), widget._tokens(), widget.surprise()
+    spans = panel.el.locator(".attn-page span").evaluate_all(
+        """(all) => all.map((el) => [el.textContent, el.classList.contains("attn-here"),
+          Number(el.style.getPropertyValue("--attn-bits"))])"""
+    )
+    assert [here for _, here, _ in spans] == [n == at for n in range(len(spans))]
+    for (token, _, height), n, surprise in zip(spans, text, bits.tolist(), strict=False):
+        known = widget.data["tokens"][n - 4] if n > 3 else None
+        assert token == {2: "\u220e", 3: "\ufffd"}.get(n, known)
+        assert height == pytest.approx(min(1, surprise / 8), abs=1e-6)
+    says = panel.el.locator(".attn-said").inner_text()
+    if at < len(text):
+        found = re.match(rf"Character {at + 1}, .+: (\S+) bits, probability (\S+), rank", says)
+        assert float(found[1]) == pytest.approx(float(bits[at]), abs=0.00501)
+        assert float(found[2]) == pytest.approx(2 ** -float(bits[at]), abs=0.000501)
+    else:
+        assert says.startswith("After ")
+
+
 def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
     """The map of the chosen head, and what is said of its present row."""
     made, step, *_ = widget._now()
@@ -514,6 +625,37 @@ def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
     found = re.search(r" reads \u201c\u2068(.+?)\u2069\u201d (\d\.\d\d)", says)
     assert found[1] == keys[most]
     assert float(found[2]) == pytest.approx(float(strongest), abs=0.00501)
+
+
+def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
+    """The table, the masks by the package's own functions, and what is said of the position."""
+    inputs, says, _, encoder = widget.wiring()
+    picked, knows = widget._picked(), widget.knows()
+    _, columns, rows = widget._table()
+    assert panel.table() == [["position", *columns], *rows]
+    S, T = len(widget.data["source"]), len(widget.data["target"]) + 1
+    masks = {
+        "encoder-only": [torch.ones(S, S).bool()],
+        "decoder-only": [causal_mask(S + 1)],
+        "encoder-decoder": [torch.ones(S, S).bool(), causal_mask(T), torch.ones(T, S).bool()],
+        "prefix": [prefix_mask(S + T, prefix=S)],
+    }[widget.family]
+    assert panel.el.locator("details:visible").count() == 1 + len(masks)
+    for nth, mask in enumerate(masks, start=1):
+        cells = [row[1:] for row in panel.table(nth)[1:]]
+        assert cells == [["open" if one else "masked" for one in row] for row in mask.tolist()]
+    said = panel.el.locator(".attn-said").inner_text()
+    assert said.startswith(
+        f"Position {picked}, \u201c\u2068{visible(inputs[picked])}\u2069\u201d, reads "
+    )
+    assert f"can know {int(knows.sum())} of {len(inputs)} tokens. " in said
+    assert ("by cross-attention" in said) == (picked >= encoder > 0)
+    if says[picked] is None:
+        assert re.search(r"(Nothing is asked here|It says nothing): ", said)
+    else:
+        assert re.search(
+            rf"trained to say.* \u201c\u2068{re.escape(visible(says[picked]))}\u2069", said
+        )
 
 
 def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
@@ -572,7 +714,9 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "mask": lambda: MaskPainter(one),
         "spelling": SpellingAttention,
         "position": PositionExplorer,
+        "family": FamilyDiagram,
         "translator": lambda: player_from_page(state["data"]),
+        "sampler": lambda: writer_from_page(state["data"]),
         "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
         "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()
@@ -588,6 +732,13 @@ def player_from_page(data: dict) -> TransformerPlayer:
     model = unpack_transformer(data["model"])
     languages = dict(data["languages"])
     return TransformerPlayer(model, *vocabularies, languages=languages, examples=data["examples"])
+
+
+def writer_from_page(data: dict) -> LanguageModelPlayer:
+    """A player of the rounded language model, which rounds to itself."""
+    model = unpack_transformer(data["model"])
+    given = {"context": data["context"], "most": data["most"], "examples": data["examples"]}
+    return LanguageModelPlayer(model, Vocabulary(data["tokens"]), prompt="", **given)
 
 
 def explorer_from_page(state: dict) -> BookWidget:

@@ -190,14 +190,16 @@ def test_the_scale_says_where_it_ends(visit, bare, name):
 
 def weight_rows(panel: Panel, name: str) -> list[list[str]]:
     """The table's cells that are weights: a row for each query."""
-    rows = [row[1:] for row in panel.table()[1:]]
+    rows = [row[1:] for row in panel.table(int(name == "family"))[1:]]
     return [[row[-1] for row in rows]] if name == "arrows" else rows  # there, a row for each key
 
 
 def says(cell: str, row: int, column: int, name: str = "") -> re.Pattern:
     if name == "positions":
         return re.compile(rf"position {row}, dimension {column}: {re.escape(cell)}")
-    value = "masked" if cell == "masked" else f"weight {re.escape(cell)}"
+    if name == "writer":
+        return re.compile(rf"layer {row // 2}, head {row % 2}, reads .+: {re.escape(cell)}")
+    value = cell if cell in ("masked", "open") else f"weight {re.escape(cell)}"
     return re.compile(rf"query .+ \(row {row}\), key .+ \(column {column}\): {value}")
 
 
@@ -252,7 +254,10 @@ def test_other_keys_are_left_to_the_browser(visit, bare, key):
 
 @pytest.mark.parametrize(
     "name",
-    ["scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"],
+    [
+        *("scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"),
+        "family",
+    ],
 )
 def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
     panel = Panel(visit(bare(name)))
@@ -476,7 +481,8 @@ def test_dragging_an_arrow_moves_its_end(visit, bare):
 @every_widget
 def test_the_tab_key_reaches_every_control_in_order_with_a_visible_focus(visit, bare, name):
     panel = Panel(visit(bare(name)))
-    stops = panel.el.locator("input, select, button, canvas[tabindex], summary")
+    reached = "input, select, textarea, button, canvas[tabindex], .attn-page, summary"
+    stops = panel.el.locator(reached)
     visible_stops = [stop for stop in stops.element_handles() if stop.is_visible()]
     focused = "document.activeElement"
     for stop in visible_stops:
@@ -513,7 +519,7 @@ HANDLERS = """() => [...document.querySelectorAll("main *")]
 OWN = {
     *("attn-widget", "h1", "div", "p", "span", "label", "output", "input", "select", "option"),
     *("button", "canvas", "details", "summary", "table", "caption", "thead", "tbody", "tr", "td"),
-    *("th", "bdi", "optgroup"),
+    *("th", "bdi", "optgroup", "textarea"),
 }
 
 

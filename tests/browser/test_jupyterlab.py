@@ -18,7 +18,8 @@ CELLS = (
 import torch
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import (
-    AlignmentSteps, AttentionHeatmap, Example, HeadExplorer, PositionExplorer, explore)
+    AlignmentSteps, AttentionHeatmap, Example, FamilyDiagram, HeadExplorer, PositionExplorer,
+    explore)
 
 calls, heard = [], []
 
@@ -80,11 +81,27 @@ player
 """,
     "print(player, '|', player.prefix, player.temperature, '|', player.translation().said)",
     "player.text, player.step, player.prefix = '407', 1, [5, 6]",
+    "diagram = FamilyDiagram(['a', 'rose'], ['eine', 'Rose']); diagram",
+    "print(diagram, '|', diagram.position)",
+    "diagram.family, diagram.num_layers, diagram.position = 'prefix', 1, 3",
+    """
+from attn_notes.data import Vocabulary
+from attn_notes.transformer import DecoderOnly, TransformerConfig
+from attn_notes.widgets import LanguageModelPlayer
+
+config = TransformerConfig(vocab_size=8, embed_dim=8, num_heads=2, positions="sinusoidal")
+writer = LanguageModelPlayer(DecoderOnly(config), Vocabulary([*"abc\\n"]), prompt="cab", most=9)
+writer
+""",
+    "print(ascii(writer.text), '|', writer.said, writer.position, writer.top_k)",
+    "writer.prompt, writer.said = 'ba', []; writer.say(3); print(writer._tokens())",
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
 POSITIONS, POSITIONS_STAND, POSITIONS_SET = range(14, 17)
 PLAYER, PLAYER_STAND, PLAYER_SET = range(17, 20)
+DIAGRAM, DIAGRAM_STAND, DIAGRAM_SET = range(20, 23)
+WRITER, WRITER_STAND, WRITER_SAYS = range(23, 26)
 
 
 @pytest.fixture(scope="module")
@@ -285,3 +302,49 @@ def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
     expect(box).to_have_value("407")
     expect(words).to_have_text("zweidrei")
     expect(panel.el.locator(".attn-option[aria-pressed=true] bdi")).to_have_text("drei")
+
+
+def test_a_picked_position_and_family_go_to_python_and_come_from_it(lab: Lab):
+    lab.run(DIAGRAM)
+    panel = lab.panel(DIAGRAM)
+    said = panel.el.locator(".attn-said")
+    panel.press("Family", "ArrowDown", "ArrowDown")
+    expect(said).to_contain_text(
+        "Position 2, \u201c\u2068<start>\u2069\u201d, reads itself of the target"
+    )
+    panel.el.get_by_role("application", name="The network").press("ArrowRight")
+    expect(said).to_contain_text("Position 3, \u201c\u2068eine\u2069\u201d, reads positions 2 to 3")
+    assert lab.printed(DIAGRAM_STAND) == (
+        "FamilyDiagram(encoder-decoder, 2 blocks: position 3 knows 4 of 5 tokens, "
+        "says \u201cRose\u201d) | 3"
+    )
+    lab.run(DIAGRAM_SET)
+    expect(said).to_contain_text("reads positions 0 to 3: the source and the target so far")
+    expect(said).to_contain_text("Through 1 block its output can know 4 of 5 tokens.")
+    assert panel.output("Blocks") == "1"
+
+
+def test_what_is_said_in_the_page_is_said_in_python_and_the_other_way_round(lab: Lab):
+    lab.run(WRITER)
+    panel = lab.panel(WRITER)
+    spans, box = panel.el.locator(".attn-page span"), panel.control("Prompt")
+    expect(spans).to_have_count(4)
+    box.fill("a\nb")
+    box.press("End")
+    box.press("ArrowLeft")  # an arrow key of the box, not of JupyterLab
+    box.press("c")
+    expect(spans).to_have_count(5)
+    panel.press("Top k", "ArrowLeft", "ArrowLeft")
+    panel.el.locator(".attn-option").nth(1).press("Enter")
+    panel.el.get_by_role("button", name="Say one").press("Enter")
+    expect(spans).to_have_count(7)
+    shown = "".join(spans.all_inner_texts()[:6])
+    text, state = lab.printed(WRITER_STAND).split(" | ")
+    assert text.startswith("'a\\ncb")
+    assert len(state.split(", ")) == 2
+    assert state.endswith("] 9 4")
+    assert len(shown) >= 6
+    said = lab.printed(WRITER_SAYS)
+    tokens = [int(n) for n in said.strip("[]").split(", ")]
+    expect(box).to_have_value("ba")
+    expect(spans).to_have_count(len(tokens) + (tokens[-1] != 2))

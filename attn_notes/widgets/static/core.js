@@ -450,10 +450,10 @@ function arrow(context, from, to, stroke, thick) {
 const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.";
 
 // Rows are queries ("read"), columns are keys ("are read"). Call `show(data)` with
-// {values, L, S, mask, queries, keys, top, signed, flat, room, mark}; `onPick(i, j)` hears of the
+// {values, L, S, mask, queries, keys, top, signed, flat, room, broad, mark}; `onPick(i, j)` hears of the
 // chosen cell, `onHover(i, j)` of the one pointed at, `onPaint` makes the map paintable. A flat map
 // shows its mask alone: open cells in one colour. `room` is how many rows there will be, where not
-// all are there yet; `mark` frames a row. `axes` says what else rows and columns are: {columns, rows,
+// all are there yet, and `broad` how many columns; `mark` frames a row. `axes` says what else rows and columns are: {columns, rows,
 // corner, cell(i, j)}.
 const ATTENTION = { columns: "keys (are read)", rows: "queries (read)", corner: "query \u2193 key \u2192" };
 function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a table", tallest = 42, widest = 3, onPick = () => {}, onHover = () => {}, onPaint = null }) {
@@ -470,14 +470,14 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   }
 
   function measure(width) {
-    const { S, queries, keys, room: L = data.L } = data;
+    const { S, queries, keys, room: L = data.L, broad = S } = data;
     const pen = view.canvas.getContext("2d");
     pen.font = `600 12px ${view.colours.font}`;
     const longest = (tokens, size) => (tokens || [String(size)])
       .reduce((most, token) => Math.max(most, pen.measureText(visible(token, 14)).width), 0);
     const across = longest(keys, S);
     const left = Math.min(0.4 * width, 26 + longest(queries, L));
-    const wide = (width - left - 10) / Math.max(S, 1);
+    const wide = (width - left - 10) / Math.max(broad, 1);
     const cell = Math.min(42, wide < 3 ? wide : Math.floor(wide), Math.max(widest, Math.floor(640 / Math.max(L, 1))));
     const tall = Math.min(tallest, Math.max(cell, Math.min(24, 60 / Math.max(L, 1)))); // a long row is no hairline
     const upright = across + 4 < cell; // short labels need no turning
@@ -503,6 +503,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     pixels.pen.putImageData(pixels.image, 0, 0);
     context.imageSmoothingEnabled = false;
     context.drawImage(pixels.canvas, place.left, place.top, place.width, L * place.tall);
+    if (flat && place.cell >= 12) paintGrid(context);
     context.fillStyle = view.colours.panel; // rows that are still to come
     context.fillRect(place.left, place.top + L * place.tall, place.width, place.height - L * place.tall);
     if (!mask) return;
@@ -521,6 +522,14 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     context.globalAlpha = 0.6;
     context.fill();
     context.globalAlpha = 1;
+  }
+
+  // Where all cells have one colour, what tells one from the next.
+  function paintGrid(context) {
+    context.beginPath();
+    for (let i = 1; i < data.L; i++) { context.moveTo(place.left, place.top + i * place.tall); context.lineTo(place.left + place.width, place.top + i * place.tall); }
+    for (let j = 1; j < data.S; j++) { context.moveTo(place.left + j * place.cell, place.top); context.lineTo(place.left + j * place.cell, place.top + data.L * place.tall); }
+    context.strokeStyle = view.colours.paper; context.lineWidth = 1; context.stroke();
   }
 
   function paintNumbers(context) {
@@ -572,7 +581,9 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     context.textBaseline = "top";
     if (place.height > 84) context.fillText(axes.rows, 0, 0);
     context.restore();
-    if (mark != null) {
+    if (mark != null && data.flat) { // where open cells have the accent's colour themselves
+      outline(context, place.left, place.top + mark * place.tall, place.width, place.tall);
+    } else if (mark != null) {
       context.strokeStyle = view.colours.accent; context.lineWidth = 2;
       context.strokeRect(place.left - 1, place.top + mark * place.tall, place.width + 2, place.tall);
     }

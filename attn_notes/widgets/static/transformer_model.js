@@ -1,4 +1,4 @@
-// A Transformer in plain JavaScript, to be read beside chapter 7: what attn_notes.transformer
+// A Transformer in plain JavaScript, to be read beside chapters 7 and 8: what attn_notes.transformer
 // computes, for one sentence, in float64. Nothing here knows of a page; of core.js it takes dot,
 // matvec, largest and maskedSoftmax.
 //
@@ -35,6 +35,7 @@ function erf(x) {
 const ACTIVATIONS = {
   relu: (x) => Math.max(0, x),
   gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)), // x times the chance that a normal number is below x
+  gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))), // nearly that
 };
 
 const softmax = (scores, temperature = 1) => maskedSoftmax(scores, null, 1, scores.length, temperature);
@@ -47,10 +48,11 @@ const sinusoid = (position, E) => Float64Array.from({ length: E }, (_, n) => {
 
 // ---------------------------------------------------------------- the model
 
-class TransformerModel {
+// What both models below are built of: embeddings, and the sublayers of a block.
+class Blocks {
   constructor(stored) {
     this.config = stored.config;
-    Object.assign(this, unpackWeights(stored)); // encoder, decoder and out_proj
+    Object.assign(this, unpackWeights(stored)); // encoder and decoder, or body; and out_proj
   }
 
   // The token's vector and its position's.
@@ -93,6 +95,22 @@ class TransformerModel {
     return { y: affine(out_proj, heads), weights };
   }
 
+  // A vector reads itself and those before it: later ones are in no cache yet, and that is the whole
+  // causal mask.
+  recall({ self_attn, add1 }, x, cache) {
+    const input = this.read(add1, x);
+    this.remember(self_attn, input, cache);
+    const { y, weights } = this.attend(self_attn, input, cache);
+    return { x: this.write(add1, x, y), weights };
+  }
+
+  think(add, { feed_forward }, x) {
+    return this.write(add, x, this.feedForward(feed_forward, this.read(add, x)));
+  }
+}
+
+// Encoder and decoder (chapter 7).
+class TransformerModel extends Blocks {
   // Every position of the source reads every position of it, in each block anew.
   encode(source) {
     let x = source.map((token, position) => this.embed(this.encoder.embeddings, token, position));
@@ -107,10 +125,6 @@ class TransformerModel {
     return { memory: x.map((vector) => this.last(this.encoder, vector)), maps };
   }
 
-  think(add, { feed_forward }, x) {
-    return this.write(add, x, this.feedForward(feed_forward, this.read(add, x)));
-  }
-
   // The state before the first step: in each block of the decoder nothing is said yet, and of the
   // source all keys and values are known once and for all.
   start(source) {
@@ -123,26 +137,80 @@ class TransformerModel {
     return { length: 0, caches, maps };
   }
 
-  // Read one token more, and give the scores of what may follow it. The new token reads itself and
-  // those before it: later ones are in no cache yet, and that is the whole causal mask.
+  // Read one token more, and give the scores of what may follow it.
   step(token, state) {
     let x = this.embed(this.decoder.embeddings, token, state.length++);
     const own = [], cross = [];
     Object.values(this.decoder.blocks).forEach((block, n) => {
-      const cache = state.caches[n], input = this.read(block.add1, x);
-      this.remember(block.self_attn, input, cache.own);
-      own[n] = this.attend(block.self_attn, input, cache.own);
-      x = this.write(block.add1, x, own[n].y);
-      cross[n] = this.attend(block.cross_attn, this.read(block.add2, x), cache.source);
-      x = this.write(block.add2, x, cross[n].y);
-      x = this.think(block.add3, block, x);
+      const cache = state.caches[n];
+      own[n] = this.recall(block, x, cache.own);
+      cross[n] = this.attend(block.cross_attn, this.read(block.add2, own[n].x), cache.source);
+      x = this.think(block.add3, block, this.write(block.add2, own[n].x, cross[n].y));
     });
     const weights = (blocks) => blocks.map((block) => block.weights); // [layer][head][key]
     return { logits: affine(this.out_proj, this.last(this.decoder, x)), decoder: weights(own), cross: weights(cross) };
   }
 }
 
+// A decoder alone, which goes on with a text (chapter 8): the encoder's blocks, and nothing to read
+// but what has been said.
+class LanguageModel extends Blocks {
+  start() {
+    return { length: 0, caches: Object.values(this.body.blocks).map(emptyCache) };
+  }
+
+  // Read one token more, and give the scores of what may follow it.
+  step(token, state) {
+    let x = this.embed(this.body.embeddings, token, state.length++);
+    const weights = Object.values(this.body.blocks).map((block, n) => {
+      const heard = this.recall(block, x, state.caches[n]);
+      x = this.think(block.add2, block, heard.x);
+      return heard.weights; // [layer][head][key]
+    });
+    return { logits: affine(this.out_proj, this.last(this.body, x)), weights };
+  }
+
+  // Forget all but the first `length` tokens.
+  rewind(state, length) {
+    for (const { keys, values } of state.caches) keys.length = values.length = length;
+    state.length = length;
+  }
+}
+
 const emptyCache = () => ({ keys: [], values: [] });
+
+// Where the window begins in which position `i` is read: a model reads `context` tokens at most, and
+// of a longer text it goes on from the last half of them.
+function windowStart(i, context) {
+  const stride = context + 1 - Math.max(1, context >> 1);
+  return stride * Math.max(0, Math.ceil((i - context + 1) / stride));
+}
+
+// What follows each token of a text: a record for each, {logits, weights, start}. Of a text that begins
+// like the last one, only the rest is read.
+class Reader {
+  constructor(network, context) {
+    Object.assign(this, { network, context, tokens: [], records: [], start: 0, state: network.start() });
+  }
+
+  read(tokens) {
+    const differs = tokens.findIndex((token, i) => token !== this.tokens[i]);
+    const same = differs < 0 ? tokens.length : differs;
+    this.records.length = same;
+    this.tokens = [...tokens];
+    for (let i = same; i < tokens.length; i++) this.records.push(this.next(i));
+    return this.records;
+  }
+
+  next(i) {
+    const { network, state, tokens } = this, start = windowStart(i, this.context);
+    const held = start === this.start ? Math.min(state.length, i - start) : 0;
+    this.start = start;
+    network.rewind(state, held);
+    for (let j = start + held; j < i; j++) network.step(tokens[j], state);
+    return { ...network.step(tokens[i], state), start };
+  }
+}
 
 // ---------------------------------------------------------------- decoding
 
@@ -159,6 +227,21 @@ function chance(seed, step) {
 function nextProbabilities(logits, temperature) {
   const scores = logits.map((logit, token) => (NEVER_SAID.includes(token) ? -Infinity : logit));
   return softmax(scores, temperature || 1);
+}
+
+// What a token is drawn from: of the probabilities at a temperature the `top_k` largest, and of those,
+// the largest first, as few as it takes to reach `top_p`. Of equals the lower id goes first. As in
+// attn_notes.decoding.sampling_distribution.
+function samplingDistribution(logits, { temperature, top_k, top_p }) {
+  const probabilities = nextProbabilities(logits, temperature);
+  const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]); // a stable sort
+  const share = (ids) => ids.reduce((sum, id) => sum + probabilities[id], 0);
+  const best = order.slice(0, top_k), whole = share(best);
+  let rest = 0, size = best.length; // from the end, where the sums are small and exact
+  while (size > 1 && (rest += probabilities[best[size - 1]] / whole) <= 1 - top_p) size--;
+  const kept = best.slice(0, size), total = share(kept), result = new Float64Array(logits.length);
+  for (const id of kept) result[id] = probabilities[id] / total;
+  return result;
 }
 
 // The token under the point `share` of a line on which each has its probability for a length.

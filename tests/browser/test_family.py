@@ -1,0 +1,146 @@
+"""One diagram, three wirings: lit where torch says, asked where a word is due, picked by hand."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator
+
+from attn_notes import palette
+from attn_notes.widgets import FamilyDiagram
+from attn_notes.widgets.family import FAMILIES
+from tests.browser.journeys import assert_shown, same_move
+from tests.browser.panel import PIXELS, Panel
+from tests.widgets import of_family, wired
+
+LIGHT = {
+    name: [int(colour[n : n + 2], 16) for n in (1, 3, 5)] for name, colour in palette.LIGHT.items()
+}
+CROSS = [int(palette.CATEGORICAL[1][n : n + 2], 16) for n in (1, 3, 5)]
+S = T = 5  # of the widget that is tested
+
+
+def choose(panel: Panel, widget: FamilyDiagram, family: str) -> None:
+    panel.control("Family").select_option(index=FAMILIES.index(family))
+    same_move(widget, "Family", FAMILIES.index(family))
+
+
+def move(panel: Panel, widget: FamilyDiagram, label: str, to: int) -> None:
+    panel.control(label).fill(str(to))
+    same_move(widget, label, to)
+
+
+class Drawing:
+    """Where the parts lie: columns as wide as there is room for, blocks 82 pixels apart."""
+
+    def __init__(self, panel: Panel, widget: FamilyDiagram) -> None:
+        self.canvas: Locator = panel.el.get_by_role("application", name=re.compile("^The network"))
+        self.count, self.encoder = len(widget.wiring().inputs), widget.wiring().encoder
+        width, self.gap = self.canvas.bounding_box()["width"], 40 if self.encoder else 0
+        self.pitch = min(84, (width - 48 - self.gap) / self.count)
+        self.start = (width - self.pitch * self.count - self.gap) / 2
+        self.top, self.bottom = 58, 58 + 82 * widget.num_layers
+
+    def x(self, column: int) -> float:
+        after = self.gap if column >= self.encoder else 0
+        return self.start + (column + 0.5) * self.pitch + after
+
+    def y(self, level: int, part: str) -> float:
+        return self.bottom - 82 * level + {"feed-forward": 12, "cross": 26, "attention": 40}[part]
+
+    def colours(self, places: list[tuple[float, float]]) -> list[list[int]]:
+        pixels = self.canvas.evaluate(PIXELS, [list(place) for place in places])
+        return [pixel[:3] for pixel in pixels]
+
+    def lit(self, part: str, level: int, columns: range) -> list[list[int]]:
+        return self.colours([(self.x(c), self.y(level, part)) for c in columns])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_part_is_lit_where_the_output_depends_on_it(visit, bare, family):
+    panel, widget = Panel(visit(bare("family"), device_scale_factor=2)), of_family()
+    choose(panel, widget, family)
+    for layers in (2, 1, 3):
+        move(panel, widget, "Blocks", layers)
+        drawing = Drawing(panel, widget)
+        for picked in {0, 2, drawing.encoder, drawing.count - 2, drawing.count - 1}:
+            move(panel, widget, "Position", picked)
+            _, at = wired(family, S, T, layers, picked)
+            assert widget.knows().equal(at[0])
+            own = LIGHT["accent"] if picked < drawing.encoder else CROSS
+            for level in range(1, layers + 1):
+                lit = [
+                    ((own if c < drawing.encoder else LIGHT["accent"]) if on else LIGHT["paper"])
+                    for c, on in enumerate(at[level].tolist())
+                ]
+                for part in ("feed-forward", "attention"):
+                    assert drawing.lit(part, level, range(drawing.count)) == lit
+                if drawing.encoder:
+                    reads = [CROSS if on else LIGHT["paper"] for on in at[level, S:].tolist()]
+                    assert drawing.lit("cross", level, range(S, drawing.count)) == reads
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_arrow_leads_to_a_word_only_where_one_is_asked_for(visit, bare, family):
+    panel, widget = Panel(visit(bare("family"), device_scale_factor=2)), of_family()
+    choose(panel, widget, family)
+    drawing, says = Drawing(panel, widget), widget.wiring().says
+    columns = range(drawing.encoder, drawing.count)  # above an encoder stands its memory
+    above = drawing.colours([(drawing.x(c), drawing.top - 3) for c in columns])
+    for column, found in zip(columns, above, strict=True):
+        assert (found != [0, 0, 0]) == (says[column] is not None)
+        is_accent = found == pytest.approx(LIGHT["accent"], abs=2)
+        assert is_accent == (column == widget.position)
+
+
+def test_a_press_and_the_arrow_keys_pick_a_position(visit, bare):
+    panel, widget = Panel(visit(bare("family"))), of_family()
+    for family in FAMILIES:
+        choose(panel, widget, family)
+        drawing = Drawing(panel, widget)
+        last = drawing.count - 1
+        for column, y in ((last, 30), (1, 100), (3, drawing.bottom + 20), (0, drawing.top + 40)):
+            drawing.canvas.click(position={"x": drawing.x(column) + 8, "y": y})
+            widget.position = column
+            assert_shown(panel, widget)
+        drawing.canvas.click(position={"x": drawing.x(2), "y": 100}, button="right")
+        assert panel.value("Position") == 0
+        for keys, column in (("ArrowRight", 1), ("End", last), ("ArrowRight", last)):
+            drawing.canvas.press(keys)
+            assert panel.value("Position") == column
+        for key in ("Alt+ArrowLeft", "ArrowUp", "Control+Home"):  # the browser's own
+            drawing.canvas.press(key)
+            assert panel.value("Position") == last
+        drawing.canvas.press("Home")
+        drawing.canvas.press("ArrowLeft")
+        widget.position = 0
+        assert_shown(panel, widget)
+
+
+def test_a_row_of_a_mask_that_is_walked_to_is_picked_in_its_own_stack(visit, bare):
+    panel, widget = Panel(visit(bare("family"))), of_family()
+    choose(panel, widget, "encoder-decoder")
+    for nth, row, position in ((0, 2, 2), (1, 3, S + 3), (2, 1, S + 1), (1, 0, S)):
+        panel.map(nth).press("PageUp")
+        for _ in range(row):
+            panel.map(nth).press("ArrowDown")
+        widget.position = position
+        assert_shown(panel, widget)
+    words = (
+        "\u201c\u2068<start>\u2069\u201d (row 0)",
+        "\u201c\u2068<start>\u2069\u201d (column 0)",
+    )
+    assert all(word in panel.readout(1) for word in words)
+
+
+@pytest.mark.parametrize("name", ["family-short", "family-long"])
+def test_the_fewest_and_the_most_tokens_are_drawn_in_a_narrow_window(visit, bare, name):
+    panel = Panel(visit(bare(name), width=320))
+    for index in range(len(FAMILIES)):
+        panel.control("Family").select_option(index=index)
+        for keys in (("Home", "Home"), ("End", "End")):
+            for label, key in zip(("Blocks", "Position"), keys, strict=True):
+                panel.press(label, key)
+            text = panel.el.inner_text()
+            assert not re.search(r"undefined|null|NaN|Infinity|\[object", text)
+        assert panel.value("Blocks") == 6
+    assert panel.page.evaluate("document.scrollingElement.scrollWidth") == 320

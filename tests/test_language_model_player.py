@@ -1,0 +1,310 @@
+"""What the language model in the page makes of a text, in Python."""
+
+import re
+
+import pytest
+import torch
+import traitlets
+
+from attn_notes.data import END, START, UNKNOWN, Vocabulary
+from attn_notes.decoding import sampling_distribution
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
+from attn_notes.widgets import LanguageModelPlayer, TransformerPlayer
+from attn_notes.widgets.continuation import next_logits, next_weights, window_start
+from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from attn_notes.widgets.translation import chance
+from tests.hostile import HOSTILE
+from tests.widgets import of_writer, random_transformer
+
+LONG = [START, 8, 4, 11, 12, 18, 12, 15, 18, 3, 7, 5, 5, 19, 6]
+
+
+def random_decoder(**changes: object) -> DecoderOnly:
+    return random_transformer(DecoderOnly, target_vocab_size=None, **changes).eval()
+
+
+# On the way
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_a_decoder_is_rounded_as_a_transformer_is(tie):
+    model = random_decoder(tie_embeddings=tie, positions="learned", max_length=5)
+    packed = pack_transformer(model)
+    rounded = unpack_transformer(packed)
+    assert isinstance(rounded, DecoderOnly)
+    assert pack_transformer(rounded) == packed
+    assert packed["tied"] == [["out_proj.weight", "body.embeddings.tokens.weight"]] * tie
+    for name, weight in rounded.state_dict().items():
+        exact = model.state_dict()[name].double()
+        step = exact.abs().amax(-1, keepdim=True) / 127 if exact.dim() == 2 else 0.0
+        assert ((weight - exact).abs() <= 0.5001 * step).all()
+
+
+def test_a_model_of_the_budget_fits_a_page():
+    config = TransformerConfig(
+        vocab_size=110, embed_dim=64, num_heads=4, num_layers=3, hidden_dim=192, max_length=128
+    )
+    model = DecoderOnly(config)
+    assert 135_000 < sum(p.numel() for p in model.parameters() if p.dim() == 2) < 180_000
+    player = LanguageModelPlayer(model, Vocabulary(map(chr, range(32, 138))), prompt="To be")
+    assert len(player.page_html()) < 250_000
+
+
+# Reading
+
+
+def test_a_window_holds_the_position_and_never_more_than_the_context():
+    for context in range(1, 12):
+        starts = [window_start(i, context) for i in range(60)]
+        assert all(start <= i < start + context for i, start in enumerate(starts))
+        for i in range(1, 60):
+            if starts[i] != starts[i - 1]:  # full, and gone on with from the last half
+                assert i - starts[i - 1] == context
+                assert i - starts[i] + 1 == max(1, context // 2)
+    assert [window_start(i, 4) for i in range(9)] == [0, 0, 0, 0, 3, 3, 3, 6, 6]
+
+
+@pytest.mark.parametrize("context", [1, 2, 5, 6, 15, 40])
+def test_each_row_is_what_the_model_says_after_its_window(context):
+    model = unpack_transformer(pack_transformer(random_decoder(vocab_size=23)))
+    found = next_logits(model, LONG, context)
+    assert found.shape == (len(LONG), 23)
+    assert (found[:, :END] == -torch.inf).all()
+    for i, row in enumerate(found):
+        window = torch.tensor([LONG[window_start(i, context) : i + 1]])
+        read = model(window, need_weights=True)
+        torch.testing.assert_close(row[END:], read.logits[0, -1, END:].detach())
+        weights = torch.cat([layer[0, :, -1] for layer in read.weights])
+        torch.testing.assert_close(next_weights(model, LONG[: i + 1], context), weights.detach())
+
+
+def test_no_place_knows_what_follows_it():
+    widget = of_writer()
+    before, text = widget.surprise(), widget.said
+    widget.said = [*text[:3], 5, 5, 5]
+    same = len(widget.prompt) + 3
+    torch.testing.assert_close(widget.surprise()[:same], before[:same])
+
+
+# Writing
+
+
+def test_the_shares_are_sampling_distribution_s_and_the_surprise_is_the_model_s_own():
+    widget = of_writer()
+    model, tokens = unpack_transformer(widget.data["model"]), widget._tokens()
+    logits = next_logits(model, [START, *tokens], 6)
+    bits = -logits[:-1].softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0].log2()
+    torch.testing.assert_close(widget.surprise(), bits)
+    for widget.position in range(len(tokens) + 1):
+        own, after = widget.distributions()
+        assert own.sum() == pytest.approx(1)
+        assert own[: START + 1].eq(0).all()
+        cut = sampling_distribution(logits[widget.position], temperature=0.8, top_k=3, top_p=0.9)
+        assert after.equal(cut)
+        assert 1 <= (after > 0).sum() <= 3
+
+
+def test_a_seed_says_the_same_one_by_one_and_all_at_once():
+    widget = of_writer()
+    widget.said, widget.top_k = [], 19
+    widget.say(9)
+    said = widget.said
+    widget.said = []
+    for _ in range(9):
+        widget.say()
+    assert widget.said == said
+    widget.said, widget.seed = [], 10
+    widget.say(9)
+    assert widget.said != said
+    assert widget._at() == len(widget._tokens())
+
+
+def test_what_is_said_falls_as_the_shares_do():
+    widget = of_writer()
+    widget.said, widget.position = [], 99
+    shares, drawn = widget.distributions()[1], []
+    for seed in range(100):
+        widget.said, widget.seed = [], seed
+        widget.say()
+        drawn += widget.said
+        running = shares.cumsum(0)
+        assert running[drawn[-1]] > chance(seed, 0)
+        assert running[drawn[-1]] - shares[drawn[-1]] <= chance(seed, 0)
+    counts = torch.bincount(torch.tensor(drawn), minlength=21) / 100
+    assert (counts - shares).abs().max() < 0.12
+
+
+def test_a_text_ends_with_the_token_that_ends_it_or_when_it_is_full():
+    widget = of_writer()
+    widget.said = [*widget.said, END]
+    ended = widget.said
+    widget.say(5)
+    assert widget.said == ended
+    assert widget._at() == len(widget._tokens()) - 1
+    assert widget.text == "4078like8\nlike\ufffd"
+    widget.said = [12] * 12
+    widget.say(99)
+    assert len(widget._tokens()) == widget.data["most"] == 16
+    assert len(widget.surprise()) == 16
+
+
+def test_an_empty_prompt_is_gone_on_with_too():
+    widget = of_writer()
+    widget.prompt, widget.said = "", []
+    assert widget.surprise().shape == (0,)
+    assert widget.shown().equal(torch.ones(4, 1, dtype=torch.float64))
+    widget.say(3)
+    assert len(widget.said) == 3
+
+
+def test_earlier_characters_share_a_column_of_the_map():
+    vocab = Vocabulary([*"ab"])
+    model = random_decoder(vocab_size=6, positions="sinusoidal")
+    widget = LanguageModelPlayer(model, vocab, prompt="ab" * 25, most=60)
+    for widget.position in (0, 31, 32, 50):
+        weights = next_weights(
+            unpack_transformer(widget.data["model"]),
+            [START, *widget._tokens()[: widget.position]],
+            512,
+        )
+        shown = widget.shown()
+        assert shown.shape == (8, min(33, widget.position + 1))
+        torch.testing.assert_close(shown.sum(1), torch.ones(8, dtype=torch.float64))
+        torch.testing.assert_close(shown[:, -32:], weights[:, -32:])
+
+
+def test_lines_are_read_as_one_writes_them_on_any_system():
+    widget = of_writer()
+    widget.prompt = "4\r\n0\r7"
+    assert widget.prompt == "4\n0\n7"
+    again = writer_of(vocab=Vocabulary([*"a\n"]), prompt="a\r\na", examples=["\r"])
+    assert (again.prompt, again.data["examples"]) == ("a\na", ["\n"])
+
+
+def test_a_long_text_is_cut_short_in_the_repr_and_stays_on_one_line():
+    widget = LanguageModelPlayer(
+        random_decoder(vocab_size=6), Vocabulary([*"a\n"]), prompt="a\n" * 99
+    )
+    assert repr(widget).startswith("LanguageModelPlayer(" + "a\u240a" * 29 + "a\u2026; at 199 most")
+    assert len(repr(widget).splitlines()) == len(widget.page_html().splitlines()) == 1
+
+
+def test_hostile_tokens_can_be_said():
+    widget = of_writer(HOSTILE)
+    for token in range(END, len(HOSTILE)):
+        widget.said = [token]
+        assert len(widget.page_html().splitlines()) == len(repr(widget).splitlines()) == 1
+
+
+# Wrong input
+
+
+def writer_of(**given: object) -> LanguageModelPlayer:
+    given = {"vocab": Vocabulary([*"ab"]), "prompt": "ab"} | given
+    learned = random_decoder(vocab_size=6, positions="learned", max_length=8)
+    return LanguageModelPlayer(given.pop("model", learned), given.pop("vocab"), **given)
+
+
+WRONG = {
+    "not a decoder": (
+        lambda: writer_of(model=Transformer(TransformerConfig(vocab_size=6))),
+        TypeError,
+        "model must be a DecoderOnly, got Transformer",
+    ),
+    "a decoder that is to translate": (
+        lambda: TransformerPlayer(random_decoder(), Vocabulary([]), Vocabulary([])),
+        TypeError,
+        "model must be a Transformer, got DecoderOnly",
+    ),
+    "rotary": (
+        lambda: writer_of(model=random_decoder(vocab_size=6, positions="rotary")),
+        ValueError,
+        "positions must be 'none' or 'learned' or 'sinusoidal' for a page, got 'rotary'",
+    ),
+    "no vocabulary": (
+        lambda: writer_of(vocab="ab"),
+        TypeError,
+        "vocab must be a Vocabulary, got str",
+    ),
+    "another vocabulary": (
+        lambda: writer_of(vocab=Vocabulary([*"abc"])),
+        ValueError,
+        "vocab must have the model's 6 ids, got 7",
+    ),
+    "an unknown character": (
+        lambda: writer_of(prompt="abc"),
+        ValueError,
+        "prompt must be made of known characters, got 'c'",
+    ),
+    "an unknown character in an example": (
+        lambda: writer_of(examples=("ab", "\u00fc")),
+        ValueError,
+        "prompt must be made of known characters, got '\u00fc'",
+    ),
+    "a long prompt": (
+        lambda: writer_of(prompt="ababa", most=4),
+        ValueError,
+        "prompt must have at most 4 characters, got 5",
+    ),
+    "no room": (lambda: writer_of(most=0), ValueError, "most must be at least 1, got 0"),
+    "no context": (
+        lambda: writer_of(context=0),
+        ValueError,
+        "context must be from 1 to max_length, 8, got 0",
+    ),
+    "more context than positions": (
+        lambda: writer_of(context=9),
+        ValueError,
+        "context must be from 1 to max_length, 8, got 9",
+    ),
+    "a prompt set to one unknown": (
+        lambda: setattr(writer_of(), "prompt", "c"),
+        traitlets.TraitError,
+        "prompt must be made of known characters, got 'c'",
+    ),
+    "START said": (
+        lambda: setattr(writer_of(), "said", [4, START]),
+        traitlets.TraitError,
+        "said must be ids from 2 to 5, got 1",
+    ),
+    "an id beyond the last": (
+        lambda: setattr(writer_of(), "said", [6]),
+        traitlets.TraitError,
+        "said must be ids from 2 to 5, got 6",
+    ),
+    "said beyond the room": (
+        lambda: setattr(writer_of(most=4), "said", [4, 4, 4]),
+        traitlets.TraitError,
+        "said must leave the text 4 characters, got 5",
+    ),
+    "said after its end": (
+        lambda: setattr(writer_of(), "said", [END, 4]),
+        traitlets.TraitError,
+        "said must stop at the end of the text",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("trait", "value"),
+    [
+        *(("temperature", 0.0), ("temperature", 3.1), ("top_k", 0), ("top_p", 0.0)),
+        *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
+    ],
+)
+def test_a_trait_outside_its_range_is_refused(trait, value):
+    with pytest.raises(traitlets.TraitError):
+        setattr(writer_of(), trait, value)
+
+
+def test_more_than_all_is_all():
+    widget = writer_of()
+    widget.top_k = 999
+    assert widget.top_k == 4
+    assert UNKNOWN in widget._sayable
