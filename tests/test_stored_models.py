@@ -1,8 +1,9 @@
 """The models that the book shows score what the book says of them, on what they never saw.
 
-The table in `book/_data/README.md` is read, and each of its rows is measured again.
+The tables in `book/_data/README.md` are read, and each of their rows is measured again.
 """
 
+import json
 import random
 import re
 import shlex
@@ -12,11 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from attn_notes.data import Pair, number_words
+from attn_notes.data import Pair, Vocabulary, number_words
 from attn_notes.decoding import translate
-from attn_notes.train import Settings, Translator, build_model, command, load_translator
+from attn_notes.ngrams import NGramModel
+from attn_notes.train import (
+    LanguageModel,
+    PairSettings,
+    Translator,
+    build_model,
+    command,
+    load_language_model,
+    load_translator,
+)
 from attn_notes.train.pairs import complete, load_pairs
-from attn_notes.training import exact_match
+from attn_notes.train.shared_options import fill_in
+from attn_notes.train.texts import complete_with_texts, load_texts
+from attn_notes.training import bits_per_character, exact_match
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 
 DATA = Path(__file__).parents[1] / "book" / "_data"
@@ -25,7 +37,16 @@ ROW = re.compile(r"^\| `([\w-]+)` \|.*\| ([\d,]+) \| ([\d.]+) \|$", re.MULTILINE
 STATED = {
     name: (int(count.replace(",", "")), float(score)) for name, count, score in ROW.findall(README)
 }
-FOLDERS = sorted(path.parent.name for path in DATA.glob("*/settings.json"))
+WRITER_ROW = re.compile(
+    r"^\| `([\w-]+)` \|.*\| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE
+)
+STATED_OF_WRITERS = {name: figures for name, *figures in WRITER_ROW.findall(README)}
+KINDS = {
+    path.parent.name: json.loads(path.read_text(encoding="utf-8")).get("model", "seq2seq")
+    for path in sorted(DATA.glob("*/settings.json"))
+}
+FOLDERS = [name for name, kind in KINDS.items() if kind != "language-model"]
+WRITERS = [name for name, kind in KINDS.items() if kind == "language-model"]
 
 MEASURED = 400  # examples, so that a run takes seconds
 ONE_OF_THEM = 1 / MEASURED
@@ -49,13 +70,15 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
     return sum(hits) / sum(map(len, references))
 
 
-def held_out(settings: Settings) -> list[Pair]:
+def held_out(settings: PairSettings) -> list[Pair]:
     return load_pairs(settings)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
     assert FOLDERS
     assert sorted(STATED) == FOLDERS
+    assert WRITERS
+    assert sorted(STATED_OF_WRITERS) == WRITERS
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -131,19 +154,82 @@ def test_a_model_learns_between_its_snapshots(name):
     assert right[-2] < 0.9 < right[-1]
 
 
+def words_of_the_command(name: str) -> list[str]:
+    """What stands in the README after `python -m attn_notes.train`."""
+    joined = README.replace("\\\n", " ")
+    (line,) = (line for line in joined.splitlines() if line.endswith(f"book/_data/{name}"))
+    python, flag, module, *words = shlex.split(line)
+    assert (python, flag, module) == ("python", "-m", "attn_notes.train")
+    return words
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_command_that_is_stated_is_the_one_that_was_run(name):
     settings = load_translator(DATA / name).settings
-    joined = README.replace("\\\n", " ")
-    (line,) = (line for line in joined.splitlines() if line.endswith(f"book/_data/{name}"))
-    python, _, module, *arguments = shlex.split(line)
-    assert (python, module) == ("python", "attn_notes.train")
-    options = command._parse(arguments)
+    options = command._parse(words_of_the_command(name))
     asked = command._settings(options)
     assert asdict(complete(asked, load_pairs(asked))) == asdict(settings)
     kept = {path.name for path in (DATA / name).glob("weights-*")}
     assert kept == {f"weights-{step}.safetensors" for step in options.snapshots}
     assert settings.seed == 0
+
+
+# Language models
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def stored(request) -> tuple[str, LanguageModel]:
+    return request.param, load_language_model(DATA / request.param)
+
+
+@pytest.fixture(scope="module")
+def texts() -> tuple[list[str], list[str]]:
+    return load_texts()
+
+
+def bits(writer: LanguageModel, texts: list[str]) -> float:
+    return bits_per_character(writer.model, texts, writer.vocab, length=writer.settings.context)
+
+
+def error(writer: LanguageModel, texts: tuple[list[str], list[str]]) -> float:
+    """Each release of Python mends some sentences of its documentation."""
+    same = complete_with_texts(writer.settings, texts).texts == writer.settings.texts
+    return 0.002 if same else 0.1
+
+
+def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
+    name, writer = stored
+    parameters, characters, *stated = STATED_OF_WRITERS[name]
+    assert f"{sum(p.numel() for p in writer.model.parameters()):,}" == parameters
+    held_out = sum(map(len, texts[1]))
+    assert held_out == pytest.approx(int(characters.replace(",", "")), rel=error(writer, texts))
+    page = unpack_transformer(pack_transformer(writer.model)).float()  # a byte a weight
+    models = writer, LanguageModel(writer.settings, page)
+    for model, figure in zip(models, stated, strict=True):
+        assert bits(model, texts[1]) == pytest.approx(float(figure), abs=error(writer, texts))
+
+
+def test_counts_need_the_bits_that_are_stated_beside_a_language_models(stored, texts):
+    stated = re.findall(r"order\s(\d)\sneeds\s([\d.]+\d)", README)
+    assert len(stated) == 2
+    train, held_out = texts
+    vocab = Vocabulary.build(map(list, train))
+    for order, figure in stated:
+        needed = NGramModel(int(order), train, vocab).bits_per_character(held_out)
+        assert needed == pytest.approx(float(figure), abs=error(stored[1], texts))
+
+
+def test_the_command_of_a_language_model_is_the_one_that_was_run(stored):
+    name, writer = stored
+    kind = type(writer.settings)
+    options = command._parse(words_of_the_command(name))
+    fill_in(options, kind)
+    asked = {key: value for key, value in vars(options).items() if hasattr(kind, key)}
+    learned = {"texts": writer.settings.texts, "tokens": writer.settings.tokens}
+    assert asdict(kind(**asked | learned)) == asdict(writer.settings)
+    assert writer.settings.seed == 0
+    assert not options.text
+    assert not [*(DATA / name).glob("weights-*")]
 
 
 def test_nothing_else_is_kept_with_them():
