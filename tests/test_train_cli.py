@@ -21,6 +21,8 @@ from attn_notes.data import END, START, is_held_out, number_pairs
 from attn_notes.data.numbers import _converter
 from attn_notes.train import (
     SCORES,
+    LanguageModelSettings,
+    PairSettings,
     Seq2SeqSettings,
     Settings,
     TransformerSettings,
@@ -47,7 +49,8 @@ from attn_notes.training import (
 from tests.killed_trainings import OPTIONS
 from tests.test_training_checkpoints import names
 
-MODELS = pytest.mark.parametrize("model", [*KINDS])
+OF_PAIRS = ["seq2seq", "transformer"]
+MODELS = pytest.mark.parametrize("model", OF_PAIRS)
 SMALL = {"steps": 4, "warmup": 1, "batch-size": 8, "hidden-dim": 8, "embed-dim": 4}
 QUICK = [f"--{name}={value}" for name, value in SMALL.items()] + ["--device=cpu"]
 NUMBERS = ["--count", "60", "--digits", "1-2", *QUICK]
@@ -177,6 +180,7 @@ def test_it_says_how_many_tokens_there_are_before_it_trains(tmp_path, capsys):
 def test_the_warm_up_is_half_of_a_short_training(steps, warmup, monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(command, "train", lambda settings, *_, **__: asked.append(settings))
+    monkeypatch.setattr(command, "Translator", lambda *_: None)
     monkeypatch.setattr(command, "evaluate", lambda *_: "")
     few = ["--count", "60", "--digits", "1-2", "--device", "cpu", "--steps", str(steps)]
     assert main(["seq2seq", *few, "--out", str(tmp_path)]) == 0
@@ -421,7 +425,7 @@ def test_one_language_among_others_needs_no_name(folder):
     ("data", "target", "offered"), [("dates", "iso", "one of iso"), ("pairs", "", "left out")]
 )
 def test_a_language_that_is_not_written_is_refused_whatever_the_data(data, target, offered):
-    settings = Settings(data=data, target=target)
+    settings = PairSettings(data=data, target=target)
     words = f"the language to write must be {offered}, got 'fr'"
     for ask in (settings.split, settings.join):
         with pytest.raises(ValueError, match=words):
@@ -765,18 +769,25 @@ WRONG = {
     "positions": ["absolute", None],
     "activation": ["tanh"],
     "tie": [1, "yes"],
+    "context": [0, "8"],
+    "texts": [None],
+    "tokens": ["abc", [1]],
 }
+OF_A_LANGUAGE_MODEL = {"context", "texts", "tokens"}
 OF_A_TRANSFORMER = {"heads", "norm", "positions", "activation", "tie"}
 
 
 @pytest.fixture
 def copies(copy, several, tmp_path):
-    return copy, shutil.copytree(several, tmp_path / "several")
+    """A folder of each model, or for a language model what stands in its settings."""
+    (tmp_path / "writer").mkdir()
+    write_settings(tmp_path / "writer" / "settings.json", LanguageModelSettings())
+    return copy, shutil.copytree(several, tmp_path / "several"), tmp_path / "writer"
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in WRONG.items() for v in values])
 def test_a_setting_that_cannot_be_is_said_in_one_line(copies, capsys, name, value):
-    copy = copies[name in OF_A_TRANSFORMER]
+    copy = copies[2 * (name in OF_A_LANGUAGE_MODEL) + (name in OF_A_TRANSFORMER)]
     stated = json.loads((copy / "settings.json").read_text(encoding="utf-8"))
     (copy / "settings.json").write_text(json.dumps(stated | {name: value}), encoding="utf-8")
     assert main(["translate", str(copy), "drei"]) == 1
@@ -823,6 +834,7 @@ def test_settings_are_read_as_they_were_written(tmp_path):
         ),
         Seq2SeqSettings(data="pairs", score="none", lr=1, warmup=0, dropout=0),
         TransformerSettings(source="digits,en", target="de,fr", positions="rotary", tie=False),
+        LanguageModelSettings(tokens=("\n", " ", "é"), context=9, dropout=0.5, texts="ab"),
     ):
         write_settings(tmp_path / "s.json", settings)
         assert read_settings(tmp_path / "s.json") == settings
@@ -846,7 +858,7 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(folder, capsys, mo
 # Killed, interrupted, out of room
 
 
-@pytest.fixture(scope="module", params=[*KINDS])
+@pytest.fixture(scope="module", params=OF_PAIRS)
 def report(tmp_path_factory, request):
     """See `tests.killed_trainings`."""
     place = tmp_path_factory.mktemp("killed")

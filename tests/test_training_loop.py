@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from contextlib import suppress
+from functools import partial
 
 import pytest
 import torch
@@ -284,18 +285,19 @@ def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
 ):
     """No accelerator is needed to see when the loop would wait for one."""
     model = nn.Linear(3, 2)
-    state = loop._State(model, {"lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0}, lambda _: 1.0)
+    settings = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0}
+    state = loop._State(model, settings, lambda _: 1.0)
     state.device = torch.device("meta")
     reads = []
     for step in range(40):
         before = len(state.losses)
-        state.update(loss(model, batches(step)))
+        state.update(partial(loss, model, batches(step)))
         reads += [step] * (len(state.losses) > before)
         assert state.done == step + 1
     assert reads == [15, 31]
     state.read()
     assert len(state.losses) == 40
-    state.update(loss(model, batches(0)) * math.inf)
+    state.update(lambda: loss(model, batches(0)) * math.inf)
     with pytest.raises(FloatingPointError, match="in step 40"):
         state.save(tmp_path / "c.pt")
     assert names(tmp_path) == set()
@@ -389,6 +391,13 @@ def test_the_caller_has_the_last_word_about_the_bar(monkeypatch):
     assert "3/3" in shown(monkeypatch, io.StringIO(), progress=True)
     nobody_tests(monkeypatch)
     assert shown(monkeypatch, Terminal(), progress=False) == ""
+
+
+def test_of_several_processes_the_first_alone_shows_a_bar(monkeypatch):
+    nobody_tests(monkeypatch)
+    for number in (0, 1):
+        monkeypatch.setattr("attn_notes.training.progress.rank", lambda number=number: number)
+        assert bool(shown(monkeypatch, Terminal(), progress=True)) == (number == 0)
 
 
 def test_the_bar_of_a_resumed_training_begins_where_it_stopped(monkeypatch, tmp_path):

@@ -10,9 +10,10 @@ if __name__ == "__main__":
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from attn_notes.train.command import main
+        from attn_notes.train.stopping import leave
 
         signal.signal(signal.SIGINT, before)
-        sys.exit(main())
+        leave(main())
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         sys.exit(f"attn_notes.train: {error}; `python -m pip install {package}` brings it")

@@ -1,26 +1,35 @@
-"""The command line: `python -m attn_notes.train MODEL …` and `… translate FOLDER TEXT…`."""
+"""The command line: `python -m attn_notes.train MODEL …`, `… translate …` and `… sample …`."""
 
 import argparse
 import os
 import sys
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 
-from attn_notes.device import get_device
+from attn_notes.data import Batches
 from attn_notes.train.evaluation import evaluate
-from attn_notes.train.options import OneLineParser, add_training, add_translate, check_together
+from attn_notes.train.options import add_training, add_translate, check_together
 from attn_notes.train.pairs import complete, load_pairs
 from attn_notes.train.run import train
-from attn_notes.train.settings import MODELS, Settings
-from attn_notes.train.translator import load_translator
-from attn_notes.training import bleu
+from attn_notes.train.settings import PairSettings, Seq2SeqSettings, TransformerSettings
+from attn_notes.train.shared_options import OneLineParser, fill_in, the_device
+from attn_notes.train.stopping import Unfinished, speak
+from attn_notes.train.text_options import add_language_model, add_sample
+from attn_notes.train.translator import Translator, load_translator
+from attn_notes.train.writing import train_language_model, write
+from attn_notes.training import bleu, translation_loss
 
 __all__ = ["main"]
 
-ABOUT = {"seq2seq": "a recurrent encoder-decoder", "transformer": "a Transformer"}
+ABOUT = {
+    "seq2seq": "a recurrent encoder-decoder",
+    "transformer": "a Transformer",
+    "language-model": "a language model",
+}
 EXAMPLES = """examples:
   German numbers into English, about a minute on one core
     python -m attn_notes.train seq2seq --out german
@@ -36,6 +45,12 @@ EXAMPLES = """examples:
   what came of it
     python -m attn_notes.train translate german dreiundsiebzig siebenhundertdreiundachtzig
     python -m attn_notes.train translate several 1999 "seventy-three" --to fr
+  a language model of Python's documentation, or of texts of your own, and what it writes
+    python -m attn_notes.train language-model --out python
+    python -m attn_notes.train language-model --text novel.txt --context 256 --out novel
+    python -m attn_notes.train sample python "The " --length 300 --top-p 0.9
+  the same on eight GPUs
+    torchrun --standalone --nproc-per-node 8 -m attn_notes.train language-model --out python
 
 The same command goes on where an interrupted training stopped."""
 
@@ -67,9 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\nstopped{options.when_stopped}", file=sys.stderr)
         return 130
     except (OSError, ValueError, ArithmeticError, RuntimeError) as error:
-        print(f"attn_notes.train: {_one_line(error)}", file=sys.stderr)
+        speak(_one_line(error))
         _give_up_stdout()
-        return 1
+        return error.code if isinstance(error, Unfinished) else 1
     return 0
 
 
@@ -93,10 +108,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(**_about("COMMAND …", "Train models, and translate with them."))
+    parser = OneLineParser(**_about("COMMAND …", "Train models, translate and write with them."))
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     stopped = "; the same command goes on from the last checkpoint"
-    for name, kind in MODELS.items():
+    for kind in (Seq2SeqSettings, TransformerSettings):
+        name = kind.model
         about = _about(f"{name} --out FOLDER [options]", f"Train {ABOUT[name]}.")
         command = commands.add_parser(name, help=f"train {ABOUT[name]}", **about)
         add_training(command, kind)
@@ -105,7 +121,20 @@ def _parser() -> argparse.ArgumentParser:
     translate = commands.add_parser("translate", help="translate with a trained one", **about)
     add_translate(translate)
     translate.set_defaults(run=_translate, when_stopped="")
+    _add_writing(commands, stopped)
     return parser
+
+
+def _add_writing(commands: Any, stopped: str) -> None:
+    """The commands of language models."""
+    about = _about("language-model --out FOLDER [options]", f"Train {ABOUT['language-model']}.")
+    command = commands.add_parser("language-model", help="train one that writes", **about)
+    add_language_model(command)
+    command.set_defaults(run=train_language_model, error=command.error, when_stopped=stopped)
+    about = _about("sample FOLDER [PROMPT] [options]", "Have a trained language model write.")
+    command = commands.add_parser("sample", help="have it write", **about)
+    add_sample(command)
+    command.set_defaults(run=write, when_stopped="")
 
 
 def _about(usage: str, description: str) -> dict[str, Any]:
@@ -119,27 +148,32 @@ def _about(usage: str, description: str) -> dict[str, Any]:
 
 
 def _train(options: argparse.Namespace) -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("a translator must be trained in one process, got several of torchrun")
     settings = _settings(options)
-    device = _device(options)
+    device = the_device(options)
     bleu(["loads"], ["loads"])  # what it needs: if that is missing, let it be known at once
     sides = load_pairs(settings, options.pairs, encoding=options.encoding)
     settings = complete(settings, sides)
     sizes = f"{len(settings.source_tokens)} tokens to read, {len(settings.target_tokens)} to write"
     print(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out; {sizes}; on {device}")
     sys.stdout.flush()
-    translator = train(
+    vocabularies, size = settings.vocabularies(), settings.batch_size
+    model = train(
         settings,
-        sides,
+        Batches(sides[0], *vocabularies, batch_size=size, seed=settings.seed),
+        partial(translation_loss, label_smoothing=settings.label_smoothing),
         options.out,
         device=device,
         checkpoint_every=options.checkpoint_every,
         snapshots=options.snapshots,
     )
+    translator = Translator(settings, cast("Any", model))
     print(f"trained: {options.out}\n\non the pairs held out:\n{evaluate(translator, sides[1])}")
 
 
 def _translate(options: argparse.Namespace) -> None:
-    device = _device(options)
+    device = the_device(options)
     translator = load_translator(options.folder, weights=options.weights, device=device)
     for text in options.text or _lines():
         beam, to = options.beam_size, options.to
@@ -149,27 +183,16 @@ def _translate(options: argparse.Namespace) -> None:
         print(said, flush=True)
 
 
-def _device(options: argparse.Namespace) -> torch.device:
-    """The device asked for, which must be one that holds numbers."""
-    device = get_device(options.device)
-    if device.type == "meta":
-        raise ValueError("device must be one that computes, got 'meta'")
-    return device
-
-
 def _lines() -> Iterable[str]:
     if sys.stdin.isatty():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
     return (line.rstrip("\r\n") for line in sys.stdin)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> PairSettings:
     """The settings that the options ask for, each kind of data with its own defaults."""
-    kind: type[Settings] = options.kind
-    if options.warmup is None:
-        options.warmup = min(kind.warmup, options.steps // 2)
-    if options.lr is None:
-        options.lr = 1.0 if options.schedule == "noam" else kind.lr
+    kind: type[PairSettings] = options.kind
+    fill_in(options, kind)
     check_together(options)
     known = {field.name for field in fields(kind)}
     asked = {name: value for name, value in vars(options).items() if name in known}

@@ -1,14 +1,19 @@
-"""What a translator is worth: exact match and BLEU on pairs that it has not seen."""
+"""What a model is worth on what it has not seen: exact match and BLEU, or bits."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 from attn_notes.data import Pair
 from attn_notes.decoding import translate
+from attn_notes.ngrams import NGramModel
+from attn_notes.train.language import LanguageModel
 from attn_notes.train.translator import Translator
-from attn_notes.training import bleu, exact_match
+from attn_notes.training import bits_per_character, bleu, exact_match
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluate_texts"]
+
+ORDERS = (1, 3, 5)  # of the n-grams that a language model is compared with
+COUNTED = 2_000_000  # characters at most: the counts of more would fill the memory
 
 Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]  # source, what was said, reference
 
@@ -50,6 +55,50 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], *, bands: int = 4) -
         name = f"{low + 1}-{high}" if low + 1 < high else f"{high}"
         lines.append(_line(name, [row for row in rows if low < len(row[0]) <= high]))
     return "\n".join(lines)
+
+
+def evaluate_texts(writer: LanguageModel, texts: Sequence[str], held_out: Sequence[str]) -> str:
+    """Held-out bits per character, beside those of smoothed counts of short runs.
+
+    Args:
+        writer: what is measured.
+        texts: that it was trained on; the n-grams are counted in the first two million characters.
+        held_out: texts that it was not trained on.
+
+    Returns:
+        A table.
+
+    Raises:
+        ValueError: texts without a character.
+
+    Example:
+        >>> from attn_notes.train import LanguageModelSettings, build_model
+        >>> settings = LanguageModelSettings(context=8, tokens=("a", "b"))
+        >>> print(evaluate_texts(LanguageModel(settings, build_model(settings)), ["abba"], ["b"]))
+        ... # doctest: +ELLIPSIS
+        held-out bits per character
+                       this model  ...
+    """
+    length = writer.settings.context
+    bits = bits_per_character(writer.model, held_out, writer.vocab, length=length)
+    rows, counted = [("this model", bits)], _first(texts, COUNTED)
+    for order in ORDERS:
+        name = f"{order}-grams" if order > 1 else "single characters"
+        baseline = NGramModel(order, counted, writer.vocab)
+        rows.append((name, baseline.bits_per_character(held_out)))
+    lines = [f"{name:>25}{figure:>8.3f}" for name, figure in rows]
+    return "\n".join(["held-out bits per character", *lines])
+
+
+def _first(texts: Sequence[str], most: int) -> list[str]:
+    """As many characters as that, at most."""
+    taken = []
+    for text in texts:
+        taken.append(text[:most])
+        most -= len(taken[-1])
+        if not most:
+            break
+    return taken
 
 
 def _line(name: str, rows: Sequence[Row]) -> str:

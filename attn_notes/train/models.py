@@ -7,8 +7,13 @@ from torch import nn
 
 from attn_notes import scores
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
-from attn_notes.train.settings import Seq2SeqSettings, Settings, TransformerSettings
-from attn_notes.transformer import Transformer, TransformerConfig
+from attn_notes.train.settings import (
+    LanguageModelSettings,
+    Seq2SeqSettings,
+    Settings,
+    TransformerSettings,
+)
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 
 __all__ = ["SCORES", "build_model"]
 
@@ -23,12 +28,13 @@ SCORES: dict[str, Callable[[int], nn.Module]] = {
 """The scores of chapter 2 by name, for queries and keys of one width."""
 
 
-def build_model(settings: Settings) -> Seq2Seq | Transformer:
+def build_model(settings: Settings) -> Seq2Seq | Transformer | DecoderOnly:
     """The untrained model of these settings, the same for the same seed.
 
     Each direction of a bidirectional encoder gets half of `hidden_dim`, so that keys are as wide
     as queries and any score fits. A Transformer multiplies its embeddings by the root of their
-    width, and learned positions reach one beyond `max_length`, for START.
+    width, and learned positions reach one beyond `max_length`, for START. A language model is
+    made as GPT-2 is.
 
     Args:
         settings: of the training.
@@ -53,6 +59,8 @@ def build_model(settings: Settings) -> Seq2Seq | Transformer:
                 return _seq2seq(settings)
             case TransformerSettings():
                 return _transformer(settings)
+            case LanguageModelSettings():
+                return _language_model(settings)
     raise TypeError(f"settings must be those of a model, got {type(settings).__name__}")
 
 
@@ -94,5 +102,23 @@ def _transformer(s: TransformerSettings) -> Transformer:
             dropout=s.dropout,
             tie_embeddings=s.tie,
             scale_embeddings=True,
+        )
+    )
+
+
+def _language_model(s: LanguageModelSettings) -> DecoderOnly:
+    return DecoderOnly(
+        TransformerConfig(
+            vocab_size=len(s.vocabularies()[0]),
+            embed_dim=s.embed_dim,
+            num_heads=s.heads,
+            num_layers=s.layers,
+            hidden_dim=s.hidden_dim,
+            norm=s.norm,
+            activation=s.activation,
+            positions=s.positions,
+            max_length=s.context,
+            dropout=s.dropout,
+            tie_embeddings=s.tie,
         )
     )

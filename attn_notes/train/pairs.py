@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attn_notes.data import Pair, Vocabulary, date_pairs, number_pairs, read_pairs, split_pairs
-from attn_notes.train.settings import Settings
+from attn_notes.train.settings import PairSettings
 
 __all__ = ["Sides", "complete", "load_pairs"]
 
@@ -16,7 +16,7 @@ Sides = tuple[list[Pair], list[Pair]]
 
 
 def load_pairs(
-    settings: Settings, path: Path | None = None, *, encoding: str | None = None
+    settings: PairSettings, path: Path | None = None, *, encoding: str | None = None
 ) -> Sides:
     """The pairs that these settings ask for.
 
@@ -34,7 +34,7 @@ def load_pairs(
             no pairs, or nothing to train on or to hold out.
 
     Example:
-        >>> settings = Settings(source="de", target="en", count=100, digits=(1, 3))
+        >>> settings = PairSettings(source="de", target="en", count=100, digits=(1, 3))
         >>> [len(side) for side in load_pairs(settings)]
         [90, 10]
     """
@@ -68,7 +68,7 @@ def load_pairs(
     return train, held_out
 
 
-def complete(settings: Settings, sides: Sides) -> Settings:
+def complete(settings: PairSettings, sides: Sides) -> PairSettings:
     """The settings with what follows from the data: vocabularies, the longest text, a digest.
 
     Args:
@@ -82,7 +82,7 @@ def complete(settings: Settings, sides: Sides) -> Settings:
         ValueError: a `min_count` that leaves a vocabulary empty.
 
     Example:
-        >>> settings = Settings(source="de", target="en", count=100, digits=(1, 2))
+        >>> settings = PairSettings(source="de", target="en", count=100, digits=(1, 2))
         >>> [len(side) for side in complete(settings, load_pairs(settings)).vocabularies()]
         [34, 41]
     """

@@ -1,7 +1,8 @@
-"""Training: from settings to a folder that holds a translator."""
+"""Training: from settings to a folder that holds a model."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn_notes.data import Batches
 from attn_notes.train.models import build_model
-from attn_notes.train.pairs import Sides
 from attn_notes.train.settings import Settings
+from attn_notes.train.stopping import Stop, Unfinished, going_on, listening
 from attn_notes.train.stored import read_settings, write_settings
-from attn_notes.train.translator import Translator
 from attn_notes.training import (
+    Movable,
+    PeerLost,
     Schedule,
+    TrainingStopped,
     constant,
     cosine_decay,
     fit,
@@ -25,8 +27,8 @@ from attn_notes.training import (
     linear_decay,
     noam,
     save_weights,
-    translation_loss,
 )
+from attn_notes.training.distributed import any_of_all, from_first, rank
 
 __all__ = ["train"]
 
@@ -36,70 +38,102 @@ MOST_SHOWN = 80  # characters of a difference between two settings
 
 def train(
     settings: Settings,
-    sides: Sides,
+    batches: Callable[[int], Movable],
+    loss: Callable[[Any, Any], Tensor],
     folder: Path,
     *,
     device: torch.device,
     checkpoint_every: int = 200,
     snapshots: Sequence[int] = (),
-) -> Translator:
+    precision: str = "float32",
+    compile: bool = False,  # noqa: A002, as in fit
+) -> nn.Module:
     """Train, or go on training, and leave all that matters in a folder.
 
+    Of several processes in a group, the first reads and writes the files of all.
+
     Args:
-        settings: what is asked for, completed by `complete`.
-        sides: the pairs to train on and the pairs held out.
+        settings: what is asked for, completed by what follows from the data.
+        batches: the batch of each step, as for `fit`; of several processes, this one's share.
+        loss: as for `fit`.
         folder: for `settings.json`, `weights.safetensors` and `checkpoint.pt`; made if need be.
         device: where to train.
         checkpoint_every: steps between two checkpoints.
         snapshots: steps after which the weights are kept too, in `weights-STEP.safetensors`.
+        precision: as for `fit`.
+        compile: as for `fit`.
 
     Returns:
-        The trained translator.
+        The trained model.
 
     Raises:
         OSError: something cannot be read or written.
+        Unfinished: told to stop, or another process is gone.
         ValueError: the folder holds a training of other settings, one that is damaged or has no
-            checkpoint, or files that are none of ours.
+            checkpoint, or files that are none of ours; processes that are asked for different
+            things.
 
     Example:
         >>> import tempfile
-        >>> from dataclasses import replace
-        >>> from attn_notes.train.pairs import complete, load_pairs
-        >>> from attn_notes.train.settings import TransformerSettings
-        >>> asked = TransformerSettings(source="de", target="en", count=99, digits=(1, 3), steps=2)
-        >>> sides, cpu = load_pairs(asked), torch.device("cpu")
-        >>> settings = replace(complete(asked, sides), warmup=1)
+        >>> from attn_notes.data import TextWindows
+        >>> from attn_notes.train.settings import LanguageModelSettings
+        >>> from attn_notes.training import language_model_loss
+        >>> settings = LanguageModelSettings(tokens=("a", "b"), steps=2, warmup=1)
+        >>> windows = TextWindows(["abba"], settings.vocabularies()[0], length=2, batch_size=2)
+        >>> cpu = torch.device("cpu")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     translator = train(settings, sides, Path(folder), device=cpu)
+        ...     _ = train(settings, windows, language_model_loss, Path(folder), device=cpu)
         ...     sorted(path.name for path in Path(folder).iterdir())
         ['checkpoint.pt', 'settings.json', 'weights.safetensors']
     """
+    if any_of_all(from_first(lambda: settings) != settings):
+        raise ValueError(
+            "every process must be given the same options and texts, got different ones"
+        )
     model = build_model(settings).to(device)
-    _claim(folder, settings)
+    from_first(partial(_claim, folder, settings))
     if 0 in snapshots:
-        save_weights(folder / "weights-0.safetensors", model)
+        from_first(partial(save_weights, folder / "weights-0.safetensors", model))
+    with _stoppable(folder / CHECKPOINT) as stop:
+        fit(
+            model,
+            batches,
+            loss,
+            steps=settings.steps,
+            lr=settings.lr,
+            schedule=_schedule(settings),
+            weight_decay=settings.weight_decay,
+            seed=settings.seed,
+            checkpoint=folder / CHECKPOINT,
+            checkpoint_every=checkpoint_every,
+            on_step=_watcher(model, settings, folder, checkpoint_every, snapshots),
+            precision=precision,
+            compile=compile,
+            stop=stop,
+        )
+    from_first(partial(save_weights, folder / WEIGHTS, model))
+    _miss(folder, snapshots)
+    return model
 
-    fit(
-        model,
-        Batches(
-            sides[0], *settings.vocabularies(), batch_size=settings.batch_size, seed=settings.seed
-        ),
-        partial(translation_loss, label_smoothing=settings.label_smoothing),
-        steps=settings.steps,
-        lr=settings.lr,
-        schedule=_schedule(settings),
-        weight_decay=settings.weight_decay,
-        seed=settings.seed,
-        checkpoint=folder / CHECKPOINT,
-        checkpoint_every=checkpoint_every,
-        on_step=_watcher(model, settings, folder, checkpoint_every, snapshots),
-    )
-    save_weights(folder / WEIGHTS, model)
+
+@contextmanager
+def _stoppable(checkpoint: Path) -> Iterator[Stop]:
+    """Inside, a signal ends the training after its step; what goes wrong says how to go on."""
+    hung = "told to stop, but a step does not end"
+    with listening(lambda: f"{hung}; {going_on(checkpoint)}") as stop:
+        try:
+            yield stop
+        except TrainingStopped as error:
+            code = 1 if isinstance(error.__cause__, PeerLost) else stop.code
+            raise Unfinished(f"{error}; {going_on(checkpoint)}", code) from error
+
+
+def _miss(folder: Path, snapshots: Sequence[int]) -> None:
+    """Say which snapshots were asked for too late."""
     gone = [n for n in snapshots if not (folder / f"weights-{n}.safetensors").exists()]
-    if gone:
+    if gone and rank() == 0:
         steps = ", ".join(map(str, gone))
         print(f"no snapshot of step {steps}: the training had gone further", file=sys.stderr)
-    return Translator(settings, model)
 
 
 def _watcher(
@@ -108,6 +142,8 @@ def _watcher(
     """What is done after a step: weights are kept, and losses are said where no bar is shown."""
 
     def on_step(done: int, loss: Tensor) -> None:
+        if rank() != 0:
+            return
         if done in snapshots:
             save_weights(folder / f"weights-{done}.safetensors", model)
         if done % every == 0 and not sys.stderr.isatty():

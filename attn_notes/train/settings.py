@@ -7,7 +7,17 @@ from typing import ClassVar
 from attn_notes.data import Vocabulary, join_words, language_tag, split_number
 from attn_notes.transformer.config import Activation, Norm, Positions
 
-__all__ = ["DATA", "MODELS", "SCHEDULES", "Seq2SeqSettings", "Settings", "TransformerSettings"]
+__all__ = [
+    "DATA",
+    "MODELS",
+    "SCHEDULES",
+    "BlockSettings",
+    "LanguageModelSettings",
+    "PairSettings",
+    "Seq2SeqSettings",
+    "Settings",
+    "TransformerSettings",
+]
 
 DATA = ("numbers", "dates", "pairs")
 """What a model may learn from."""
@@ -18,23 +28,87 @@ SCHEDULES = ("linear", "cosine", "inverse-sqrt", "noam", "constant")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a training was asked for, and what of its data the model has to know.
+    """What every training is asked for; of a certain model it is asked for more.
 
-    Of a certain model: `Seq2SeqSettings` or `TransformerSettings`.
+    Example:
+        >>> Settings(steps=9).seed
+        0
+    """
+
+    model: ClassVar[str]
+    """Its name on the command line."""
+    min_count: int = 1
+    """How often a token must occur to be in a vocabulary."""
+    embed_dim: int = 32
+    """Width of the token embeddings; of a Transformer, of everything between its sublayers."""
+    hidden_dim: int = 128
+    """Width of a GRU's state, or inside a feed-forward network."""
+    layers: int = 1
+    """On one another, in the encoder and in the decoder."""
+    dropout: float = 0.0
+    """The share that is set to 0 while training."""
+    steps: int = 600
+    """Updates of the weights."""
+    batch_size: int = 128
+    """Pairs, or windows of text, in a step."""
+    lr: float = 3e-3
+    """The highest learning rate; with noam, a factor of what the paper says."""
+    schedule: str = "linear"
+    """One of `SCHEDULES`."""
+    warmup: int = 50
+    """Steps up to the highest rate."""
+    weight_decay: float = 0.0
+    """How much a weight shrinks in a step, in units of the learning rate."""
+    label_smoothing: float = 0.0
+    """The share of each label that all tokens have in equal parts."""
+    seed: int = 0
+    """Of the draw, of the first weights, of the order and of the dropout."""
+
+    def vocabularies(self) -> tuple[Vocabulary, ...]:
+        """The vocabularies that the model was trained with.
+
+        Returns:
+            As many as the model has.
+        """
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSettings(Settings):
+    """Of a model that is made of a Transformer's blocks.
+
+    Example:
+        >>> BlockSettings().norm
+        'pre'
+    """
+
+    heads: int = 4
+    """Of every attention."""
+    norm: Norm = "pre"
+    """Before a sublayer, or after it."""
+    positions: Positions = "sinusoidal"
+    """How order gets in."""
+    activation: Activation = "relu"
+    """Of the feed-forward networks."""
+    tie: bool = True
+    """Whether the embedding of what is written is the map to the logits too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSettings(Settings):
+    """Of a model that translates, and what of its data it has to know.
 
     Raises:
         ValueError: where a language is asked for that is not written.
 
     Example:
-        >>> settings = Settings(data="numbers", source="de", target="en")
+        >>> settings = PairSettings(data="numbers", source="de", target="en")
         >>> settings.split("dreiundsiebzig")
         ('drei', 'und', 'siebzig')
         >>> settings.join(["seventy", "-three"])
         'seventy-three'
     """
 
-    model: ClassVar[str]
-    """Its name on the command line."""
     data: str = "numbers"
     """One of `DATA`."""
     source: str = ""
@@ -49,32 +123,6 @@ class Settings:
     """Of dates."""
     count: int | None = None
     """How many numbers or dates are drawn, the held-out ones included."""
-    min_count: int = 1
-    """How often a token must occur to be in a vocabulary."""
-    embed_dim: int = 32
-    """Width of the token embeddings; of a Transformer, of everything between its sublayers."""
-    hidden_dim: int = 128
-    """Width of a GRU's state, or inside a feed-forward network."""
-    layers: int = 1
-    """On one another, in the encoder and in the decoder."""
-    dropout: float = 0.0
-    """The share that is set to 0 while training."""
-    steps: int = 600
-    """Updates of the weights."""
-    batch_size: int = 128
-    """Pairs in a step."""
-    lr: float = 3e-3
-    """The highest learning rate; with noam, a factor of what the paper says."""
-    schedule: str = "linear"
-    """One of `SCHEDULES`."""
-    warmup: int = 50
-    """Steps up to the highest rate."""
-    weight_decay: float = 0.0
-    """How much a weight shrinks in a step, in units of the learning rate."""
-    label_smoothing: float = 0.0
-    """The share of each label that all tokens have in equal parts."""
-    seed: int = 0
-    """Of the draw, of the first weights, of the order and of the dropout."""
     sentences: str = ""
     """A digest of the pairs."""
     max_length: int = 100
@@ -167,7 +215,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqSettings(Settings):
+class Seq2SeqSettings(PairSettings):
     """Of a recurrent encoder-decoder (chapter 4).
 
     Example:
@@ -183,7 +231,7 @@ class Seq2SeqSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerSettings(Settings):
+class TransformerSettings(PairSettings, BlockSettings):
     """Of a Transformer (chapter 7).
 
     Example:
@@ -199,19 +247,45 @@ class TransformerSettings(Settings):
     lr: float = 5e-3
     warmup: int = 100
     label_smoothing: float = 0.05
-    heads: int = 4
-    """Of every attention."""
-    norm: Norm = "pre"
-    """Before a sublayer, or after it."""
-    positions: Positions = "sinusoidal"
-    """How order gets in."""
-    activation: Activation = "relu"
-    """Of the feed-forward networks."""
-    tie: bool = True
-    """Whether the target's embedding is the map to the logits too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelSettings(BlockSettings):
+    """Of a model that predicts the next character of a text (chapter 8).
+
+    Example:
+        >>> LanguageModelSettings(tokens=("a", "b")).vocabularies()[0].encode(["b", "a"])
+        [5, 4]
+    """
+
+    model = "language-model"
+    embed_dim: int = 128
+    hidden_dim: int = 512
+    layers: int = 4
+    steps: int = 1000
+    batch_size: int = 32
+    schedule: str = "cosine"
+    warmup: int = 100
+    weight_decay: float = 0.1
+    positions: Positions = "learned"
+    activation: Activation = "gelu"
+    context: int = 128
+    """The most characters that are read at once."""
+    texts: str = ""
+    """A digest of the texts."""
+    tokens: tuple[str, ...] = ()
+    """The vocabulary: characters."""
+
+    def vocabularies(self) -> tuple[Vocabulary]:
+        """The vocabulary.
+
+        Returns:
+            The one there is.
+        """
+        return (Vocabulary(self.tokens),)
 
 
 MODELS: dict[str, type[Settings]] = {
-    kind.model: kind for kind in (Seq2SeqSettings, TransformerSettings)
+    kind.model: kind for kind in (Seq2SeqSettings, TransformerSettings, LanguageModelSettings)
 }
 """The settings of each model, by its name."""

@@ -86,13 +86,13 @@ _MUST: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (*_one_of(*get_args(Norm)), "norm"),
     (*_one_of(*get_args(Positions)), "positions"),
     (*_one_of(*get_args(Activation)), "activation"),
-    ("a text", lambda value: isinstance(value, str), "source target sentences"),
+    ("a text", lambda value: isinstance(value, str), "source target sentences texts"),
     ("a text or null", lambda value: isinstance(value, str | None), "style"),
     ("true or false", lambda value: isinstance(value, bool), "unidirectional tie"),
     (
         "a whole number, 1 or more",
         lambda value: _is_whole(value, 1),
-        "min_count embed_dim hidden_dim layers heads steps batch_size max_length",
+        "min_count embed_dim hidden_dim layers heads steps batch_size max_length context",
     ),
     ("a whole number, 0 or more", lambda value: _is_whole(value, 0), "warmup seed"),
     ("a whole number, 1 or more, or null", lambda v: v is None or _is_whole(v, 1), "count"),
@@ -108,7 +108,7 @@ _MUST: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "weight_decay",
     ),
     ("two whole numbers, or null", lambda v: v is None or (_are(v, int) and len(v) == 2), "digits"),
-    ("a list of texts", lambda value: _are(value, str), "source_tokens target_tokens"),
+    ("a list of texts", lambda value: _are(value, str), "source_tokens target_tokens tokens"),
 )
 
 

@@ -1,7 +1,7 @@
 """A trained model with its vocabularies: text in, text out."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
 from attn_notes.seq2seq import Seq2Seq
 from attn_notes.train.models import build_model
-from attn_notes.train.settings import Settings
+from attn_notes.train.settings import PairSettings
 from attn_notes.train.stored import read_settings
 from attn_notes.training import load_weights
 from attn_notes.transformer import Transformer, TransformerWeights
@@ -40,7 +40,7 @@ class Translator:
         (('drei', 'und', 'siebzig'), True)
     """
 
-    def __init__(self, settings: Settings, model: Seq2Seq | Transformer) -> None:
+    def __init__(self, settings: PairSettings, model: Seq2Seq | Transformer) -> None:
         self.settings = settings
         self.model = model.eval()
         self.source_vocab, self.target_vocab = settings.vocabularies()
@@ -182,7 +182,7 @@ def load_translator(
 
     Raises:
         OSError: a file that is not there or cannot be read.
-        ValueError: a file that is not what it should be.
+        ValueError: a file that is not what it should be, or a folder of another model.
 
     Example:
         >>> import tempfile
@@ -197,6 +197,10 @@ def load_translator(
         'en'
     """
     settings = read_settings(Path(folder, "settings.json"))
-    model = build_model(settings)
+    if not isinstance(settings, PairSettings):
+        raise ValueError(  # noqa: TRY004, of a file
+            f"{folder} must hold a translator, got a {settings.model}"
+        )
+    model = cast("Seq2Seq | Transformer", build_model(settings))
     load_weights(Path(folder, weights), model)
     return Translator(settings, model.to(device or get_device()))

@@ -13,9 +13,10 @@ from attn_notes.training.checkpoints import (
     save_weights,
     write_whole,
 )
-from attn_notes.training.loop import Movable, fit
-from attn_notes.training.losses import masked_cross_entropy, translation_loss
-from attn_notes.training.metrics import bleu, exact_match
+from attn_notes.training.distributed import PeerLost, Processes, process_group
+from attn_notes.training.loop import Movable, TrainingStopped, fit
+from attn_notes.training.losses import language_model_loss, masked_cross_entropy, translation_loss
+from attn_notes.training.metrics import bits_per_character, bleu, exact_match
 from attn_notes.training.schedules import (
     Schedule,
     constant,
@@ -24,10 +25,16 @@ from attn_notes.training.schedules import (
     linear_decay,
     noam,
 )
+from attn_notes.training.updates import PRECISIONS
 
 __all__ = [
+    "PRECISIONS",
     "Movable",
+    "PeerLost",
+    "Processes",
     "Schedule",
+    "TrainingStopped",
+    "bits_per_character",
     "bleu",
     "check_tensors",
     "constant",
@@ -35,12 +42,14 @@ __all__ = [
     "exact_match",
     "fit",
     "inverse_sqrt",
+    "language_model_loss",
     "linear_decay",
     "load_checkpoint",
     "load_state",
     "load_weights",
     "masked_cross_entropy",
     "noam",
+    "process_group",
     "read_tensors",
     "save_checkpoint",
     "save_weights",

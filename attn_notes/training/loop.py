@@ -1,24 +1,46 @@
 """The training loop: one for every model of the book (chapter 4 and on)."""
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from attn_notes.training.checkpoints import load_checkpoint, load_state, save_checkpoint
+from attn_notes.training.distributed import (
+    PeerLost,
+    any_of_all,
+    average,
+    data_parallel,
+    first_to,
+    from_first,
+    peers_needed,
+    rank,
+    world,
+)
 from attn_notes.training.losses import translation_loss
+from attn_notes.training.progress import advance, progress_bar
+from attn_notes.training.randomness import (
+    own_randomness,
+    random_states,
+    seed_of,
+    set_random_states,
+    sow,
+)
 from attn_notes.training.schedules import Schedule, constant
+from attn_notes.training.updates import Updates
 
-__all__ = ["Movable", "fit"]
+__all__ = ["Movable", "TrainingStopped", "fit"]
 
 READ_EVERY = 16  # steps on an accelerator: reading a number makes the CPU wait for it
+
+
+class TrainingStopped(RuntimeError):
+    """A training that ended before its last step: it was told to, or another process is gone."""
 
 
 class Movable(Protocol):
@@ -50,11 +72,19 @@ def fit(
     checkpoint_every: int = 200,
     progress: bool | None = None,
     on_step: Callable[[int, Tensor], None] | None = None,
+    precision: str = "float32",
+    compile: bool = False,  # noqa: A002, torch's name
+    stop: Callable[[], bool] | None = None,
 ) -> list[float]:
     """Train a model, in place: AdamW (Loshchilov and Hutter, 2019) on clipped gradients. Chapter 4.
 
     Dropout draws from a generator seeded with `seed`; the caller's own is as before afterwards,
     and so is the mode (training or evaluation) of each module.
+
+    Inside `process_group`, all processes that torchrun has started train together: the gradient is
+    the mean of theirs, and process 0 writes the checkpoint, with which any number of processes may
+    go on. Where each has its share of one batch, in parts of one size, the losses are those of one
+    process on that batch, up to rounding. Dropout is drawn anew in each process and step.
 
     Args:
         model: its parameters that require a gradient are trained, where they live.
@@ -79,6 +109,11 @@ def fit(
             the environment says `ATTN_NOTES_PROGRESS=0` or tests are running.
         on_step: called as `on_step(done, loss)` after each update, `done` counting from 1; the
             loss () is a tensor, because reading it would make a GPU wait.
+        precision: what to compute in, one of "float32", "bfloat16" and "float16"; the weights stay
+            in what they are. In float16 a step whose gradient overflows is left out.
+        compile: whether `torch.compile` is to turn the model into kernels of its own first, which
+            takes about a minute and needs a compiler that it can use.
+        stop: asked before each step whether to end here; one process that says so ends all.
 
     Returns:
         The loss of every step, those of a resumed checkpoint included.
@@ -86,6 +121,8 @@ def fit(
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
         OSError: the checkpoint cannot be read or written.
+        TrainingStopped: told to by `stop`, or another process is gone. The checkpoint holds all
+            steps that were completed.
         TypeError: a loss that is not a tensor () with a gradient, or a number of steps that is
             not an integer.
         ValueError: a number out of range, a model without parameters to train, or a checkpoint
@@ -106,20 +143,23 @@ def fit(
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
     _check_positive(lr=lr, max_norm=max_norm, checkpoint_every=checkpoint_every)
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    with _training_mode(model), _own_randomness(model, seed):
-        state = _State(model, settings, schedule)
-        if checkpoint is not None:
-            state.open(Path(checkpoint), steps)
-        with _bar(state.done, steps, progress) as bar:
+    state = _State(model, settings | {"precision": precision}, schedule)
+    path = None if checkpoint is None else Path(checkpoint)
+    with _training_mode(model), own_randomness(state.device, seed):
+        if path is not None:
+            state.open(path, steps)
+        trained = torch.compile(data_parallel(model)) if compile else data_parallel(model)
+        with state.outliving(path, steps), progress_bar(state.done, steps, progress) as bar:
             for step in range(state.done, steps):
-                value = state.update(loss(model, batches(step).to(state.device)))
+                if stop is not None and any_of_all(stop()):
+                    state.save(path)
+                    raise TrainingStopped(f"stopped after step {step} of {steps}")
+                value = state.update(partial(loss, trained, batches(step).to(state.device)))
                 if on_step is not None:
                     on_step(step + 1, value)
-                if checkpoint is not None and (
-                    (step + 1) % checkpoint_every == 0 or step + 1 == steps
-                ):
-                    state.save(Path(checkpoint))
-                _advance(bar, state.losses)
+                if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
+                    state.save(path)
+                advance(bar, state.losses)
         state.finish()
     return state.losses
 
@@ -129,16 +169,11 @@ class _State:
 
     def __init__(self, model: nn.Module, settings: dict[str, Any], schedule: Schedule) -> None:
         self.model, self.settings, self.schedule = model, settings, schedule
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        if not self.parameters:
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        if not parameters:
             raise ValueError("model must have parameters that require a gradient, got none")
-        self.device = self.parameters[0].device
-        self.optimizer = torch.optim.AdamW(
-            self.parameters,
-            lr=settings["lr"],
-            weight_decay=settings["weight_decay"],
-            fused=True,  # all parameters in one call
-        )
+        self.device = parameters[0].device
+        self.updates = Updates(parameters, **{k: v for k, v in settings.items() if k != "seed"})
         self.losses: list[float] = []
         self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, where they arose
 
@@ -146,28 +181,30 @@ class _State:
     def done(self) -> int:
         return len(self.losses) + len(self.unread)
 
-    def update(self, loss: Tensor) -> Tensor:
-        """One step down the gradient of `loss`; the loss without its history."""
+    def update(self, compute: Callable[[], Tensor]) -> Tensor:
+        """One step down the gradient of a loss; the loss without its history."""
+        rate = self._rate(self.done)
+        if world() > 1:  # of this step alone: whoever goes on from here draws the same
+            sow(self.device, seed_of(self.settings["seed"], self.done, rank()))
+        with self.updates.in_precision():
+            loss = compute()
         if not (isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad):
             kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise TypeError(f"loss must be a tensor () with a gradient, got {kind}")
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate(self.done)
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"])
-        self.unread.append(torch.stack((loss.detach(), norm)))
+        norm = self.updates.descend(loss)
+        value = average(loss.detach())
+        self.unread.append(torch.stack((value, norm)))
         if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
             self.read()  # before the weights take it over
-        self.optimizer.step()
-        return loss.detach()
+        self.updates.step(rate)
+        return value
 
     def read(self) -> None:
         """Turn losses that are still on the device into numbers."""
         if not self.unread:
             return
         for loss, norm in torch.stack(self.unread).tolist():
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+            if not self.updates.is_fine(loss, norm):
                 raise FloatingPointError(
                     f"loss and gradient must be finite, got loss {loss} and a gradient of norm "
                     f"{norm} in step {len(self.losses)}; a lower lr or a longer warm-up may help"
@@ -178,9 +215,27 @@ class _State:
     def finish(self) -> None:
         """Read what is left, and leave no gradient behind."""
         self.read()
-        self.optimizer.zero_grad()
+        self.updates.optimizer.zero_grad()
 
-    def save(self, path: Path) -> None:
+    @contextmanager
+    def outliving(self, path: Path | None, steps: int) -> Iterator[None]:
+        """Where another process is lost, the first to notice keeps what all have completed."""
+        try:
+            with peers_needed():
+                yield
+        except PeerLost as error:
+            if path is not None and first_to("save"):
+                with suppress(RuntimeError):  # a GPU that waits for the lost one's
+                    self.write(path)
+            raise TrainingStopped(f"{error} in step {self.done + 1} of {steps}") from error
+
+    def save(self, path: Path | None) -> None:
+        """Have process 0 write the checkpoint, if one is wanted, and all wait for it."""
+        if path is not None:
+            self.read()
+            from_first(partial(self.write, path))
+
+    def write(self, path: Path) -> None:
         """Write the checkpoint; what is not finite never gets into one."""
         self.read()
         save_checkpoint(
@@ -189,22 +244,24 @@ class _State:
                 "settings": self._identity(self.done),
                 "losses": self.losses,
                 "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "random": _random_states(self.device),
+                **self.updates.state(),
+                "random": random_states(self.device),
             },
         )
 
     def open(self, path: Path, steps: int) -> None:
         """Go on from the checkpoint if there is one; else begin with one: it may fail."""
-        if not path.exists():
+        there = from_first(lambda: load_checkpoint(path) if path.exists() else None)
+        if there is None:
             self.save(path)
             return
-        there = load_checkpoint(path)
-        if there.keys() != {"settings", "losses", "model", "optimizer", "random"}:
+        parts = {"settings", "losses", "model", "optimizer", "scaler", "random"}
+        if there.keys() | {"scaler"} != parts:
             raise ValueError(f"{path} must be a checkpoint written by fit, got one of {[*there]}")
         done = len(there["losses"])
+        # Files from before there was a precision to choose name none.
         for name, ours in self._identity(done).items():
-            theirs = there["settings"].get(name)
+            theirs = ({"precision": "float32"} | there["settings"]).get(name)
             if theirs != ours:
                 raise ValueError(
                     f"{path} must be of a training with the same settings, got {name} {theirs} "
@@ -213,16 +270,16 @@ class _State:
         if done > steps:
             raise ValueError(f"{path} must be of {steps} steps at most, got {done}")
         load_state(self.model, there["model"], str(path))
-        self.optimizer.load_state_dict(there["optimizer"])
+        self.updates.restore({"scaler": {}} | there)
         self.losses = list(there["losses"])
-        _set_random_states(there["random"], self.device)
+        set_random_states(there["random"], self.device)
 
     def _rate(self, step: int) -> float:
         return self.settings["lr"] * self.schedule(step)
 
     def _identity(self, done: int) -> dict[str, Any]:
         """What must agree for a training to be the continuation of another."""
-        sizes = [parameter.numel() for parameter in self.parameters]
+        sizes = [parameter.numel() for parameter in self.updates.parameters]
         return {
             **self.settings,
             "device": self.device.type,
@@ -242,58 +299,6 @@ def _training_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in before.items():
             module.training = mode
-
-
-@contextmanager
-def _own_randomness(model: nn.Module, seed: int) -> Iterator[None]:
-    """Generators seeded inside; afterwards the caller's numbers go on as if nothing had been."""
-    device = next(model.parameters(), torch.empty(0, device="cpu")).device
-    before = _random_states(device)
-    try:
-        # This device's generator alone: torch.manual_seed would change those of all GPUs.
-        seeded = {
-            d.type: torch.Generator(d).manual_seed(seed) for d in (torch.device("cpu"), device)
-        }
-        _set_random_states({kind: each.get_state() for kind, each in seeded.items()}, device)
-        yield
-    finally:
-        _set_random_states(before, device)
-
-
-def _random_states(device: torch.device) -> dict[str, Tensor]:
-    """The state of the CPU's generator and of the device's, by the kind of device."""
-    states = {"cpu": torch.get_rng_state()}
-    if device.type != "cpu":
-        states[device.type] = torch.get_device_module(device).get_rng_state(*_index(device))
-    return states
-
-
-def _set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"])
-    if device.type != "cpu":
-        torch.get_device_module(device).set_rng_state(states[device.type], *_index(device))
-
-
-def _index(device: torch.device) -> tuple[torch.device, ...]:
-    return () if device.type == "mps" else (device,)  # which has but one
-
-
-def _bar(done: int, steps: int, shown: bool | None) -> "tqdm[Any]":
-    """The progress bar; silent where nobody watches, or where the output is compared."""
-    if shown is None:
-        kept_quiet = os.environ.get("ATTN_NOTES_PROGRESS") == "0"
-        tested = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
-        in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
-        shown = (sys.stderr.isatty() or in_notebook) and not (kept_quiet or tested)
-    return tqdm(
-        desc="training", total=steps, initial=done, unit="step", disable=not shown, file=sys.stderr
-    )
-
-
-def _advance(bar: "tqdm[Any]", losses: list[float]) -> None:
-    if losses and not bar.disable:
-        bar.set_postfix_str(f"loss {losses[-1]:.3f}", refresh=False)
-    bar.update()
 
 
 def _check_steps(steps: int) -> None:
