@@ -226,20 +226,21 @@ def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> N
         ValueError: query and key must share head_dim (last axis), got query (2, 3, 5, 8) and \
 key (2, 3, 7, 4)
     """
-    got = f"got query {tuple(query.shape)} and key {tuple(key.shape)}"
     if query.dim() < 2 or key.dim() < 2:
-        raise ValueError(f"query and key must have shapes (..., L, D) and (..., S, D), {got}")
+        raise ValueError(
+            f"query and key must have shapes (..., L, D) and (..., S, D), {_got(query, key)}"
+        )
     if query.shape[:-2] != key.shape[:-2]:
-        raise ValueError(f"query and key must share their leading axes, {got}")
+        raise ValueError(f"query and key must share their leading axes, {_got(query, key)}")
     if same_width and query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"query and key must share head_dim (last axis), {got}")
+        raise ValueError(f"query and key must share head_dim (last axis), {_got(query, key)}")
     if query.dtype != key.dtype or not query.is_floating_point():
         raise TypeError(
             "query and key must be floating point and of one dtype, got "
             f"{query.dtype} and {key.dtype}"
         )
     if query.shape[-1] == 0 or key.shape[-1] == 0:
-        raise ValueError(f"query and key must have a head_dim of at least 1, {got}")
+        raise ValueError(f"query and key must have a head_dim of at least 1, {_got(query, key)}")
 
 
 def check_value(key: Tensor, value: Tensor) -> None:
@@ -262,6 +263,11 @@ def check_value(key: Tensor, value: Tensor) -> None:
             "key and value must share all axes but the last, got key "
             f"{tuple(key.shape)} and value {tuple(value.shape)}"
         )
+
+
+def _got(query: Tensor, key: Tensor) -> str:
+    """The shapes that came, for an error's words."""
+    return f"got query {tuple(query.shape)} and key {tuple(key.shape)}"
 
 
 def _open_softmax(scores: Tensor) -> Tensor:

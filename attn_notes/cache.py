@@ -125,16 +125,23 @@ def _empty(x: Tensor, capacity: int) -> Tensor:
 
 def _check(key: Tensor, value: Tensor, room: _Room | None) -> None:
     """Raise unless there is one value for each key, and both are such as the room holds."""
-    got = f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
     if key.dim() != 4 or key.shape[:3] != value.shape[:3] or value.dim() != 4:
-        raise ValueError(f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}")
+        shapes = "(B, G, L, D) and (B, G, L, Dv)"
+        raise ValueError(f"key and value must have shapes {shapes}, {_got(key, value)}")
     if room is None:
         return
     for new, old in ((key, room.keys), (value, room.values)):
-        if (*new.shape[:2], new.shape[3]) != (*old.shape[:2], old.shape[3]):
+        if new.shape[:2] != old.shape[:2] or new.shape[3] != old.shape[3]:
             held = f"{tuple(room.keys.shape)} and {tuple(room.values.shape)}"
-            raise ValueError(f"key and value must fit what is held in all but L, {held}, {got}")
+            raise ValueError(
+                f"key and value must fit what is held in all but L, {held}, {_got(key, value)}"
+            )
         if new.dtype != old.dtype:
             raise TypeError(f"key and value must be {old.dtype}, as what is held, got {new.dtype}")
         if new.device != old.device:
             raise ValueError(f"key and value must be on {old.device}, got {new.device}")
+
+
+def _got(key: Tensor, value: Tensor) -> str:
+    """The shapes that came, for an error's words."""
+    return f"got key {tuple(key.shape)} and value {tuple(value.shape)}"

@@ -26,7 +26,7 @@ LAYERS = (
     {"masks"},
     {"attention", "kernels", "positions", "cache"},
     {"scores", "data", "patterns"},
-    {"decoding", "multihead"},
+    {"decoding", "multihead", "ngrams"},
     {"seq2seq", "transformer"},
     {"training"},
     {"pretrained"},

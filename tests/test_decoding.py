@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
+from attn_notes.data import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
 from attn_notes.decoding import beam_search, greedy, translate
+from attn_notes.decoding.steps import next_log_probs
 from tests.oracles import rng
 from tests.test_seq2seq import LENGTHS, SOURCE, build
 
@@ -171,6 +172,25 @@ def test_the_mode_comes_back_when_the_model_fails():
     with pytest.raises(ZeroDivisionError):
         greedy(model, *SOURCES, max_length=3)
     assert model.training
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_logits_of_a_model_stay_as_they_are(dtype):
+    logits = torch.zeros(2, V, dtype=dtype)
+    assert bool(next_log_probs(logits, SpecialTokens())[:, [PAD, START]].isneginf().all())
+    assert not logits.any()
+
+
+def test_every_part_reads_in_evaluation_and_has_its_own_mode_back():
+    for whole, part in ((True, False), (False, True)):  # a part may be frozen, and the rest not
+        model = Table().train(whole)
+        model.inner = Table().train(part)
+        model.start = lambda source, lengths, inner=model.inner: inner.start(source, lengths)
+        model.step = model.inner.step
+        greedy(model, *SOURCES, max_length=3)
+        assert model.inner.modes
+        assert not any(model.inner.modes)
+        assert (model.training, model.inner.training) == (whole, part)
 
 
 @pytest.mark.parametrize("kind", ["fixed", "additive", "dot"])

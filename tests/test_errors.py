@@ -26,7 +26,14 @@ from attn_notes.checks import (
 from attn_notes.masks import masked_softmax
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
-from tests import data_errors, positions_errors, transformer_errors
+from tests import (
+    data_errors,
+    decoding_errors,
+    positions_errors,
+    pretrained_errors,
+    text_errors,
+    transformer_errors,
+)
 from tests.oracles import DV, B, D, H, L, S
 
 NAN, INF = float("nan"), float("inf")
@@ -635,7 +642,10 @@ PLOTS = [
 
 TABLE = [
     *data_errors.TABLE,
+    *decoding_errors.TABLE,
     *positions_errors.TABLE,
+    *pretrained_errors.TABLE,
+    *text_errors.TABLE,
     *transformer_errors.TABLE,
     *MASKS,
     *OTHERS,

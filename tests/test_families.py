@@ -66,7 +66,8 @@ def test_a_decoder_is_the_encoder_under_a_causal_mask_and_a_map_to_the_vocabular
 @both_paths
 def test_a_mask_and_the_causal_rule_mean_both(norm, backend):
     model = built(EncoderOnly(config(norm=norm, backend=backend)))
-    late = padding_mask(torch.tensor([S, 3]), S).flip(-1)  # the second row has keys at its end alone
+    # In the second row only the last keys: its first queries have none at all.
+    late = padding_mask(torch.tensor([S, 3]), S).flip(-1)
     both = model(WHOLE, attn_mask=late, is_causal=True).output
     torch.testing.assert_close(both, model(WHOLE, attn_mask=late & causal_mask(S)).output)
     for mask in ({"attn_mask": late}, {"is_causal": True}):

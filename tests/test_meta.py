@@ -28,16 +28,20 @@ from attn_notes.attention import (
     scaled_dot_product_attention,
 )
 from attn_notes.cache import KVCache
+from attn_notes.decoding import sampling_distribution
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.patterns import pattern_cells, pattern_score, without_special
+from attn_notes.pretrained import mean_pooling
 from attn_notes.transformer import (
     AddNorm,
     Decoder,
     DecoderBlock,
+    DecoderOnly,
     Embeddings,
     EncoderBlock,
     EncoderOnly,
     FeedForward,
+    MaskedLanguageModel,
     Transformer,
     TransformerConfig,
     attention_positions,
@@ -52,6 +56,7 @@ MODULES = (
     "cache",
     "attention",
     "data",
+    "ngrams",
     "seq2seq",
     "decoding",
     "training",
@@ -163,6 +168,30 @@ def of_transformer(**changes):
         lambda: (two_steps()[0], (4, 11)),
         lambda: (two_steps()[1].weights.decoder[1], (4, 3, 2, 2)),
     ]
+
+
+def of_decoder_only(**changes):
+    """All at once, and two steps after a prompt, the second after a reordering."""
+    config = dataclasses.replace(CONFIG, embed_dim=12, tie_embeddings=True, **changes)
+    model = DecoderOnly(config).to("meta")
+
+    def two_steps():
+        state = model.start(integers(B, S), torch.full((B,), S), need_weights=True)
+        _, state = model.step(integers(B), state)
+        return model.step(integers(4), state.select(integers(4)))
+
+    return [
+        lambda: (model(integers(B, L)).logits, (B, L, 17)),
+        lambda: (model(integers(B, L), need_weights=True).weights[1], (B, 3, L, L)),
+        lambda: (model(integers(B, L), need_hidden_states=True).hidden_states[2], (B, L, 12)),
+        lambda: (two_steps()[0], (4, 17)),
+        lambda: (two_steps()[1].weights[1], (4, 3, S + 1, S + 1)),
+    ]
+
+
+def masked_model(**keywords):
+    keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
+    return MaskedLanguageModel(CONFIG).to("meta")(integers(B, L), **keywords)
 
 
 def in_cache(grad):
@@ -278,6 +307,15 @@ CALLS = {
             lambda: (a_batch().to("meta").target, (1, 3)),
         ],
     },
+    "decoding": {
+        "sampling_distribution": [
+            lambda: (sampling_distribution(meta(B, 11)), (B, 11)),
+            lambda: (
+                sampling_distribution(meta(B, L, 11), temperature=0.5, top_k=3, top_p=0.9),
+                (B, L, 11),
+            ),
+        ],
+    },
     "seq2seq": {
         "RNNDecoder": of_decoder(R.RNNDecoder(11, 5, 7, 6, 2)),
         "AttentionDecoder": of_decoder(
@@ -291,6 +329,14 @@ CALLS = {
                 T.masked_cross_entropy(meta(B, L, 11), integers(B, L), label_smoothing=0.1),
                 (),
             ),
+        ],
+        "language_model_loss": [
+            lambda: (
+                T.language_model_loss(
+                    lambda inputs: (meta(*inputs.shape, 11),), integers(B, L + 1)
+                ),
+                (),
+            )
         ],
         "translation_loss": [
             lambda: (
@@ -306,6 +352,9 @@ CALLS = {
         "pattern_cells": [lambda: (pattern_cells("same", "abcab", device="meta"), (5, 5))],
         "pattern_score": [lambda: (pattern_score(meta(*WEIGHTS), allowed(L, S)), (B, H))],
         "without_special": [lambda: (without_special(["[CLS]", "a"], meta(B, 2, 2))[1], (B, 1, 1))],
+    },
+    "pretrained": {
+        "mean_pooling": [lambda: (mean_pooling(STREAM, allowed(B, L)), (B, 6))],
     },
     "multihead": {
         "split_heads": [lambda: (split_heads(meta(B, L, 12), 3), (B, 3, L, 4))],
@@ -369,6 +418,16 @@ CALLS = {
         "Decoder": [
             lambda: (Decoder(CONFIG).to("meta")(integers(B, L), MEMORY).output, (B, L, 6)),
         ],
+        "DecoderOnly": [
+            call
+            for positions in ("none", "learned", "sinusoidal", "rotary", "alibi")
+            for call in of_decoder_only(positions=positions)
+        ],
+        "MaskedLanguageModel": [
+            lambda: (masked_model().logits, (B, L, 17)),
+            lambda: (masked_model(need_weights=True).weights[1], (B, 3, L, L)),
+            lambda: (masked_model(need_hidden_states=True).hidden_states[2], (B, L, 6)),
+        ],
         "Transformer": [
             call
             for positions in ("none", "learned", "sinusoidal", "rotary", "alibi")
@@ -386,12 +445,22 @@ EXCEPTIONS = {
     "multihead.Rotary": "the type of a function: there is nothing to call",
     "transformer.TransformerConfig": "numbers and words",
     "transformer.DecoderOutput": "a tuple",
+    "transformer.DecoderOnlyState": "what `DecoderOnly` calls give and take",
     "transformer.EncoderOutput": "a tuple",
+    "transformer.LanguageModelOutput": "a tuple",
     "transformer.TransformerState": "what `Transformer` calls give and take",
     "transformer.TransformerWeights": "a tuple",
+    "pretrained.SentenceEncoder": "words",
     "pretrained.WeightsNotFound": "an error",
+    "pretrained.load_decoder": "reads values",
     "pretrained.load_encoder": "reads values",
+    "pretrained.load_masked_language_model": "reads values",
     "pretrained.minilm_folder": "a path",
+    "training.PRECISIONS": "names",
+    "training.PeerLost": "an error",
+    "training.Processes": "numbers and a device",
+    "training.TrainingStopped": "an error",
+    "training.process_group": "joins processes",
     "training.Movable": "a protocol: there is nothing to call",
     "training.Schedule": "the type of a schedule: there is nothing to call",
     "training.constant": "a number for a number",
@@ -399,6 +468,7 @@ EXCEPTIONS = {
     "training.cosine_decay": "a number for a number",
     "training.inverse_sqrt": "a number for a number",
     "training.noam": "a number for a number",
+    "training.bits_per_character": "a number",
     "training.bleu": "words",
     "training.exact_match": "words",
     "training.fit": "reads its losses",
@@ -417,6 +487,7 @@ EXCEPTIONS = {
     "data.START": "a number",
     "data.END": "a number",
     "data.UNKNOWN": "a number",
+    "data.SpecialTokens": "numbers",
     "data.NUMBER_LANGUAGES": "names",
     "data.DATE_LOCALES": "names",
     "data.DATE_STYLES": "names",
@@ -433,6 +504,12 @@ EXCEPTIONS = {
     "data.split_pairs": "words",
     "data.Corpus": "words",
     "data.read_pairs": "words",
+    "data.read_text": "characters",
+    "data.python_documentation": "characters",
+    "data.split_text": "characters",
+    "data.encode_text": "a list",
+    "data.TextWindows": "makes its tensors on the CPU; fit moves them",
+    "ngrams.NGramModel": "counts characters",
     "seq2seq.RNNEncoder": "torch packs by the lengths, so the result hangs on their values",
     "seq2seq.Seq2Seq": "begins with the encoder",
     "seq2seq.DecoderState": "made by the decoders' start, and reordered there",
@@ -441,6 +518,7 @@ EXCEPTIONS = {
     "decoding.Decoded": "a tuple",
     "decoding.greedy": "stops when all have said END: its length hangs on values",
     "decoding.beam_search": "stops when all have said END: its length hangs on values",
+    "decoding.sample": "stops when all have said END: its length hangs on values",
     "decoding.translate": "gives words",
 }
 

@@ -91,7 +91,7 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
     lines in alphabetical order, so that a document that is corrected stays where it was. About
     `share` of these groups is held out, which may be more of the characters or fewer. Where that
     leaves a side empty, as with a single document, the last `share` of each is held out instead,
-    from the beginning of a line on if that makes it twice as much at most. Passages that come
+    from the beginning of a line on if that holds out twice as much at most. Passages that come
     twice are not looked for then.
 
     Args:

@@ -99,18 +99,19 @@ class LanguageModelPlayer(BookWidget):
         title: str = "",
     ) -> None:
         _check_fit(model, vocab)
+        plain = [_plain(example) for example in examples]
         data = {
             "model": pack_transformer(model),
             "tokens": [whole(token) for token in vocab.tokens],
             "context": _checked_context(model, context),
             "most": most,
-            "examples": [_plain(example) for example in examples],
+            "examples": plain,
             "title": whole(title),
         }
         if most < 1:
             raise ValueError(f"most must be at least 1, got {most}")
         super().__init__(data=data)
-        for text in (*data["examples"], _plain(prompt)):
+        for text in (*plain, _plain(prompt)):
             self._ids(text)
         self.prompt, self.position = prompt, most
         self.temperature, self.seed = temperature, seed

@@ -86,7 +86,8 @@ def sampling_cases() -> list[tuple]:
     rows = [scale * torch.randn(19, generator=rng(n)).double() for n, scale in enumerate((1, 5))]
     rows += [torch.zeros(16).double(), torch.tensor([0, 0, 0.0, 1, 1, 1, 0, 0, 9, 9]).double()]
     rows += [torch.tensor([0, 0, 1e30, 1.0, -1e30]).double(), torch.arange(40.0).double().neg()]
-    return [
+    exact = [(torch.zeros(6).double(), 0.8, 4, top_p) for top_p in (0.25, 0.5, 0.75)]  # quarters
+    return exact + [
         (logits, temperature, top_k, top_p)
         for logits in rows
         for temperature in (0.1, 0.8, 1.0, 3.0)
