@@ -421,6 +421,23 @@ def test_a_text_that_is_broken_off_goes_on_as_if_it_had_not_been(positions):
     assert torch.equal(torch.cat((first, rest), dim=1), at_once)
 
 
+@every_scheme
+@pytest.mark.parametrize("way", DECODINGS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_the_state_of_what_was_said_can_be_gone_on_from(positions, way, grad):
+    model = decoder(positions=positions).eval()
+    model.special_tokens = SpecialTokens(end=None)
+    found = DECODINGS[way](model, WHOLE[:, :3], PROMPT, max_length=3)
+    with torch.set_grad_enabled(grad):
+        logits, state = model.step(found.tokens[:, -1], found.state)
+        again, _ = model.step(logits.argmax(-1), state)
+    whole = torch.cat((WHOLE[:, :3], found.tokens, logits.argmax(-1, keepdim=True)), dim=1)
+    expected = model(whole).logits
+    torch.testing.assert_close((logits, again), (expected[:, -2], expected[:, -1]))
+    if grad:
+        again.sum().backward()
+
+
 @pytest.mark.parametrize("way", ["greedy", "beam"])  # a draw hangs on how many rows there are
 def test_prompts_in_a_batch_go_on_as_each_by_itself(way):
     model = decoder()

@@ -162,10 +162,9 @@ class Markov(nn.Module):
             self.special_tokens = SpecialTokens(**special)
 
     def start(self, source, lengths):
-        return SimpleNamespace(said=source[:, :0], select=lambda index: self.start(source, lengths))
+        return SimpleNamespace(select=lambda index: self.start(source, lengths))
 
     def step(self, tokens, state):
-        state.said = torch.cat((state.said, tokens[:, None]), dim=1)
         return self.table[tokens], state
 
 
@@ -418,6 +417,20 @@ def test_what_has_ended_is_filled_up_while_others_go_on():
     expected = [[0, 1, 2, 3, 4], [4] * 5]
     assert SAY[0](Two(pad=4, start=None, end=4), 9).tokens.tolist() == expected
     assert SAY[2](Two(pad=4, start=None, end=4), 9).tokens.tolist() == expected
+
+
+# What comes of it afterwards
+
+
+@pytest.mark.parametrize("say", SAY)
+def test_what_was_said_can_be_trained_on(say):
+    found = say(Markov(), 5)
+    assert not found.tokens.is_inference()
+    assert not found.log_probs.is_inference()
+    table = nn.Embedding(9, 3)
+    (table(found.tokens).sum(-1) * found.log_probs[:, None]).sum().backward()
+    assert bool(table.weight.grad.any())
+    found.tokens[0, 0] = PAD  # and written over
 
 
 # What is no number

@@ -137,6 +137,19 @@ def test_dropout_falls_on_what_torch_drops(norm):
     torch.testing.assert_close(plain, twin.eval()(x))
 
 
+def test_dropout_can_be_switched_on_by_itself():
+    """As is done to see how sure a trained model is."""
+    for module, inputs in (
+        (AddNorm(config(dropout=0.5)), 2 * (torch.ones(1, E),)),
+        (FeedForward(config(dropout=0.5)), (torch.ones(1, E),)),
+    ):
+        module.eval()
+        plain = module(*inputs)
+        module.dropout.train()
+        torch.manual_seed(0)
+        assert not torch.allclose(module(*inputs), plain)
+
+
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
     settings = config(norm=norm)

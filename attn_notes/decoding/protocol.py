@@ -58,4 +58,6 @@ class Decoded(NamedTuple):
     log_probs: Tensor
     """The sum over the tokens of log p(token | those before it, source), (B,)."""
     state: Any
-    """The state after the last step; of a recurrent model, `state.weights` is (B, T, S)."""
+    """The state after the last step; of a recurrent model, `state.weights` is (B, T, S).
+
+    Its tensors were made in `torch.inference_mode`, and no gradient flows from or through them."""

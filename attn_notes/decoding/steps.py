@@ -71,7 +71,7 @@ def say(
             said = torch.cat((said, tokens[:, None]), dim=1)  # (B, T + 1)
             if special.end is not None:
                 done = done | (tokens == special.end)
-    return Decoded(said, total, state)
+    return Decoded(said.clone(), total.clone(), state)  # tensors that may be trained on
 
 
 def special_tokens(model: Any) -> SpecialTokens:
@@ -158,7 +158,7 @@ def evaluating(model: Any) -> Iterator[None]:
     try:
         for module in modules:
             module.training = False
-        with torch.no_grad():
+        with torch.inference_mode():
             yield
     finally:
         for module, mode in zip(modules, modes, strict=True):

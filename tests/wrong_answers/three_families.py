@@ -1,0 +1,131 @@
+"""Typical wrong answers to the exercises of chapter 8, and how each is named."""
+
+KNOWN = {"a": 8, "b": 6, "c": 4, "d": 7, "e": 4, "f": 5}
+
+POOL = """
+def pool(x, mask):
+    total = x.masked_fill(~mask[..., None], 0).sum(1)
+    return total / mask.sum(1, keepdim=True).clamp(min=1)
+"""
+ASK = """
+def ask(x, share, hidden, first, size, source):
+    chosen, fate = torch.rand(2, *x.shape, generator=source).to(x.device)
+    chosen = (chosen < share) & (x != 0)
+    other = torch.randint(first, size, x.shape, generator=source)
+    shown = x.masked_fill(chosen & (fate < 0.8), hidden)
+    swapped = chosen & (fate >= 0.8) & (fate < 0.9)
+    shown = torch.where(swapped, other.to(x.device), shown)
+    return shown, x.masked_fill(~chosen, 0)
+"""
+NUCLEUS = """
+def nucleus(logits, p):
+    falling, ids = logits.softmax(-1).sort(-1, descending=True)
+    before = falling.cumsum(-1) - falling
+    kept = falling * (before < p)
+    kept = kept / kept.sum(-1, keepdim=True)
+    return torch.zeros_like(kept).scatter(-1, ids, kept)
+"""
+SEEN = """
+def seen(train, test, n):
+    runs = {t[i : i + n] for t in train for i in range(len(t) - n + 1)}
+    marks = [False] * len(test)
+    for i in range(len(test) - n + 1):
+        if test[i : i + n] in runs:
+            marks[i : i + n] = [True] * n
+    return sum(marks) / len(test)
+"""
+BITS = "\ndef bits(perplexity, tokens, characters):\n    return "
+
+
+def _instead(source: str, old: str, new: str) -> str:
+    assert old in source
+    return source.replace(old, new)
+
+
+ANSWERS: dict[str, list[tuple[str, str]]] = {
+    "how_many_known": [
+        (f"answer = {KNOWN | {'b': 8}}", "b is not 8: a causal mask adds nothing with depth"),
+        (f"answer = {KNOWN | {'c': 2}}", "c is not 2: output 1 lies in the prefix"),
+        (f"answer = {KNOWN | {'e': 2}}", "e is not 2: each block adds one token"),
+        (f"answer = {KNOWN | {'f': 7}}", "ahead there is only token 7"),
+    ],
+    "pooled": [
+        ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),
+        (_instead(POOL, "mask.sum(1, keepdim=True).clamp(min=1)", "x.shape[1]"), "divided by L"),
+        (_instead(POOL, "return total /", "return total * 0 + total\n    #"), "that is the sum"),
+        ("\ndef pool(x, mask):\n    return x[:, 0]", "the first token's vector"),
+        (_instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
+        (
+            _instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
+            "NaN in the padding gets through",
+        ),
+        (
+            """
+def pool(x, mask):
+    total = (x * mask[..., None]).sum(1)
+    return (total / mask.sum(1, keepdim=True)).nan_to_num(0)
+""",
+            "NaN in the padding gets through",
+        ),
+    ],
+    "eighty_ten_ten": [
+        (
+            _instead(
+                _instead(ASK, "(fate < 0.8)", "(fate < 2)"),
+                "swapped, other.to(x.device)",
+                "~chosen, x",
+            ),
+            "every chosen token is hidden",
+        ),
+        (_instead(ASK, "(fate < 0.9)", "(fate < 1)"), "no chosen token stays as it is"),
+        (_instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "no chosen token is replaced"),
+        (_instead(ASK, " & (x != 0)", ""), "padding is never chosen"),
+        (_instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"), "asked has the true token"),
+        (_instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
+        (_instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
+        (_instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
+        (_instead(ASK, "x.masked_fill(chosen &", "x.masked_fill_(chosen &"), "in place"),
+        (_instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "any id from"),
+    ],
+    "nucleus": [
+        (_instead(NUCLEUS, "before < p", "falling.cumsum(-1) <= p"), "a sure token is cut"),
+        (
+            _instead(NUCLEUS, "before < p", "(falling.cumsum(-1) <= p) | (before == 0)"),
+            "the token that crosses p is missing",
+        ),
+        (_instead(NUCLEUS, "    kept = kept / kept.sum(-1, keepdim=True)\n", ""), "sum to 1 again"),
+        (
+            _instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
+            "put them back in the order of the ids",
+        ),
+        (_instead(NUCLEUS, "before < p", "before < 2"), "that keeps all tokens"),
+    ],
+    "bits_from_perplexity": [
+        (BITS + "math.log2(perplexity)", "bits per token"),
+        (BITS + "tokens * math.log(perplexity) / characters", "those are nats"),
+        (BITS + "characters * math.log2(perplexity) / tokens", "not the other way"),
+        (BITS + "tokens * perplexity / characters", "take its logarithm"),
+    ],
+    "proud_number": [
+        ("\ndef known(texts):\n    return Vocabulary.build(map(list, texts))", "still too honest"),
+        (
+            "\ndef known(texts):\n    return Vocabulary.build(map(list, texts), min_count=300)",
+            "which token costs nothing",
+        ),
+        ("\ndef known(texts):\n    return []", "should be a Vocabulary, got list"),
+    ],
+    "seen_before": [
+        (
+            _instead(SEEN, "marks[i : i + n] = [True] * n", "marks[i] = True"),
+            "a run counts for all of its n characters",
+        ),
+        (
+            _instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
+            "do not join them",
+        ),
+        (
+            _instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),
+            "got",
+        ),
+    ],
+}
