@@ -203,7 +203,7 @@ def seen_before(answer: Callable[[Sequence[str], str, int], float]) -> None:
         "a text shorter than n has no run",
     )
     for (train, test, n, expected), why in zip(cases, whys, strict=True):
-        got = answer(train, test, n)
+        got: Any = answer(train, test, n)
         got = got.item() if isinstance(got, Tensor) and got.numel() == 1 else got
         if not isinstance(got, int | float) or not math.isclose(got, expected, abs_tol=1e-6):
             raise CheckFailed(
