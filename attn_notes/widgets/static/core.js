@@ -574,7 +574,8 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     context.fillStyle = view.colours.muted;
     context.font = `11px ${view.colours.font}`;
     context.textAlign = "center"; context.textBaseline = "bottom";
-    context.fillText(axes.columns, place.left + place.width / 2, place.top + place.height + place.below);
+    const half = context.measureText(axes.columns).width / 2; // under a map of few columns it would begin outside
+    context.fillText(axes.columns, Math.max(half, place.left + place.width / 2), place.top + place.height + place.below);
     context.save();
     context.translate(2, place.top + place.height / 2);
     context.rotate(-Math.PI / 2);
