@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.panel import Panel
 
 WAIT = 90_000  # milliseconds: a kernel that imports torch on a busy machine
+PATIENCE = 20  # seconds: a kernel that hears of what was done in the page
 KERNEL_IDLE = """() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel
   ?.status === 'idle'"""
 RUN_CELL = """async (n) => {
@@ -41,6 +42,19 @@ class Lab:
         output = cells.nth(cell).locator(".jp-OutputArea-output")
         expect(output).to_be_visible(timeout=WAIT)
         return output.inner_text().strip()
+
+    def prints(self, cell: int, *parts: str) -> str:
+        """What `cell` prints, once all of these are in it; where they never are, they are named.
+
+        The page tells the kernel of one change at a time, on a line of its own, and gathers those
+        that follow meanwhile: a cell that is run at once may ask before the kernel has heard.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not all(part in (text := self.printed(cell)) for part in parts):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited for {parts!r}, the cell prints {text!r}")
+            self.page.wait_for_timeout(100)
+        return text
 
     def panel(self, cell: int) -> Panel:
         return Panel(self.page, element=f".jp-Notebook .jp-Cell >> nth={cell} >> .attn-root")

@@ -118,7 +118,7 @@ def test_a_slider_moved_by_keyboard_changes_the_trait_in_python(lab: Lab):
     panel = lab.panel(HEATMAP)
     panel.press("Temperature", "End")
     expect(panel.control("Temperature").locator("xpath=../output")).to_have_text("20.00")
-    assert "temperature 20.0 heard [20.0]" in lab.printed(TEMPERATURE)
+    lab.prints(TEMPERATURE, "temperature 20.0 heard [20.0]")
 
 
 def test_a_trait_set_in_python_moves_the_slider_and_the_numbers(lab: Lab):
@@ -135,7 +135,7 @@ def test_arrow_keys_walk_the_heatmap_and_not_the_notebook(lab: Lab):
     panel.el.locator("canvas[tabindex]").focus()
     lab.page.keyboard.press("ArrowDown")
     expect(panel.el.locator(".attn-readout")).to_contain_text("(row 1)")
-    assert "row 1" in lab.printed(TEMPERATURE)
+    lab.prints(TEMPERATURE, "row 1")
 
 
 def test_explore_is_answered_by_torch_as_the_reader_moves(lab: Lab):
@@ -144,7 +144,7 @@ def test_explore_is_answered_by_torch_as_the_reader_moves(lab: Lab):
     before = panel.el.locator("tbody td").first.inner_text()
     panel.press("width", "ArrowRight")
     expect(panel.el.locator("tbody td").first).not_to_have_text(before)
-    assert lab.printed(WIDTH) == "width 1.0 answered 1"
+    assert lab.prints(WIDTH, "width 1.0") == "width 1.0 answered 1"
 
 
 def test_an_explorer_set_in_python_moves_its_slider_and_its_map(lab: Lab):
@@ -180,7 +180,7 @@ def test_what_is_typed_is_decoded_by_python_and_stepped_through(lab: Lab):
     panel.press("Step", "ArrowRight")
     expect(said).to_contain_text("Step 2 of 4, \u201c\u2068am\u2069")
     shown = "AlignmentSteps(2 examples; trained, right: 4 words from 4, step 2) | here I am again |"
-    assert lab.printed(STAND) == shown
+    assert lab.prints(STAND, "step 2") == shown
 
 
 HUES = """(canvas) => {
@@ -214,7 +214,7 @@ def test_what_cannot_be_decoded_is_said_beside_the_box_and_changes_nothing(lab: 
     box.press("Enter")
     expect(panel.el).to_contain_text("Not read: no question, please")
     assert said.inner_text() == before
-    assert lab.printed(STAND).endswith("| what ? | no question, please")
+    assert lab.prints(STAND, "no question").endswith("| what ? | no question, please")
 
 
 def test_a_text_set_in_python_is_decoded_and_shown(lab: Lab):
@@ -241,7 +241,8 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
         "\u201c\u2068[SEP]\u2069\u201d reads \u201c\u2068[SEP]\u2069\u201d 1.00."
     )
     shown = "HeadExplorer(2 sentences, 2 layers x 1 heads; layer 1, head 0: 5 tokens, weights 0.00"
-    assert lab.printed(HEADS_STAND) == f"{shown} to 1.00) | itself 4 |  |"
+    stand = lab.prints(HEADS_STAND, "| itself 4 |")
+    assert stand == f"{shown} to 1.00) | itself 4 |  |"
     # Any sentence that is typed is read by Python.
     said, box = panel.el.locator(".attn-said").nth(1), panel.el.get_by_label("Type your own")
     box.fill("here I am again")
@@ -255,7 +256,8 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     box.press("Enter")
     expect(panel.el).to_contain_text("Not read: no question, please")
     expect(said).to_contain_text("\u201c\u2068again\u2069\u201d reads")
-    assert lab.printed(HEADS_STAND).endswith("| itself 4 | what ? | no question, please")
+    stand = lab.prints(HEADS_STAND, "no question")
+    assert stand.endswith("| itself 4 | what ? | no question, please")
     lab.run(HEADS_SET)
     reads = "\u201c\u2068set\u2069\u201d reads \u201c\u2068set\u2069\u201d 0.00."  # [CLS] is hidden
     expect(said).to_have_text(reads)
@@ -273,7 +275,8 @@ def test_positions_and_pairs_go_to_python_and_come_from_it(lab: Lab):
     expect(on_curve).to_contain_text("Position 11 with position 6: ")
     panel.map().press("PageUp")  # to the first cell: position 0, pair 0
     expect(on_pair).to_contain_text("From -5 to 0 the hand turns by 5 \u00d7 1.000 = 5.000 rad")
-    assert lab.printed(POSITIONS_STAND).endswith("base 10,000: positions 0 and -5 give 3.16) | 0")
+    stand = lab.prints(POSITIONS_STAND, "positions 0 and -5")
+    assert stand.endswith("base 10,000: positions 0 and -5 give 3.16) | 0")
     lab.run(POSITIONS_SET)
     expect(on_pair).to_have_text(
         "A key 5 away loses 5 \u00d7 1/256 = 0.020 in head 7, wherever the two stand."
@@ -294,11 +297,13 @@ def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
     expect(panel.el.locator(".attn-translation")).to_contain_text("753")
     panel.el.locator(".attn-option").nth(2).press("Enter")
     option = panel.el.locator(".attn-option[aria-pressed=true] bdi").inner_text()
-    player, state, said = lab.printed(PLAYER_STAND).split(" | ")
-    assert player.startswith("TransformerPlayer(753 in X: ")
     names = ["<pad>", "<start>", "<end>", "<unk>", "eins", "zwei", "drei"]
-    assert names[int(said.strip("[]").split(", ")[-1])] == option
-    assert state.endswith("] 0.0")
+    id_of = names.index(option)
+    stand = lab.prints(PLAYER_STAND, "(753 in X: ", f"{id_of}] 0.0 | ")
+    player, state, said = stand.split(" | ")
+    assert player.startswith("TransformerPlayer(753 in X: ")
+    assert int(said.strip("[]").split(", ")[-1]) == id_of
+    assert state.endswith(f"{id_of}] 0.0")
     lab.run(PLAYER_SET)
     expect(box).to_have_value("407")
     expect(words).to_have_text("zweidrei")
@@ -315,7 +320,7 @@ def test_a_picked_position_and_family_go_to_python_and_come_from_it(lab: Lab):
     )
     panel.el.get_by_role("application", name="The network").press("ArrowRight")
     expect(said).to_contain_text("Position 3, \u201c\u2068eine\u2069\u201d, reads positions 2 to 3")
-    assert lab.printed(DIAGRAM_STAND) == (
+    assert lab.prints(DIAGRAM_STAND, "| 3") == (
         "FamilyDiagram(encoder-decoder, 2 blocks: position 3 knows 4 of 5 tokens, "
         "says \u201cRose\u201d) | 3"
     )
@@ -340,7 +345,7 @@ def test_what_is_said_in_the_page_is_said_in_python_and_the_other_way_round(lab:
     panel.el.get_by_role("button", name="Say one").press("Enter")
     expect(spans).to_have_count(7)
     shown = "".join(spans.all_inner_texts()[:6])
-    text, state = lab.printed(WRITER_STAND).split(" | ")
+    text, state = lab.prints(WRITER_STAND, ", ").split(" | ")
     assert text.startswith("'a\\ncb")
     assert len(state.split(", ")) == 2
     assert state.endswith("] 9 4")
