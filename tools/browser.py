@@ -9,11 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# No update, no sync, no first-run page: a test asks the network for nothing.
+# First the engine without the windows around it, which opens a page in two thirds of the time.
+NAMES = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
+# No update, no sync, no first-run page: a test asks the network for nothing. And no graphics card,
+# which Debian's package would have the processor play.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-gpu-rasterization",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -46,14 +52,11 @@ def install() -> None:
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     if apt and root:
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        update = subprocess.run([apt, "update"], env=environment, check=False)
-        added = subprocess.run(
-            [apt, "install", "-y", "--no-install-recommends", "chromium"],
-            env=environment,
-            check=False,
-        )
-        if update.returncode == added.returncode == 0 and find():
-            return
+        subprocess.run([apt, "update"], env=environment, check=False)
+        for package in ("chromium-headless-shell", "chromium"):
+            command = [apt, "install", "-y", "--no-install-recommends", package]
+            if subprocess.run(command, env=environment, check=False).returncode == 0 and find():
+                return
     subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=True)
 
 

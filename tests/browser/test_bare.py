@@ -36,13 +36,12 @@ from tests.widgets import (
 )
 
 every_widget = pytest.mark.parametrize("name", EVERY)
-both_schemes = pytest.mark.parametrize("scheme", ["http", "file"])
 
 
 # Controls
 
 
-@both_schemes
+@pytest.mark.parametrize("scheme", ["http", "file"])
 def test_every_widget_answers_under_a_strict_policy(visit, bare, scheme):
     page = visit(bare("all", scheme))
     assert page.locator(".attn-root").count() == len(EVERY)
@@ -53,12 +52,9 @@ def test_every_widget_answers_under_a_strict_policy(visit, bare, scheme):
     }
 
 
-@every_widget
-@both_schemes
-def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(
-    visit, bare, name, scheme
-):
-    panel, widget = Panel(visit(bare(name, scheme))), EVERY[name]()
+@every_widget  # from the disk too, in the chapters
+def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(visit, bare, name):
+    panel, widget = Panel(visit(bare(name))), EVERY[name]()
     assert_shown(panel, widget)
     for move in JOURNEYS[name]:
         before, picture, at = panel.table(), panel.picture(), panel.value(move.label)
@@ -523,9 +519,8 @@ OWN = {
 }
 
 
-@both_schemes
-def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare, scheme):
-    page = visit(bare("hostile", scheme))
+def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare):
+    page = visit(bare("hostile"))
     assert page.evaluate("window.ran") is None
     assert page.locator(".attn-root").count() == page.locator("attn-widget").count() > len(HOSTILE)
     for nth in range(len(TOKENISED)):

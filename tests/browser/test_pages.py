@@ -30,6 +30,7 @@ THEME_LOGS = "log: [PST]: "  # what the theme tells the console as it works; err
 # For an excerpt Sphinx reads the pages it found, which a browser forbids on the disk.
 NO_EXCERPTS = (
     "error: Access to fetch at 'file:",
+    "error: Fetch API cannot load file:",
     "error: Failed to load resource: net::ERR_FAILED",
     "Failed to fetch",
 )
@@ -83,69 +84,111 @@ class Turned:
         return {unquote(urlsplit(url).path) for url in self.visitor.requests}
 
 
-def turned(chromium, book, name: str, scheme: str = "http", **options) -> Iterator[Turned]:
-    """Opens a page of the book; when it closes, only the theme may have said something."""
-    visitor = Visitor(chromium)
+def turn_to(visitor: Visitor, book, name: str, scheme: str = "http", **options) -> Turned:
     page = visitor(f"{book[scheme]}/{name}.html", **options)
     page.evaluate("window.MathJax?.startup?.promise")
-    yield Turned(name, scheme, page, visitor)
-    visitor.close()
+    return Turned(name, scheme, page, visitor)
+
+
+def assert_only_the_theme_spoke(visitor: Visitor) -> None:
     assert [said for said in visitor.problems if not said.startswith(THEME_LOGS)] == []
 
 
-def together(name: str, *more: str) -> object:
-    """A page for a fixture: in parallel too, its tests share the one that is open."""
-    group = pytest.mark.xdist_group("-".join((name, *more)))
-    return pytest.param((name, *more), marks=group, id="-".join((name, *more)))
+class Reader:
+    """Has one page of the book open at a time, and keeps it while it is asked for."""
+
+    def __init__(self, chromium, book) -> None:
+        self.chromium, self.book = chromium, book
+        self.opened: Turned | None = None
+
+    def turn_to(self, name: str, scheme: str) -> Turned:
+        if not self.opened or (self.opened.name, self.opened.scheme) != (name, scheme):
+            self.close()
+            self.opened = turn_to(Visitor(self.chromium), self.book, name, scheme)
+        return self.opened
+
+    def close(self) -> None:
+        left, self.opened = self.opened, None
+        if left:
+            left.visitor.close()
+            assert_only_the_theme_spoke(left.visitor)  # while it was left
 
 
-SCHEMES = [together(name, "http") for name in PAGES]
-SCHEMES += [together(name, "file") for name in NOTEBOOKS]
+def together(name: str, scheme: str) -> object:
+    """A page, and where it comes from: in parallel too, its tests share the one that is open."""
+    both = f"{name}-{scheme}"
+    return pytest.param((name, scheme), marks=pytest.mark.xdist_group(both), id=both)
 
 
-@pytest.fixture(scope="module", params=SCHEMES)
-def any_page(request, chromium, book):
-    yield from turned(chromium, book, *request.param)
+SERVED = {name: together(name, "http") for name in PAGES}
+ON_DISK = {name: together(name, "file") for name in NOTEBOOKS}
 
 
-@pytest.fixture(scope="module", params=[together(name) for name in NOTEBOOKS])
-def chapter(request, chromium, book):
-    yield from turned(chromium, book, *request.param)
+def opened_on(*pages: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("opened", pages, indirect=True)
+
+
+every_page = opened_on(*SERVED.values(), *ON_DISK.values())
+every_chapter = opened_on(*(SERVED[name] for name in NOTEBOOKS))
+every_chapter_on_the_disk = opened_on(*ON_DISK.values())
+
+
+@pytest.fixture(scope="session")
+def reader(chromium, book) -> Iterator[Reader]:
+    reader = Reader(chromium, book)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def opened(request, reader) -> Iterator[Turned]:
+    """The page of `opened_on`, as the test before has left it: those that only look come first."""
+    opened = reader.turn_to(*request.param)
+    yield opened
+    assert_only_the_theme_spoke(opened.visitor)
 
 
 @pytest.fixture(params=NOTEBOOKS)
 def chapter_as_text(request, chromium, book):
-    yield from turned(chromium, book, request.param, java_script_enabled=False)
+    visitor = Visitor(chromium)
+    yield turn_to(visitor, book, request.param, java_script_enabled=False)
+    visitor.close()
+    assert_only_the_theme_spoke(visitor)
 
 
 # Every page
 
 
-def test_a_page_asks_for_nothing_but_the_site_s_own_files(any_page, book):
-    home = book[any_page.scheme]
-    assert {url for url in any_page.visitor.requests if not url.startswith(home)} == set()
+@every_page
+def test_a_page_asks_for_nothing_but_the_site_s_own_files(opened, book):
+    home = book[opened.scheme]
+    assert {url for url in opened.visitor.requests if not url.startswith(home)} == set()
 
 
-def test_a_page_loads_the_widgets_files_where_it_holds_one_and_nowhere_else(any_page):
-    held = bool(any_page.elements)
+@every_page
+def test_a_page_loads_the_widgets_files_where_it_holds_one_and_nowhere_else(opened):
+    held = bool(opened.elements)
     for kind in ("js", "css"):
-        assert any(path.endswith(f"/attn-widgets.{kind}") for path in any_page.asked) == held
+        assert any(path.endswith(f"/attn-widgets.{kind}") for path in opened.asked) == held
 
 
-def test_a_page_names_no_other_host_s_script_style_or_picture(any_page):
-    text = any_page.source
+@every_page
+def test_a_page_names_no_other_host_s_script_style_or_picture(opened):
+    text = opened.source
     assert not re.search(r"<(script|link|img|iframe)\b[^>]*(src|href)=\"(https?:)?//", text)
     assert not re.search(r"widget-state|widget-view|html-manager|require\.js|unpkg|jsdelivr", text)
 
 
-def test_every_widget_of_a_page_is_mounted_and_shows_what_torch_says(any_page):
-    assert any_page.page.locator(".attn-root").count() == len(any_page.elements)
-    for panel, widget in any_page.panels:
+@every_page
+def test_every_widget_of_a_page_is_mounted_and_shows_what_torch_says(opened):
+    assert opened.page.locator(".attn-root").count() == len(opened.elements)
+    for panel, widget in opened.panels:
         assert_shown(panel, widget)
 
 
-def test_a_page_fits_a_telephone(any_page):
-    page = any_page.page
+@every_page
+def test_a_page_fits_a_telephone(opened):
+    page = opened.page
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_timeout(50)
     widths = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
@@ -177,15 +220,17 @@ def test_the_search_finds_the_first_chapter(visit, book, scheme):
 # Chapters
 
 
-def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(chapter):
-    assert chapter.elements
-    for after in chapter.source.split("</attn-widget>")[1:]:
+@every_chapter
+def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened):
+    assert opened.elements
+    for after in opened.source.split("</attn-widget>")[1:]:
         assert "<img" in re.split(r"<attn-widget>|<h2", after)[0]
 
 
-def test_a_chapter_is_light(chapter):
-    assert sum(map(len, chapter.elements)) <= 250_000
-    files = [SITE / path.lstrip("/") for path in chapter.asked]
+@every_chapter
+def test_a_chapter_is_light(opened):
+    assert sum(map(len, opened.elements)) <= 250_000
+    files = [SITE / path.lstrip("/") for path in opened.asked]
     ours = [path for path in files if path.suffix in (".html", ".js", ".css")]
     own = [path for path in ours if "mathjax" not in path.parts]
     assert 10 < len(own) < 50
@@ -203,8 +248,9 @@ def nudge(panel: Panel, label: str) -> None:
     pytest.fail(f"{label} does not move")
 
 
-def test_every_control_of_a_chapter_moves_what_torch_says(chapter):
-    for panel, widget in chapter.panels:
+@every_chapter_on_the_disk
+def test_every_control_of_a_chapter_moves_what_torch_says(opened):
+    for panel, widget in opened.panels:
         for label in panel.labels():
             if label in ("Words", "Translate", "Prompt"):
                 continue  # typed into, on the bare page
@@ -216,23 +262,30 @@ def test_every_control_of_a_chapter_moves_what_torch_says(chapter):
             assert changed or label in QUIET, label
 
 
-def test_the_theme_s_own_switch_redraws_the_widgets(chapter):
+@every_chapter
+def test_the_theme_s_own_switch_redraws_the_widgets(opened):
     seen = {}
     for _ in range(3):  # auto, light, dark, in the theme's own order
-        chapter.page.locator("button.theme-switch-button").first.press("Enter")
-        chapter.page.wait_for_timeout(60)
-        theme = chapter.page.evaluate("document.documentElement.dataset.theme")
-        pictures = [panel.picture() for panel, _ in chapter.panels]
+        opened.page.locator("button.theme-switch-button").first.press("Enter")
+        opened.page.wait_for_timeout(60)
+        theme = opened.page.evaluate("document.documentElement.dataset.theme")
+        pictures = [panel.picture() for panel, _ in opened.panels]
         assert seen.setdefault(theme, pictures) == pictures
     assert set(seen) == {"light", "dark"}
     assert all(day != night for day, night in zip(*seen.values(), strict=True))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_inside_a_widget(chapter, theme):
-    chapter.page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+@every_chapter
+def test_axe_finds_nothing_inside_a_widget(opened, theme):
+    opened.page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    # As they are met, folded: unfolded, the bare pages show them to axe, of fewer cells.
+    fold = (
+        "document.querySelectorAll('attn-widget details').forEach((one) => { one.open = false; })"
+    )
+    opened.page.evaluate(fold)
     # Without the style sheets that axe would read for itself, and look for in the wrong folder.
-    found = Axe().run(chapter.page, context="attn-widget", options={"preload": False})
+    found = Axe().run(opened.page, context="attn-widget", options={"preload": False})
     assert found.violations_count == 0, found.generate_report()
 
 
