@@ -18,6 +18,7 @@ from pathlib import Path
 import torch._dynamo  # noqa: F401, or each process would load it
 import torch.distributed as dist
 
+from attn_notes.train import command as commands
 from attn_notes.train import stopping
 from attn_notes.train.command import main
 from attn_notes.training import load_checkpoint
@@ -200,6 +201,17 @@ def before(number: int, deed: Deed, work: Work) -> Work:
     return changed
 
 
+def slowly(number: int, work: Work) -> Work:
+    """The work, of which one process takes its time over its last words."""
+    speak = commands.speak
+
+    def said_late(message: str) -> None:
+        time.sleep(0.5)  # long after the agent has told it to stop
+        speak(message)
+
+    return before(number, lambda: setattr(commands, "speak", said_late), work)
+
+
 def ended(folder: Path, work: Work, count: int = 2) -> dict[str, object]:
     """What a training that does not come to its end leaves behind."""
     codes = together(work, count)
@@ -290,9 +302,8 @@ def report(place: Path) -> dict[str, object]:
     folder = place / "told"
     found["told"] = ended(folder, at_step(17, 1, told(signal.SIGTERM), train(folder)))
     found["told, resumed"] = resumed(folder, 2)
-    found["interrupted"] = ended(
-        place / "int", at_step(17, 0, told(signal.SIGINT), train(place / "int"))
-    )
+    work = slowly(1, train(place / "int"))
+    found["interrupted"] = ended(place / "int", at_step(17, 0, told(signal.SIGINT), work))
     found["hung"] = hung(place / "hung")
     found["restarted"] = restarted(place / "restarted")
     seeds = [train(place / "seeds", f"--seed={number}") for number in (0, 1)]

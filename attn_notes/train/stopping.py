@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from attn_notes.training import load_checkpoint
 from attn_notes.training.distributed import first_to, world
@@ -60,7 +61,9 @@ def listening(last_words: Callable[[], str]) -> Iterator[Stop]:
     """Inside, SIGTERM is a request to stop; of several processes Ctrl-C is one too.
 
     A thread hears it, for Python's own handlers wait for the main thread, and that may wait for a
-    process that is gone. If the training does not end in time, the thread ends it.
+    process that is gone. If the training does not end in time, the thread ends it. Of several
+    processes, one that leaves with `Unfinished` is deaf from then on: torchrun tells all to stop
+    as soon as the first has ended, and would cut off the last words of the others.
 
     Args:
         last_words: what is then said; called from the thread.
@@ -82,12 +85,16 @@ def listening(last_words: Callable[[], str]) -> Iterator[Stop]:
     hearing, telling = socket.socketpair()
     telling.setblocking(False)
     old_descriptor = signal.set_wakeup_fd(telling.fileno(), warn_on_full_buffer=False)
-    before = {kind: signal.signal(kind, lambda *_: None) for kind in kinds}
+    before: dict[signal.Signals, Any] = {n: signal.signal(n, lambda *_: None) for n in kinds}
     thread = threading.Thread(target=_hear, args=(hearing, kinds, stop, over, last_words))
     thread.daemon = True
     thread.start()
     try:
         yield stop
+    except Unfinished:
+        if world() > 1:
+            before = dict.fromkeys(kinds, signal.SIG_IGN)
+        raise
     finally:
         over.set()
         for kind, handler in before.items():
