@@ -335,12 +335,15 @@ def test_code_and_text_are_licensed_apart():
     assert citation["version"] == importlib.metadata.version("attn-notes")
 
 
-def test_every_citation_exists():
+def test_every_citation_exists_and_every_work_is_cited():
     keys = set(re.findall(r"@\w+\{(\w+),", (BOOK / "references.bib").read_text(encoding="utf-8")))
+    used = set()
     for path in [*COMMITTED, *BOOK.glob("*.md")]:
         cited = re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", path.read_text(encoding="utf-8"))
-        for key in ",".join(cited).split(","):
-            assert not key.strip() or key.strip() in keys, f"{path.name} cites {key}"
+        here = {key.strip() for key in ",".join(cited).split(",")} - {""}
+        assert here <= keys, f"{path.name} cites {here - keys}"
+        used |= here
+    assert used == keys
 
 
 def test_a_browser_chosen_by_hand_must_exist(monkeypatch, tmp_path):
