@@ -8,10 +8,8 @@ import torch
 from attn_notes.data import END, START
 from attn_notes.decoding import sample
 from attn_notes.device import get_device
-from attn_notes.train.models import build_model
 from attn_notes.train.settings import LanguageModelSettings
-from attn_notes.train.stored import read_settings
-from attn_notes.training import load_weights
+from attn_notes.train.stored import read_model
 from attn_notes.transformer import DecoderOnly
 
 __all__ = ["LanguageModel", "load_language_model"]
@@ -28,6 +26,7 @@ class LanguageModel:
         ValueError: where it is asked for fewer than one character, or as `sample` does.
 
     Example:
+        >>> from attn_notes.train.models import build_model
         >>> settings = LanguageModelSettings(context=8, tokens=("a", "b"))
         >>> writer = LanguageModel(settings, build_model(settings))
         >>> len(writer.sample("ab", length=20)) <= 20
@@ -125,6 +124,7 @@ def load_language_model(
 
     Example:
         >>> import tempfile
+        >>> from attn_notes.train.models import build_model
         >>> from attn_notes.train.stored import write_settings
         >>> from attn_notes.training import save_weights
         >>> settings = LanguageModelSettings(context=8, tokens=("a", "b"))
@@ -134,11 +134,5 @@ def load_language_model(
         ...     load_language_model(folder).vocab.tokens
         ('a', 'b')
     """
-    settings = read_settings(Path(folder, "settings.json"))
-    if not isinstance(settings, LanguageModelSettings):
-        raise ValueError(  # noqa: TRY004, of a file
-            f"{folder} must hold a language-model, got a {settings.model}"
-        )
-    model = cast("DecoderOnly", build_model(settings))
-    load_weights(Path(folder, weights), model)
-    return LanguageModel(settings, model.to(device or get_device()))
+    settings, model = read_model(folder, weights, LanguageModelSettings, "language-model")
+    return LanguageModel(settings, cast("DecoderOnly", model.to(device or get_device())))

@@ -1,6 +1,7 @@
 """From settings to an untrained model."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from attn_notes import scores
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.train.settings import (
+    BlockSettings,
     LanguageModelSettings,
     Seq2SeqSettings,
     Settings,
@@ -88,37 +90,31 @@ def _seq2seq(s: Seq2SeqSettings) -> Seq2Seq:
 def _transformer(s: TransformerSettings) -> Transformer:
     source_size, target_size = map(len, s.vocabularies())
     return Transformer(
-        TransformerConfig(
+        _config(
+            s,
             vocab_size=source_size,
             target_vocab_size=target_size,
-            embed_dim=s.embed_dim,
-            num_heads=s.heads,
-            num_layers=s.layers,
-            hidden_dim=s.hidden_dim,
-            norm=s.norm,
-            activation=s.activation,
-            positions=s.positions,
             max_length=s.max_length + 1,
-            dropout=s.dropout,
-            tie_embeddings=s.tie,
             scale_embeddings=True,
         )
     )
 
 
 def _language_model(s: LanguageModelSettings) -> DecoderOnly:
-    return DecoderOnly(
-        TransformerConfig(
-            vocab_size=len(s.vocabularies()[0]),
-            embed_dim=s.embed_dim,
-            num_heads=s.heads,
-            num_layers=s.layers,
-            hidden_dim=s.hidden_dim,
-            norm=s.norm,
-            activation=s.activation,
-            positions=s.positions,
-            max_length=s.context,
-            dropout=s.dropout,
-            tie_embeddings=s.tie,
-        )
+    return DecoderOnly(_config(s, vocab_size=len(s.vocabularies()[0]), max_length=s.context))
+
+
+def _config(s: BlockSettings, **others: Any) -> TransformerConfig:
+    """What the settings of every model made of blocks say, and the rest."""
+    return TransformerConfig(
+        embed_dim=s.embed_dim,
+        num_heads=s.heads,
+        num_layers=s.layers,
+        hidden_dim=s.hidden_dim,
+        norm=s.norm,
+        activation=s.activation,
+        positions=s.positions,
+        dropout=s.dropout,
+        tie_embeddings=s.tie,
+        **others,
     )

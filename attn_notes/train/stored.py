@@ -1,18 +1,22 @@
-"""Settings as a file: written whole, and read with distrust."""
+"""Settings and models as files: written whole, and read with distrust."""
 
 import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from attn_notes.train.models import SCORES
+from torch import nn
+
+from attn_notes.train.models import SCORES, build_model
 from attn_notes.train.settings import DATA, MODELS, SCHEDULES, Settings
-from attn_notes.training import write_whole
+from attn_notes.training import load_weights, write_whole
 from attn_notes.transformer.config import Activation, Norm, Positions
 
-__all__ = ["read_settings", "write_settings"]
+__all__ = ["read_model", "read_settings", "write_settings"]
+
+SomeSettings = TypeVar("SomeSettings", bound=Settings)
 
 
 def write_settings(path: Path, settings: Settings) -> None:
@@ -71,6 +75,39 @@ def read_settings(path: Path) -> Settings:
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} must be the settings of a training, got: {error}") from error
     return settings
+
+
+def read_model(
+    folder: str | Path, weights: str, kind: type[SomeSettings], what: str
+) -> tuple[SomeSettings, nn.Module]:
+    """Read the settings of a training and the model that came of it.
+
+    Args:
+        folder: with `settings.json` and the weights.
+        weights: which file of it.
+        kind: the class of the settings that are wanted.
+        what: the name of a model with such settings, for the error.
+
+    Returns:
+        The settings, and the model on the CPU.
+
+    Raises:
+        OSError: a file that is not there or cannot be read.
+        ValueError: a file that is not what it should be, or settings of another kind.
+
+    Example:
+        >>> read_model("nowhere", "w.safetensors", Settings, "model")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        FileNotFoundError: [Errno 2] No such file or directory: '...settings.json'
+    """
+    settings = read_settings(Path(folder, "settings.json"))
+    if not isinstance(settings, kind):
+        raise ValueError(  # noqa: TRY004, of a file
+            f"{folder} must hold a {what}, got a {settings.model}"
+        )
+    model = build_model(settings)
+    load_weights(Path(folder, weights), model)
+    return settings, model
 
 
 def _one_of(*choices: str) -> tuple[str, Callable[[Any], bool]]:

@@ -10,10 +10,8 @@ from attn_notes.data import Batch, make_batch
 from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
 from attn_notes.seq2seq import Seq2Seq
-from attn_notes.train.models import build_model
 from attn_notes.train.settings import PairSettings
-from attn_notes.train.stored import read_settings
-from attn_notes.training import load_weights
+from attn_notes.train.stored import read_model
 from attn_notes.transformer import Transformer, TransformerWeights
 
 __all__ = ["Translator", "load_translator"]
@@ -33,6 +31,7 @@ class Translator:
 
     Example:
         >>> from attn_notes.train import Seq2SeqSettings
+        >>> from attn_notes.train.models import build_model
         >>> settings = Seq2SeqSettings(source="de", target="en", max_length=4)
         >>> translator = Translator(settings, build_model(settings))
         >>> tokens, said, weights = translator.steps("dreiundsiebzig")
@@ -187,6 +186,7 @@ def load_translator(
     Example:
         >>> import tempfile
         >>> from attn_notes.train import Seq2SeqSettings
+        >>> from attn_notes.train.models import build_model
         >>> from attn_notes.train.stored import write_settings
         >>> from attn_notes.training import save_weights
         >>> settings = Seq2SeqSettings(source="de", target="en", max_length=4)
@@ -196,11 +196,5 @@ def load_translator(
         ...     load_translator(folder).settings.target
         'en'
     """
-    settings = read_settings(Path(folder, "settings.json"))
-    if not isinstance(settings, PairSettings):
-        raise ValueError(  # noqa: TRY004, of a file
-            f"{folder} must hold a translator, got a {settings.model}"
-        )
-    model = cast("Seq2Seq | Transformer", build_model(settings))
-    load_weights(Path(folder, weights), model)
-    return Translator(settings, model.to(device or get_device()))
+    settings, model = read_model(folder, weights, PairSettings, "translator")
+    return Translator(settings, cast("Seq2Seq | Transformer", model.to(device or get_device())))

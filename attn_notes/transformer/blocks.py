@@ -1,6 +1,6 @@
 """Sublayers and the blocks that are made of them (chapters 5 and 7)."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from attn_notes.multihead import Cache, MultiHeadAttention
 from attn_notes.transformer.config import Activation, TransformerConfig
 
-__all__ = ["ACTIVATIONS", "AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward", "check_caches"]
+__all__ = ["ACTIVATIONS", "AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -237,25 +237,3 @@ def _attention(config: TransformerConfig) -> MultiHeadAttention:
         dropout=config.dropout,
         backend=config.backend,
     )
-
-
-def check_caches(caches: Sized | None, blocks: int, each: str) -> None:
-    """Raise unless there is a cache for each block, or none at all.
-
-    Args:
-        caches: one or a pair for each block.
-        blocks: how many there are.
-        each: what a block has: "one" or "a pair".
-
-    Raises:
-        ValueError: another number of caches than of blocks.
-
-    Example:
-        >>> check_caches([None], 2, "one")
-        Traceback (most recent call last):
-        ValueError: caches must be one for each of the 2 blocks, got 1
-    """
-    if caches is not None and len(caches) != blocks:
-        raise ValueError(
-            f"caches must be {each} for each of the {blocks} blocks, got {len(caches)}"
-        )

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
-from attn_notes.transformer.blocks import DecoderBlock, check_caches
+from attn_notes.transformer.blocks import DecoderBlock
+from attn_notes.transformer.checks import check_caches, check_no_segments
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
@@ -37,6 +38,9 @@ class Decoder(nn.Module):
     Args:
         config: of the embeddings, with `vocab_size` the target's, and of all `num_layers` blocks.
 
+    Raises:
+        ValueError: a config with token types.
+
     Example:
         >>> import torch
         >>> decoder = Decoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
@@ -49,6 +53,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_no_segments(config)
         self.config = config
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_layers))

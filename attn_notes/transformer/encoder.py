@@ -6,7 +6,8 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
-from attn_notes.transformer.blocks import EncoderBlock, check_caches
+from attn_notes.transformer.blocks import EncoderBlock
+from attn_notes.transformer.checks import check_caches
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 

@@ -14,13 +14,14 @@ from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import ACTIVATIONS
+from attn_notes.transformer.checks import check_no_segments, check_source, check_step
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import join_weights
 from attn_notes.transformer.encoder import EncoderOnly
 
 __all__ = ["DecoderOnly", "DecoderOnlyState", "LanguageModelOutput", "MaskedLanguageModel"]
 
-STD = 0.02  # of the first weights: Radford et al. (2018), Devlin et al. (2019)
+STD = 0.02  # of the first weights: Radford et al. (2018), and the code of Devlin et al. (2019)
 WRITERS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")  # to the residual stream
 
 
@@ -77,6 +78,9 @@ class DecoderOnly(nn.Module):
     Args:
         config: of the embeddings and of every block.
 
+    Raises:
+        ValueError: a config with token types.
+
     Example:
         >>> model = DecoderOnly(TransformerConfig(vocab_size=100, embed_dim=8, norm="pre"))
         >>> logits, _, weights = model(torch.tensor([[5, 6, 7]]), need_weights=True)
@@ -86,6 +90,7 @@ class DecoderOnly(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_no_segments(config)
         self.config = config
         self.special_tokens = SpecialTokens()  # a published model has others
         self.body = EncoderOnly(config)
@@ -169,7 +174,7 @@ class DecoderOnly(nn.Module):
             ValueError: another number of tokens than of rows, or a step beyond the last of learned
                 positions.
         """
-        _check_step(tokens, state)
+        check_step(tokens, len(state.logits))
         if not state.begun:
             return state.logits, DecoderOnlyState(state.logits, state.caches, True, state.weights)
         caches = tuple(cache.fork() for cache in state.caches)
@@ -255,22 +260,9 @@ def _initialise(model: nn.Module) -> None:
 
 def _check_prompts(source: Tensor, lengths: Tensor) -> None:
     """Raise unless every row is a prompt, and all of them equally long."""
-    if source.dim() != 2 or lengths.shape != source.shape[:1]:
-        raise ValueError(
-            "source and lengths must have shapes (B, S) and (B,), got "
-            f"{tuple(source.shape)} and {tuple(lengths.shape)}"
-        )
+    check_source(source, lengths)
     if not source.shape[1] or bool((lengths != source.shape[1]).any()):
         raise ValueError(
             "prompts must have one length, 1 or more, and no padding, got "
             f"source {tuple(source.shape)} and lengths {lengths.tolist()}"
-        )
-
-
-def _check_step(tokens: Tensor, state: DecoderOnlyState) -> None:
-    """Raise unless there is one token for each row of the state."""
-    if tokens.shape != state.logits.shape[:1]:
-        raise ValueError(
-            "tokens must have shape (B,), one for each row of the state, "
-            f"{len(state.logits)}, got {tuple(tokens.shape)}"
         )

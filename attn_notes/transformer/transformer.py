@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attn_notes.cache import KVCache
 from attn_notes.masks import padding_mask
 from attn_notes.positions import LearnedEncoding
+from attn_notes.transformer.checks import check_source, check_step
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import Decoder, DecoderCaches, DecoderOutput, join_weights
 from attn_notes.transformer.encoder import EncoderOnly
@@ -71,6 +72,9 @@ class Transformer(nn.Module):
         config: of the encoder and its vocabulary, and, but for `target_vocab_size` and
             `num_decoder_layers`, of the decoder.
 
+    Raises:
+        ValueError: a config with token types.
+
     Example:
         >>> import torch
         >>> model = Transformer(TransformerConfig(vocab_size=9, target_vocab_size=7, embed_dim=8))
@@ -91,7 +95,6 @@ class Transformer(nn.Module):
                 config,
                 vocab_size=vocab_size,
                 num_layers=config.num_decoder_layers or config.num_layers,
-                num_token_types=0,  # segments are the source's
             )
         )
         self.out_proj = nn.Linear(config.embed_dim, vocab_size, bias=False)
@@ -160,7 +163,7 @@ class Transformer(nn.Module):
             ValueError: shapes that do not fit, lengths beyond S, or weights asked of the fused
                 backend.
         """
-        _check_source(source, lengths)
+        check_source(source, lengths)
         mask = padding_mask(lengths, source.shape[-1], device=source.device)  # (B, 1, S)
         read = self.encoder(source, attn_mask=mask, need_weights=need_weights)
         caches = tuple((KVCache(), KVCache()) for _ in self.decoder.blocks)
@@ -181,7 +184,7 @@ class Transformer(nn.Module):
             ValueError: another number of tokens than of rows, or a step beyond the last of learned
                 positions.
         """
-        _check_step(tokens, state)
+        check_step(tokens, len(state.memory))
         caches = tuple((own.fork(), cross.fork()) for own, cross in state.caches)
         read = self.decoder(
             tokens[:, None],  # (B, 1)
@@ -223,21 +226,3 @@ def _joined(weights: TransformerWeights | None, read: DecoderOutput) -> Transfor
         decoder=join_weights(weights.decoder, read.weights),
         cross=join_weights(weights.cross, read.cross_weights),
     )
-
-
-def _check_source(source: Tensor, lengths: Tensor) -> None:
-    """Raise unless there is one length for each source."""
-    if source.dim() != 2 or lengths.shape != source.shape[:1]:
-        raise ValueError(
-            "source and lengths must have shapes (B, S) and (B,), got "
-            f"{tuple(source.shape)} and {tuple(lengths.shape)}"
-        )
-
-
-def _check_step(tokens: Tensor, state: TransformerState) -> None:
-    """Raise unless there is one token for each row of the state."""
-    if tokens.shape != state.memory.shape[:1]:
-        raise ValueError(
-            "tokens must have shape (B,), one for each row of the state, "
-            f"{len(state.memory)}, got {tuple(tokens.shape)}"
-        )
