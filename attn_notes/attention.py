@@ -50,7 +50,8 @@ def attention_weights(
         (..., L, S), rows summing to 1, or to 0 where nothing may be read.
 
     Raises:
-        TypeError: a mask that is not bool.
+        TypeError: a mask that is not bool, a bias that is not floating point, or queries and keys
+            that are not so or of two dtypes.
         ValueError: shapes that do not fit.
 
     Example:
@@ -97,7 +98,8 @@ def scaled_dot_product_attention(
         key: (..., S, D), the same leading axes.
         value: (..., S, Dv), the same leading axes and S as `key`.
         attn_mask: as in `attention_weights`.
-        attn_bias: as in `attention_weights`.
+        attn_bias: as in `attention_weights`, but rounded to the query's dtype first: in float16
+            nothing finite in it may be beyond 65504.
         is_causal: as in `attention_weights`.
         scale: as in `attention_weights`.
         dropout_p: the share of weights set to 0, whether anything trains or not.
@@ -106,7 +108,7 @@ def scaled_dot_product_attention(
         (..., L, Dv); 0 where a query may read nothing.
 
     Raises:
-        TypeError: a mask that is not bool.
+        TypeError: as in `attention_weights`.
         ValueError: shapes that do not fit.
 
     Example:
@@ -171,7 +173,7 @@ class Attention(nn.Module):
             dropout: the ones that a heatmap shows.
 
         Raises:
-            TypeError: a mask that is not bool.
+            TypeError: a mask that is not bool, or what the score refuses.
             ValueError: shapes that do not fit.
         """
         check_value(key, value)

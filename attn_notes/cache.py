@@ -49,7 +49,7 @@ class KVCache:
             TypeError: another dtype than what is held.
             ValueError: shapes that fit neither each other nor what is held, or another device.
         """
-        _check(key, value, self._room)
+        _check(key, value, self._room, self.length)
         start, end = self.length, self.length + key.shape[2]
         if self._room is None or end > start:
             self._room = self._room_with(key, value, start, end)
@@ -123,8 +123,8 @@ def _empty(x: Tensor, capacity: int) -> Tensor:
     return x.new_empty(*x.shape[:2], capacity, x.shape[3])
 
 
-def _check(key: Tensor, value: Tensor, room: _Room | None) -> None:
-    """Raise unless there is one value for each key, and both are such as the room holds."""
+def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
+    """Raise unless there is one value for each key, and both are as the `length` in the room."""
     if key.dim() != 4 or key.shape[:3] != value.shape[:3] or value.dim() != 4:
         shapes = "(B, G, L, D) and (B, G, L, Dv)"
         raise ValueError(f"key and value must have shapes {shapes}, {_got(key, value)}")
@@ -132,7 +132,8 @@ def _check(key: Tensor, value: Tensor, room: _Room | None) -> None:
         return
     for new, old in ((key, room.keys), (value, room.values)):
         if new.shape[:2] != old.shape[:2] or new.shape[3] != old.shape[3]:
-            held = f"{tuple(room.keys.shape)} and {tuple(room.values.shape)}"
+            keys, values = (x[:, :, :length].shape for x in (room.keys, room.values))
+            held = f"{tuple(keys)} and {tuple(values)}"
             raise ValueError(
                 f"key and value must fit what is held in all but L, {held}, {_got(key, value)}"
             )

@@ -121,6 +121,7 @@ def nadaraya_watson(
         a kernel of bounded support with no key in reach gives weights 0 and output 0.
 
     Raises:
+        TypeError: points that are not floating point, or of several dtypes.
         ValueError: shapes that do not fit, a bandwidth that is not a positive number, or a
             bandwidth tensor that does not broadcast to (..., L, S).
 
@@ -188,6 +189,7 @@ class KernelRegression(nn.Module):
             Outputs (..., L) and weights (..., L, S).
 
         Raises:
+            TypeError: points that are not floating point, or of several dtypes.
             ValueError: shapes that do not fit.
         """
         _check_points(queries, keys, values, exclude_self)
@@ -226,3 +228,8 @@ def _check_points(queries: Tensor, keys: Tensor, values: Tensor, exclude_self: b
         raise ValueError(f"keys and values must have the same shape (..., S), {got}")
     if exclude_self and queries.shape != keys.shape:
         raise ValueError(f"with exclude_self the queries must be the keys, so L = S, {got}")
+    if not queries.is_floating_point() or not queries.dtype == keys.dtype == values.dtype:
+        raise TypeError(
+            "queries, keys and values must be floating point and of one dtype, got "
+            f"{queries.dtype}, {keys.dtype} and {values.dtype}"
+        )

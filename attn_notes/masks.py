@@ -348,9 +348,15 @@ def _check_integer(name: str, number: int) -> None:
 def _check_lengths(
     lengths: Lengths, size: int, name: str, device: torch.device | str | None
 ) -> Tensor:
-    """`lengths` as an integer tensor, its values checked (unless it is a meta tensor)."""
+    """`lengths` as an integer tensor, its values checked (unless it is a meta tensor).
+
+    They are checked where they come from, and moved then: to read them back from a GPU would make
+    it wait.
+    """
     _check_integer("the size", size)
-    lengths = torch.as_tensor(lengths, device=device)
+    if not isinstance(lengths, Tensor):
+        device = torch.get_default_device() if device is None else device
+        lengths = torch.as_tensor(lengths, device="cpu")
     if lengths.numel() and (lengths.is_floating_point() or lengths.dtype == torch.bool):
         raise TypeError(f"{name} must be integers, got {lengths.dtype}")
     if size < 0:
@@ -361,4 +367,4 @@ def _check_lengths(
             raise ValueError(
                 f"{name} must be from 0 to the size {size}, got values from {low} to {high}"
             )
-    return lengths
+    return lengths if device is None else lengths.to(device)

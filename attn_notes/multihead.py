@@ -295,8 +295,8 @@ class MultiHeadAttention(nn.Module):
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         offset = 0 if cache is None else cache.length
-        scores = torch.Size((*q.shape[:-1], offset + k.shape[-2]))  # (B, H, L, S)
-        attn_mask = _check_allowed(attn_mask, attn_bias, scores)  # before the cache is changed
+        shape = torch.Size((*q.shape[:-1], offset + k.shape[-2]))  # of the scores: (B, H, L, S)
+        attn_mask = _check_allowed(attn_mask, attn_bias, shape)  # before the cache is changed
         if cache is not None:
             k, v = cache.update(k, v)  # S is all keys from here on, old and new
         if is_causal and offset:  # the flag alone would count the queries from key 0
@@ -343,17 +343,17 @@ class MultiHeadAttention(nn.Module):
         return key, value
 
 
-def _check_allowed(mask: Tensor | None, bias: Tensor | None, scores: torch.Size) -> Tensor | None:
+def _check_allowed(mask: Tensor | None, bias: Tensor | None, shape: torch.Size) -> Tensor | None:
     """The mask with the axis of the heads, once mask and bias fit scores of this shape."""
     if bias is not None:
-        check_bias(bias, scores)
+        check_bias(bias, shape)
     if mask is None:
         return None
-    B, _, L, S = scores
+    B, _, L, S = shape
     if isinstance(mask, Tensor) and mask.dim() == 3:
         check_mask(mask, torch.Size((B, L, S)))
         return mask[:, None]  # (B, 1, L, S)
-    check_mask(mask, scores)
+    check_mask(mask, shape)
     return mask
 
 

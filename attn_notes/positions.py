@@ -404,6 +404,7 @@ def _delivered(x: Tensor, dtype: torch.dtype | None, device: Device) -> Tensor:
 
 
 def _home(device: Device) -> torch.device:
+    """The device asked for, torch's own default by default."""
     return torch.get_default_device() if device is None else torch.device(device)
 
 
@@ -429,6 +430,7 @@ def _check_width(name: str, width: int) -> None:
 
 
 def _check_positive(name: str, number: float) -> None:
+    """Raise unless `number` is above 0, and finite."""
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be a positive number, got {number}")
 

@@ -42,9 +42,11 @@ class GaussianScore(nn.Module):
             key: (..., S, D).
 
         Returns:
-            (..., L, S).
+            (..., L, S); minus infinity, which counts as masked, where the square of the distance
+            is beyond the dtype: 65504 in float16.
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
         check_query_key(query, key)
@@ -71,6 +73,7 @@ class DotProductScore(nn.Module):
             (..., L, S).
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
         check_query_key(query, key)
@@ -96,8 +99,10 @@ class ScaledDotProductScore(DotProductScore):
             (..., L, S).
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
+        check_query_key(query, key)  # before the query becomes a float, or has no axis to divide by
         return super().forward(query / math.sqrt(query.shape[-1]), key)  # before: half overflows
 
 
@@ -130,6 +135,7 @@ class BilinearScore(nn.Module):
             (..., L, S).
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
         _check_widths(query, key, self.query_dim, self.key_dim)
@@ -167,6 +173,7 @@ class AdditiveScore(nn.Module):
             (..., L, S); (..., L, S, hidden_dim) of memory on the way.
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
         _check_widths(query, key, self.query_dim, self.key_dim)
@@ -207,6 +214,7 @@ class ConcatScore(nn.Module):
             (..., L, S); (..., L, S, query_dim + key_dim) of memory on the way.
 
         Raises:
+            TypeError: a query and a key of two dtypes, or not floating point.
             ValueError: shapes that do not fit.
         """
         _check_widths(query, key, self.query_dim, self.key_dim)

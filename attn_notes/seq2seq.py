@@ -70,18 +70,20 @@ class RNNEncoder(nn.Module):
 
         Args:
             source: (B, S), token ids; what stands beyond a length is not read.
-            lengths: (B,), integers from 1 to S, on the CPU, where torch packs by them.
+            lengths: (B,), integers from 1 to S, best on the CPU, where torch packs by them.
 
         Returns:
             Outputs (B, S, output_dim), 0 at padding, and the final states of every layer
             (num_layers, B, output_dim): forward at the last token, backward at the first.
 
         Raises:
-            ValueError: lengths of another shape, below 1 or beyond S.
+            TypeError: lengths that are not integers.
+            ValueError: an empty batch, or lengths of another shape, below 1 or beyond S.
         """
+        lengths = lengths.cpu()
         _check_lengths(source, lengths)
         packed = pack_padded_sequence(
-            self.embedding(source), lengths.cpu(), batch_first=True, enforce_sorted=False
+            self.embedding(source), lengths, batch_first=True, enforce_sorted=False
         )
         outputs, final = self.rnn(packed)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
@@ -105,8 +107,10 @@ class DecoderState:
     @property
     def weights(self) -> Tensor:
         """The weights of the T steps so far, (B, T, S)."""
-        nothing = self.memory[:, None, :, 0][:, :0]  # (B, 0, S)
-        return torch.stack(self.steps, dim=1) if self.steps else nothing
+        if not self.steps:
+            B, S, _ = self.memory.shape
+            return self.memory.new_zeros(B, 0, S)
+        return torch.stack(self.steps, dim=1)  # (B, T, S)
 
     def select(self, index: Tensor) -> "DecoderState":
         """The state whose row n is this one's row `index[n]`: how a beam reorders hypotheses.
@@ -386,14 +390,14 @@ def _between_layers(dropout: float, num_layers: int) -> float:
 
 def _check_lengths(source: Tensor, lengths: Tensor) -> None:
     """Raise unless every source holds a token and no length reaches beyond it."""
-    if source.dim() != 2 or lengths.shape != source.shape[:1]:
+    if source.dim() != 2 or lengths.shape != source.shape[:1] or not len(lengths):
         raise ValueError(
-            "source and lengths must have shapes (B, S) and (B,), got "
+            "source and lengths, of one row or more, must have shapes (B, S) and (B,), got "
             f"{tuple(source.shape)} and {tuple(lengths.shape)}"
         )
-    if lengths.device.type == "cpu" and not bool(
-        ((lengths >= 1) & (lengths <= source.shape[1])).all()
-    ):
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:  # 2.5 would be rounded
+        raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+    if int(lengths.min()) < 1 or int(lengths.max()) > source.shape[1]:
         raise ValueError(
             f"lengths must be from 1 to {source.shape[1]}, got {int(lengths.min())} to "
             f"{int(lengths.max())}"

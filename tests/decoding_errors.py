@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import torch
 
 from attn_notes.cache import KVCache
-from attn_notes.decoding import sample, sampling_distribution
+from attn_notes.data import Vocabulary
+from attn_notes.decoding import beam_search, sample, sampling_distribution, translate
 from attn_notes.decoding.steps import check_at_least_one
 from attn_notes.transformer import DecoderOnly, EncoderOnly, MaskedLanguageModel, TransformerConfig
 
@@ -84,6 +85,30 @@ SAMPLING = [
     ("not even one", lambda: check_at_least_one("it", 0), V, "it must be at least 1", "got 0"),
 ]
 
+# ---- Search -------------------------------------------------------------------------------------
+
+
+def search(**choices):
+    model, lengths = DecoderOnly(config()), torch.tensor([3, 3])
+    return lambda: beam_search(model, ids(2, 3), lengths, max_length=2, beam_size=3, **choices)
+
+
+PENALTY = "length_penalty must be a finite number, 0 or more"
+SEARCH = [
+    ("a negative penalty", search(length_penalty=-0.5), V, PENALTY, "got -0.5"),
+    ("an infinite penalty", search(length_penalty=math.inf), V, PENALTY, "got inf"),
+    ("a penalty of NaN", search(length_penalty=math.nan), V, PENALTY, "got nan"),
+    (
+        "a sentence that is one string",
+        lambda: translate(
+            DecoderOnly(config()), ["zwei"], Vocabulary([]), Vocabulary([]), max_length=2
+        ),
+        T,
+        "a sentence must be a sequence of tokens",
+        "'zwei'",
+    ),
+]
+
 # ---- Families -----------------------------------------------------------------------------------
 
 
@@ -142,6 +167,12 @@ FAMILIES = [
     ("too few caches of a text", with_caches(DecoderOnly, 1), V, "one for each of the 2", "got 1"),
     ("too many caches of a text", with_caches(EncoderOnly, 3), V, "one for each of the 2", "got 3"),
     ("no cache of a text", with_caches(EncoderOnly, 0), V, "one for each of the 2", "got 0"),
+    (
+        "segments of a text",
+        lambda: DecoderOnly(config(num_token_types=2)),
+        V,
+        "num_token_types must be 0 in a model that is told of no segments, got 2",
+    ),
     ("hidden tokens without a batch", masked(3), V, "(B, L)", "(3,)"),
     ("segments where there are none", masked(2, 3, types=(2, 3)), V, "num_token_types is 0"),
     (
@@ -169,4 +200,4 @@ FAMILIES = [
     ),
 ]
 
-TABLE = [*SAMPLING, *FAMILIES]
+TABLE = [*SAMPLING, *SEARCH, *FAMILIES]

@@ -237,7 +237,7 @@ WRONG = [
     ),
     (
         lambda m: beam_search(m, *SOURCES, max_length=3, length_penalty=-0.5),
-        "length_penalty must be 0 or more, got -0.5",
+        "length_penalty must be a finite number, 0 or more, got -0.5",
     ),
     (
         lambda m: translate(m, SENTENCES, ABC, ABC, max_length=3, batch_size=0),

@@ -59,6 +59,13 @@ MASKS = [
         "from -1 to 2",
     ),
     ("a length beyond the size", lambda: M.padding_mask([2, 6], 5), V, "size 5", "from 2 to 6"),
+    (
+        "a length beyond the size, on its way to a device whose values are not read",
+        lambda: M.padding_mask(torch.tensor([2, 6]), 5, device="meta"),
+        V,
+        "size 5",
+        "from 2 to 6",
+    ),
     ("a length beyond it, by query", lambda: M.padding_mask([[1, 9]], 5), V, "size 5", "to 9"),
     ("float lengths", lambda: M.padding_mask([2.0], 5), T, "lengths must be integers", "float32"),
     ("bool lengths", lambda: M.padding_mask([True], 5), T, "lengths must be integers", "bool"),
@@ -224,6 +231,7 @@ WRONG_PAIRS = [
         f"query ({B}, {L}, {D}) and key ({S}, {D})",
     ),
     ("one axis", (zeros(D), zeros(S, D)), "(..., L, D) and (..., S, D)", f"query ({D},)"),
+    ("no axis", (zeros(), zeros(S, D)), "(..., L, D) and (..., S, D)", "query ()"),
     ("no width", (zeros(L, 0), zeros(S, 0)), "head_dim of at least 1", f"query ({L}, 0)"),
 ]
 
@@ -290,6 +298,20 @@ OTHERS = [
         f"values ({L},)",
     ),
     ("values of two axes", lambda: nw(values=zeros(S, 1)), V, "same shape", f"values ({S}, 1)"),
+    (
+        "points in whole numbers",
+        lambda: nw(*(torch.arange(S),) * 3),
+        T,
+        "must be floating point and of one dtype",
+        "got torch.int64, torch.int64 and torch.int64",
+    ),
+    (
+        "values of another dtype",
+        lambda: K.KernelRegression()(zeros(L), zeros(S), zeros(S).double()),
+        T,
+        "must be floating point and of one dtype",
+        "got torch.float32, torch.float32 and torch.float64",
+    ),
     ("a query with no axis", lambda: nw(zeros()), V, "leading axes", "queries ()"),
     ("a batch of queries alone", lambda: nw(zeros(B, L)), V, "leading axes", f"queries ({B}, {L})"),
     (
@@ -729,6 +751,12 @@ def test_a_length_that_is_beyond_no_size_of_a_meta_tensor_is_not_read():
 def test_query_and_key_of_two_dtypes_are_refused(take, key):
     with pytest.raises(TypeError, match="and of one dtype"):
         take(zeros(L, D), key)
+
+
+@pytest.mark.parametrize("take", TAKES_QUERY_AND_KEY.values(), ids=TAKES_QUERY_AND_KEY)
+def test_whole_numbers_are_named_as_they_came(take):
+    with pytest.raises(TypeError, match=r"floating point .* got torch\.int64 and torch\.int64"):
+        take(zeros(L, D).long(), zeros(S, D).long())
 
 
 def test_a_score_that_does_not_give_one_number_a_pair_is_refused():

@@ -140,15 +140,14 @@ def a_batch():
     return data.make_batch([(("a", "a"), ("a",))], words, words)
 
 
-CONFIG = TransformerConfig(
-    vocab_size=17, embed_dim=6, num_heads=3, hidden_dim=19, num_token_types=2, norm="pre"
-)
+CONFIG = TransformerConfig(vocab_size=17, embed_dim=6, num_heads=3, hidden_dim=19, norm="pre")
+SEGMENTED = dataclasses.replace(CONFIG, num_token_types=2)
 STREAM, MEMORY = meta(B, L, 6), meta(B, S, 6)
 
 
 def encoded(**keywords):
     keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
-    return EncoderOnly(CONFIG).to("meta")(integers(B, L), **keywords)
+    return EncoderOnly(SEGMENTED).to("meta")(integers(B, L), **keywords)
 
 
 def of_transformer(**changes):
@@ -191,7 +190,7 @@ def of_decoder_only(**changes):
 
 def masked_model(**keywords):
     keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
-    return MaskedLanguageModel(CONFIG).to("meta")(integers(B, L), **keywords)
+    return MaskedLanguageModel(SEGMENTED).to("meta")(integers(B, L), **keywords)
 
 
 def in_cache(grad):
@@ -384,7 +383,7 @@ CALLS = {
             lambda: (AddNorm(CONFIG).to("meta")(STREAM, STREAM), (B, L, 6)),
         ],
         "FeedForward": [lambda: (FeedForward(CONFIG).to("meta")(STREAM), (B, L, 6))],
-        "Embeddings": [lambda: (Embeddings(CONFIG).to("meta")(integers(B, L)), (B, L, 6))],
+        "Embeddings": [lambda: (Embeddings(SEGMENTED).to("meta")(integers(B, L)), (B, L, 6))],
         "EncoderBlock": [
             lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, is_causal=True)[0], (B, L, 6)),
             lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, need_weights=True)[1], (B, 3, L, L)),

@@ -203,6 +203,7 @@ WRONG = [
     (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), "from 1 to 7, got 1 to 8"),
     (lambda m: m(SOURCE, LENGTHS[:2], INPUTS), r"\(B, S\) and \(B,\), got \(3, 7\) and \(2,\)"),
     (lambda m: m(SOURCE[0], LENGTHS, INPUTS), r"got \(7,\) and \(3,\)"),
+    (lambda m: m(SOURCE[:0], LENGTHS[:0], INPUTS[:0]), r"one row or more, .* got \(0, 7\)"),
     (
         lambda m: Seq2Seq(RNNEncoder(V, E, H, 2), m.decoder).double()(SOURCE, LENGTHS, INPUTS),
         "as many layers, got 2 and 1",
@@ -214,6 +215,12 @@ WRONG = [
 def test_wrong_input_is_refused_in_words(call, words):
     with pytest.raises(ValueError, match=words):
         call(build())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_lengths_that_are_no_whole_numbers_are_refused(dtype):
+    with pytest.raises(TypeError, match=f"lengths must be integers, got {dtype}"):
+        build().encoder(SOURCE, torch.ones(len(SOURCE), dtype=dtype))
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.5])

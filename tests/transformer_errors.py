@@ -31,6 +31,15 @@ def append(key, value, held=True):
     return call
 
 
+def append_to_a_room_half_full():
+    """Six keys and values, in a room that has grown to hold ten."""
+    with torch.no_grad():
+        cache = KVCache()
+        for length in (5, 1):
+            cache.update(zeros(2, 3, length, 7), zeros(2, 3, length, 11))
+    cache.update(KEY[:1], VALUE[:1])
+
+
 KEY, VALUE = zeros(2, 3, 1, 7), zeros(2, 3, 1, 11)
 FIT, SHAPED = (
     "must fit what is held in all but L",
@@ -41,6 +50,12 @@ CACHES = [
     ("more keys than values", append(zeros(2, 3, 2, 7), VALUE, False), V, SHAPED, "(2, 3, 2, 7)"),
     ("a value of five axes", append(KEY, VALUE[..., None]), V, SHAPED, "(2, 3, 1, 11, 1)"),
     ("another batch", append(KEY[:1], VALUE[:1]), V, FIT, "(2, 3, 5, 7)", "(1, 3, 1, 7)"),
+    (
+        "another batch, once the room has grown",
+        append_to_a_room_half_full,
+        V,
+        "(2, 3, 6, 7) and (2, 3, 6, 11), got",
+    ),
     ("other heads", append(KEY[:, :2], VALUE[:, :2]), V, FIT, "(2, 2, 1, 7)"),
     ("keys of another width", append(zeros(2, 3, 1, 8), VALUE), V, FIT, "(2, 3, 1, 8)"),
     ("values of another width", append(KEY, zeros(2, 3, 1, 8)), V, FIT, "(2, 3, 1, 8)"),
@@ -126,4 +141,24 @@ MODELS = [
     ),
 ]
 
-TABLE = [*CACHES, *MODELS]
+SEGMENTS = "num_token_types must be 0 in a model that is told of no segments, got 2"
+CONFIGS = [
+    ("segments of a translator", model(num_token_types=2), V, SEGMENTS),
+    (
+        "segments of a decoder",
+        lambda: Decoder(TransformerConfig(vocab_size=13, num_token_types=2)),
+        V,
+        SEGMENTS,
+    ),
+    (
+        "a no in words",
+        model(tie_embeddings="no"),
+        V,
+        "tie_embeddings must be one of (False, True), got 'no'",
+    ),
+    ("a yes in words", model(embed_norm="yes"), V, "embed_norm must be one of", "got 'yes'"),
+    ("a scale of 2", model(scale_embeddings=2), V, "scale_embeddings must be one of", "got 2"),
+    ("an infinite epsilon", model(layer_norm_eps=float("inf")), V, "above 0", "got inf"),
+]
+
+TABLE = [*CACHES, *MODELS, *CONFIGS]

@@ -77,14 +77,14 @@ def beam_search(
         lengths: (B,), how many of them are real.
         max_length: the most tokens a sequence may get, END included; 1 or more.
         beam_size: K, how many hypotheses are followed; 1 or more.
-        length_penalty: α, 0 or more; 0 ranks by the probability alone.
+        length_penalty: α, 0 or more, and finite; 0 ranks by the probability alone.
 
     Returns:
         The best sequences, T <= `max_length`; `log_probs` are without the penalty.
 
     Raises:
-        ValueError: a `max_length` or `beam_size` below 1, a negative penalty, or logits that are
-            not numbers.
+        ValueError: a `max_length` or `beam_size` below 1, a penalty that is negative or not
+            finite, or logits that are not numbers.
 
     Example:
         >>> from attn_notes.data import END, START
@@ -106,8 +106,8 @@ def beam_search(
     """
     check_at_least_one("max_length", max_length)
     check_at_least_one("beam_size", beam_size)
-    if length_penalty < 0:
-        raise ValueError(f"length_penalty must be 0 or more, got {length_penalty}")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty must be a finite number, 0 or more, got {length_penalty}")
     if beam_size == 1:  # not left to the search below, whose sums could tie where the steps do not
         return greedy(model, source, lengths, max_length=max_length)
     special = special_tokens(model)

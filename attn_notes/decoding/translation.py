@@ -38,6 +38,7 @@ def translate(
         One tuple of tokens a sentence.
 
     Raises:
+        TypeError: a sentence that is one string: its characters would be read as tokens.
         ValueError: an empty sentence, or a number that is too small.
 
     Example:
@@ -45,6 +46,9 @@ def translate(
         []
     """
     check_at_least_one("batch_size", batch_size)
+    for sentence in sources:
+        if isinstance(sentence, str):
+            raise TypeError(f"a sentence must be a sequence of tokens, got the string {sentence!r}")
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     found: dict[int, tuple[str, ...]] = {}

@@ -133,10 +133,10 @@ class SentenceEncoder:
 
     def _vectors(self, ids: list[list[int]], device: torch.device) -> Tensor:
         """One batch, (B, E)."""
-        lengths = torch.tensor([len(row) for row in ids], device=device)
-        longest = max(1, *map(len, ids))
+        lengths = [len(row) for row in ids]
+        longest = max(1, *lengths)
         padded = [row + [0] * (longest - len(row)) for row in ids]  # which id is no matter
-        mask = padding_mask(lengths, longest)  # (B, 1, L)
+        mask = padding_mask(lengths, longest, device=device)  # (B, 1, L)
         read = self.encoder(torch.tensor(padded, device=device), attn_mask=mask)
         mean = mean_pooling(read.output, mask[:, 0])  # (B, E)
         wide = torch.promote_types(mean.dtype, torch.float32)  # in 16 bits 0 is divided by 0

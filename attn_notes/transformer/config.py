@@ -1,5 +1,6 @@
 """What a Transformer is made of, in one place (chapters 5, 7 and 8)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -30,7 +31,8 @@ class TransformerConfig:
         positions: "none", so that order says nothing; "learned" or "sinusoidal", a vector added to
             each token; or "rotary" or "alibi", which act in self-attention alone (chapter 6).
         max_length: the longest sequence that learned positions reach.
-        num_token_types: how many kinds of segment there are to tell apart; 0 for no such vectors.
+        num_token_types: how many kinds of segment an encoder can tell apart; 0 for no such vectors.
+            The models that write are told of no segments: for them it must be 0.
         embed_norm: whether the sum of the embeddings is normalised, as in BERT.
         dropout: the share set to 0 while training, from 0 to 1: of the attention weights, of the
             feed-forward network's activations, of the embeddings, and of what a sublayer writes.
@@ -119,8 +121,9 @@ CHOICES = {
     "activation": get_args(Activation),
     "positions": get_args(Positions),
     "backend": get_args(Backend),
+    **dict.fromkeys(("embed_norm", "tie_embeddings", "scale_embeddings"), (False, True)),
 }
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "dropout": (lambda share: 0 <= share <= 1, "from 0 to 1"),
-    "layer_norm_eps": (lambda eps: eps > 0, "above 0"),
+    "layer_norm_eps": (lambda eps: 0 < eps < math.inf, "above 0"),
 }

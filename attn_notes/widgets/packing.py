@@ -17,7 +17,6 @@ FAMILIES = {"encoder": Transformer, "body": DecoderOnly}  # by how their weights
 KNOWN = {  # what static/transformer_model.js can do
     "positions": ("none", "learned", "sinusoidal"),
     "embed_norm": (False,),
-    "num_token_types": (0,),
 }
 
 
