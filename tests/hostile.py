@@ -4,6 +4,8 @@ Whatever runs sets `window.ran`; nothing may. Written with escapes, so that this
 read and no editor changes it.
 """
 
+import re
+
 RUN = "window.ran=1"
 
 SCRIPTS = (
@@ -77,3 +79,6 @@ UNUSUAL = (
 )
 
 HOSTILE = SCRIPTS + QUOTES + TEMPLATES + INVISIBLE + BIDI + UNUSUAL
+
+# No keyboard sends half a character, and no JSON holds one.
+TYPABLE = tuple(token for token in HOSTILE if not re.search(r"[\ud800-\udfff]", token))

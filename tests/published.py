@@ -2,8 +2,11 @@
 
 import copy
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import safetensors.torch
 import torch
 from tokenizers import Tokenizer, models
@@ -73,6 +76,23 @@ def reconfigure(folder: Path, **changes) -> None:
     path = folder / "config.json"
     config = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in config.items() if value != "-"}))
+
+
+def by_oldest_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The oldest files of BERT call a norm's parameters gamma and beta."""
+    oldest = {"weight": "gamma", "bias": "beta"}
+    return {
+        re.sub(r"(?<=LayerNorm\.)(weight|bias)$", lambda found: oldest[found[0]], name): tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def assert_refused(load: Callable, folder: Path, spoil: Callable, words: str) -> None:
+    """A folder that `spoil` has changed is not read: these words are said, and where it lies."""
+    spoil(folder)
+    with pytest.raises(ValueError, match=re.escape(words)) as raised:
+        load(folder)
+    assert str(folder) in str(raised.value)
 
 
 def same_weights(one, other) -> bool:

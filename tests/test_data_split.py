@@ -1,9 +1,5 @@
 """What is held out stays so: on every machine, in every run."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +11,7 @@ from attn_notes.data import (
     number_pairs,
     split_pairs,
 )
+from tests import another_process
 
 WORDS = st.lists(st.sampled_from(["a", "b", "ab", ""]), max_size=4).map(tuple)
 PAIRS = st.lists(st.tuples(WORDS, WORDS))
@@ -33,15 +30,7 @@ def everything_drawn() -> str:
 
 
 def test_what_is_drawn_is_the_same_in_another_process():
-    run = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import *; print(everything_drawn())"],
-        env={"PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        check=True,
-        cwd=Path(__file__).parents[1],
-        encoding="utf-8",
-    )
-    assert run.stdout == everything_drawn() + "\n"
+    another_process.assert_same_there(everything_drawn)
 
 
 def test_about_the_share_is_held_out():

@@ -2,8 +2,6 @@ r"""Running text: read whole from any file, split without a leak, and cut into w
 
 import os
 import re
-import subprocess
-import sys
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +23,7 @@ from attn_notes.data import (
     read_text,
     split_text,
 )
+from tests import another_process
 
 # No control character but what ends a line, no half of a pair, no byte order mark.
 LINES = st.lists(
@@ -298,15 +297,7 @@ def everything_drawn() -> str:
 
 
 def test_it_is_the_same_in_another_process():
-    run = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import *; print(everything_drawn())"],
-        env={"PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        check=True,
-        cwd=Path(__file__).parents[1],
-        encoding="utf-8",
-    )
-    assert run.stdout == everything_drawn() + "\n"
+    another_process.assert_same_there(everything_drawn)
 
 
 def test_a_text_that_is_exactly_one_window_is_enough():

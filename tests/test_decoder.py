@@ -30,7 +30,8 @@ from attn_notes.transformer import (
     attention_positions,
 )
 from tests.oracles import B, L, S, assert_same, coin, gradients, normal, rng
-from tests.test_transformer import E, F, H, N, V, built, config, torch_twin
+from tests.test_transformer import E, F, H, N, V, built, config
+from tests.torch_blocks import assert_same_dropout, assert_same_gradients, torch_twin
 
 VT, M = 19, 2  # the target's vocabulary, the decoder's layers
 SCHEMES = ("none", "learned", "sinusoidal", "rotary", "alibi")
@@ -55,41 +56,6 @@ INPUTS[:, 0] = START
 BATCH = SOURCE, LENGTHS, INPUTS
 
 # ---- Against torch's own -----------------------------------------------------------------------
-
-# Theirs, by our names.
-TORCH_NAMES = {
-    "self_attn.out_proj": "self_attn.out_proj",
-    "cross_attn.out_proj": "multihead_attn.out_proj",
-    "add1.norm": "norm1",
-    "add2.norm": "norm2",
-    "add3.norm": "norm3",
-    "feed_forward.linear1": "linear1",
-    "feed_forward.linear2": "linear2",
-}
-
-
-def in_torch_names(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    theirs = {
-        f"{torch_name}.{kind}": state[f"{ours}.{kind}"]
-        for ours, torch_name in TORCH_NAMES.items()
-        for kind in ("weight", "bias")
-    }
-    for ours, torch_name in (("self_attn", "self_attn"), ("cross_attn", "multihead_attn")):
-        for kind in ("weight", "bias"):
-            parts = [state[f"{ours}.{part}_proj.{kind}"] for part in "qkv"]
-            theirs[f"{torch_name}.in_proj_{kind}"] = torch.cat(parts)
-    return theirs
-
-
-def decoder_twin(block: DecoderBlock, settings: TransformerConfig) -> nn.TransformerDecoderLayer:
-    twin = nn.TransformerDecoderLayer(
-        settings.embed_dim, settings.num_heads, settings.hidden_dim, settings.dropout,
-        settings.activation, settings.layer_norm_eps, batch_first=True,
-        norm_first=settings.norm == "pre", dtype=torch.float64,
-    )  # fmt: skip
-    twin.load_state_dict(in_torch_names(block.state_dict()))
-    return twin
-
 
 TARGET_REAL = padding_mask([L, 3], L)
 BY_HEAD = coin(B, H, L, L) | torch.eye(L).bool()
@@ -119,7 +85,7 @@ MASKS = {
 def test_a_block_is_torchs_decoder_layer(norm, activation, mask, backend):
     settings = config(norm=norm, activation=activation, backend=backend, layer_norm_eps=0.01)
     block = built(DecoderBlock(settings))
-    twin, (ours, theirs) = decoder_twin(block, settings), MASKS[mask]
+    twin, (ours, theirs) = torch_twin(block, settings), MASKS[mask]
     x, memory = normal(B, L, E), normal(B, S, E, seed=1)
     assert_same(
         lambda x, memory: block(x, memory, **ours)[0],
@@ -127,28 +93,15 @@ def test_a_block_is_torchs_decoder_layer(norm, activation, mask, backend):
         x,
         memory,
     )
-    own = dict(block.named_parameters())
-    got = gradients(block(x, memory, **ours)[0], [*own.values()])
-    got = in_torch_names(dict(zip(own, got, strict=True)))
-    expected = gradients(twin(x, memory, **theirs), [*twin.parameters()])
-    names = [name for name, _ in twin.named_parameters()]
-    for name, gradient in zip(names, expected, strict=True):
-        torch.testing.assert_close(got[name], gradient, msg=lambda text, n=name: f"{n}: {text}")
+    assert_same_gradients(block, block(x, memory, **ours)[0], twin, twin(x, memory, **theirs))
 
 
 @both_norms
 def test_dropout_falls_on_what_torch_drops(norm):
     settings = config(norm=norm, dropout=0.4, backend="fused")
     block = built(DecoderBlock(settings))
-    # One sequence: torch lays a batch out in another order, which the random numbers follow.
-    twin, x, memory = decoder_twin(block, settings), normal(1, L, E), normal(1, S, E)
-    torch.manual_seed(5)
-    got = block(x, memory)[0]
-    torch.manual_seed(5)
-    torch.testing.assert_close(got, twin(x, memory, **CAUSAL))
-    plain = block.eval()(x, memory)[0]
-    assert not torch.allclose(plain, got)
-    torch.testing.assert_close(plain, twin.eval()(x, memory, **CAUSAL))
+    twin = torch_twin(block, settings)
+    assert_same_dropout(block, twin, normal(1, L, E), normal(1, S, E), **CAUSAL)
 
 
 def whole_twin(model: Transformer) -> nn.Transformer:
@@ -163,7 +116,7 @@ def whole_twin(model: Transformer) -> nn.Transformer:
         batch_first=True,
     )  # which draws all matrices anew, so that ours come after it
     twin.encoder.layers = nn.ModuleList(torch_twin(block, settings) for block in encoder.blocks)
-    twin.decoder.layers = nn.ModuleList(decoder_twin(block, settings) for block in decoder.blocks)
+    twin.decoder.layers = nn.ModuleList(torch_twin(block, settings) for block in decoder.blocks)
     return twin
 
 
@@ -255,17 +208,21 @@ def test_step_by_step_is_all_at_once(positions, norm, backend, kv_heads):
     check_cache_matches_parallel(model.float(), *BATCH, atol=1e-5)
 
 
-@every_scheme
-def test_gradients_step_by_step_are_those_of_all_at_once(positions):
-    model = model_of(positions=positions, embed_dim=12)
-    parallel = model(*BATCH)[0]
-    state, steps = model.start(SOURCE, LENGTHS), []
-    for tokens in INPUTS.unbind(1):
+def assert_gradients_by_step(model: nn.Module, state, inputs, parallel: torch.Tensor) -> None:
+    """In every parameter: of the steps from `state` on, and of the same logits all at once."""
+    steps = []
+    for tokens in inputs.unbind(1):
         logits, state = model.step(tokens, state)
         steps.append(logits)
     parameters = [*model.parameters()]
     got = gradients(torch.stack(steps, dim=1), parameters)
     torch.testing.assert_close(got, gradients(parallel, parameters))
+
+
+@every_scheme
+def test_gradients_step_by_step_are_those_of_all_at_once(positions):
+    model = model_of(positions=positions, embed_dim=12)
+    assert_gradients_by_step(model, model.start(SOURCE, LENGTHS), INPUTS, model(*BATCH)[0])
 
 
 @every_scheme
@@ -521,12 +478,6 @@ def test_the_number_of_parameters_is_the_formula():
         blocks = N * (attention + feed_forward + 4 * E) + M * (2 * attention + feed_forward + 6 * E)
         wanted = blocks + E * (V + (1 if tied else 2) * VT) + (4 * E if norm == "pre" else 0)
         assert sum(p.numel() for p in model.parameters()) == wanted
-
-
-def test_token_types_are_the_sources_alone():
-    model = Transformer(config(num_token_types=2))
-    assert hasattr(model.encoder.embeddings, "token_types")
-    assert not hasattr(model.decoder.embeddings, "token_types")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

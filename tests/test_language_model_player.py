@@ -1,43 +1,23 @@
 """What the language model in the page makes of a text, in Python."""
 
-import re
-
 import pytest
 import torch
-import traitlets
 
 from attn_notes.data import END, START, UNKNOWN, Vocabulary
 from attn_notes.decoding import sampling_distribution
-from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
-from attn_notes.widgets import LanguageModelPlayer, TransformerPlayer
+from attn_notes.transformer import DecoderOnly, TransformerConfig
+from attn_notes.widgets import LanguageModelPlayer
 from attn_notes.widgets.continuation import next_logits, next_weights, window_start
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.translation import chance
 from tests.hostile import HOSTILE
-from tests.widgets import of_writer, random_transformer
+from tests.player_errors import writer_of
+from tests.widgets import of_writer, random_decoder
 
 LONG = [START, 8, 4, 11, 12, 18, 12, 15, 18, 3, 7, 5, 5, 19, 6]
 
 
-def random_decoder(**changes: object) -> DecoderOnly:
-    return random_transformer(DecoderOnly, target_vocab_size=None, **changes).eval()
-
-
 # On the way
-
-
-@pytest.mark.parametrize("tie", [True, False])
-def test_a_decoder_is_rounded_as_a_transformer_is(tie):
-    model = random_decoder(tie_embeddings=tie, positions="learned", max_length=5)
-    packed = pack_transformer(model)
-    rounded = unpack_transformer(packed)
-    assert isinstance(rounded, DecoderOnly)
-    assert pack_transformer(rounded) == packed
-    assert packed["tied"] == [["out_proj.weight", "body.embeddings.tokens.weight"]] * tie
-    for name, weight in rounded.state_dict().items():
-        exact = model.state_dict()[name].double()
-        step = exact.abs().amax(-1, keepdim=True) / 127 if exact.dim() == 2 else 0.0
-        assert ((weight - exact).abs() <= 0.5001 * step).all()
 
 
 def test_a_model_of_the_budget_fits_a_page():
@@ -194,113 +174,6 @@ def test_hostile_tokens_can_be_said():
     for token in range(END, len(HOSTILE)):
         widget.said = [token]
         assert len(widget.page_html().splitlines()) == len(repr(widget).splitlines()) == 1
-
-
-# Wrong input
-
-
-def writer_of(**given: object) -> LanguageModelPlayer:
-    given = {"vocab": Vocabulary([*"ab"]), "prompt": "ab"} | given
-    learned = random_decoder(vocab_size=6, positions="learned", max_length=8)
-    return LanguageModelPlayer(given.pop("model", learned), given.pop("vocab"), **given)
-
-
-WRONG = {
-    "not a decoder": (
-        lambda: writer_of(model=Transformer(TransformerConfig(vocab_size=6))),
-        TypeError,
-        "model must be a DecoderOnly, got Transformer",
-    ),
-    "a decoder that is to translate": (
-        lambda: TransformerPlayer(random_decoder(), Vocabulary([]), Vocabulary([])),
-        TypeError,
-        "model must be a Transformer, got DecoderOnly",
-    ),
-    "rotary": (
-        lambda: writer_of(model=random_decoder(vocab_size=6, positions="rotary")),
-        ValueError,
-        "positions must be 'none' or 'learned' or 'sinusoidal' for a page, got 'rotary'",
-    ),
-    "no vocabulary": (
-        lambda: writer_of(vocab="ab"),
-        TypeError,
-        "vocab must be a Vocabulary, got str",
-    ),
-    "another vocabulary": (
-        lambda: writer_of(vocab=Vocabulary([*"abc"])),
-        ValueError,
-        "vocab must have the model's 6 ids, got 7",
-    ),
-    "an unknown character": (
-        lambda: writer_of(prompt="abc"),
-        ValueError,
-        "prompt must be made of known characters, got 'c'",
-    ),
-    "an unknown character in an example": (
-        lambda: writer_of(examples=("ab", "\u00fc")),
-        ValueError,
-        "prompt must be made of known characters, got '\u00fc'",
-    ),
-    "a long prompt": (
-        lambda: writer_of(prompt="ababa", most=4),
-        ValueError,
-        "prompt must have at most 4 characters, got 5",
-    ),
-    "no room": (lambda: writer_of(most=0), ValueError, "most must be at least 1, got 0"),
-    "no context": (
-        lambda: writer_of(context=0),
-        ValueError,
-        "context must be from 1 to max_length, 8, got 0",
-    ),
-    "more context than positions": (
-        lambda: writer_of(context=9),
-        ValueError,
-        "context must be from 1 to max_length, 8, got 9",
-    ),
-    "a prompt set to one unknown": (
-        lambda: setattr(writer_of(), "prompt", "c"),
-        traitlets.TraitError,
-        "prompt must be made of known characters, got 'c'",
-    ),
-    "START said": (
-        lambda: setattr(writer_of(), "said", [4, START]),
-        traitlets.TraitError,
-        "said must be ids from 2 to 5, got 1",
-    ),
-    "an id beyond the last": (
-        lambda: setattr(writer_of(), "said", [6]),
-        traitlets.TraitError,
-        "said must be ids from 2 to 5, got 6",
-    ),
-    "said beyond the room": (
-        lambda: setattr(writer_of(most=4), "said", [4, 4, 4]),
-        traitlets.TraitError,
-        "said must leave the text 4 characters, got 5",
-    ),
-    "said after its end": (
-        lambda: setattr(writer_of(), "said", [END, 4]),
-        traitlets.TraitError,
-        "said must stop at the end of the text",
-    ),
-}
-
-
-@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
-def test_wrong_input_is_refused_in_words(call, error, words):
-    with pytest.raises(error, match=re.escape(words)):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("trait", "value"),
-    [
-        *(("temperature", 0.0), ("temperature", 3.1), ("top_k", 0), ("top_p", 0.0)),
-        *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
-    ],
-)
-def test_a_trait_outside_its_range_is_refused(trait, value):
-    with pytest.raises(traitlets.TraitError):
-        setattr(writer_of(), trait, value)
 
 
 def test_more_than_all_is_all():

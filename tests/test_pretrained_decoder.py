@@ -10,10 +10,16 @@ from attn_notes.checks import check_weights
 from attn_notes.data import SpecialTokens
 from attn_notes.decoding import greedy
 from attn_notes.masks import causal_mask, padding_mask
-from attn_notes.pretrained import WeightsNotFound, load_decoder
-from tests import hub
+from attn_notes.pretrained import load_decoder
 from tests.oracles import rng
-from tests.published import random_gpt2, reconfigure, rewrite, same_weights, saved, small_tokenizer
+from tests.published import (
+    assert_refused,
+    random_gpt2,
+    reconfigure,
+    rewrite,
+    same_weights,
+    saved,
+)
 
 LENGTHS = torch.tensor([7, 1, 4])
 TOKENS = torch.randint(101, (3, 7), generator=rng())
@@ -134,30 +140,6 @@ def folder(transformers, tmp_path) -> Path:
     return saved(tmp_path, random_gpt2(transformers))
 
 
-def test_the_callers_random_numbers_are_not_used_up(folder):
-    torch.manual_seed(0)
-    expected = torch.rand(3)
-    torch.manual_seed(0)
-    load_decoder(folder)
-    assert torch.equal(torch.rand(3), expected)
-
-
-def test_weights_in_half_precision_are_read_in_single(folder):
-    expected, _ = load_decoder(folder)
-    rewrite(folder, lambda tensors: {name: t.half() for name, t in tensors.items()})
-    got, _ = load_decoder(folder)
-    assert {p.dtype for p in got.parameters()} == {torch.float32}
-    assert same_weights(got, expected.half().float())
-
-
-def test_a_name_is_downloaded_from_the_hub(folder, hub_of):
-    expected, _ = load_decoder(folder)
-    with hub.serve(folder) as address:
-        hub_of(address)
-        got, _ = load_decoder("owner/model")
-    assert same_weights(got, expected)
-
-
 # ---- Names and layouts of other years ---------------------------------------------------------
 
 WTE, HEAD = "transformer.wte.weight", "lm_head.weight"
@@ -241,10 +223,6 @@ WRONG = {
         lambda f: rewrite(f, lambda t: t.update({"wte.weight": t[WTE] + 1})),
         "model.safetensors: wte.weight must be there once, and wte.weight is it again",
     ),
-    "another task's head": (
-        lambda f: rewrite(f, lambda t: t.update({"score.weight": torch.ones(2, 33)})),
-        "model.safetensors: score.weight is no tensor of the model",
-    ),
     "the three projections the other way round": (
         lambda f: rewrite(f, lambda t: turn(t, FUSED)),
         "model.safetensors: h.1.attn.c_attn.weight must have shape (33, 99), got (99, 33)",
@@ -289,12 +267,6 @@ WRONG = {
         lambda f: rewrite(f, lambda t: t.update({FUSED: t[FUSED].to(torch.int8)})),
         "model.safetensors: h.1.attn.c_attn.weight must be floating point, got torch.int8",
     ),
-    "weights cut off": (
-        lambda f: (f / "model.safetensors").write_bytes(
-            (f / "model.safetensors").read_bytes()[:-5]
-        ),
-        "model.safetensors must be a whole safetensors file, got one that was cut off",
-    ),
     "scores divided by the layer's number": (
         lambda f: reconfigure(f, scale_attn_by_inverse_layer_idx=True),
         "config.json: scale_attn_by_inverse_layer_idx must be False, got True",
@@ -302,10 +274,6 @@ WRONG = {
     "scores that are not divided": (
         lambda f: reconfigure(f, scale_attn_weights=False),
         "config.json: scale_attn_weights must be True, got False",
-    ),
-    "attention to an encoder": (
-        lambda f: reconfigure(f, add_cross_attention=True),
-        "config.json: add_cross_attention must be False, got True",
     ),
     "another family": (
         lambda f: reconfigure(f, model_type="bert"),
@@ -318,10 +286,6 @@ WRONG = {
     "a norm of no eps": (
         lambda f: reconfigure(f, layer_norm_epsilon=0),
         "config.json: layer_norm_eps must be a number above 0, got 0",
-    ),
-    "a tie that is null": (
-        lambda f: reconfigure(f, tie_word_embeddings=None),
-        "config.json: tie_word_embeddings must be one of (True, False), got None",
     ),
     "no width": (
         lambda f: reconfigure(f, n_embd="-", n_head="-"),
@@ -347,33 +311,9 @@ WRONG = {
         lambda f: reconfigure(f, eos_token_id="-"),
         "config.json: eos_token_id must be an id below vocab_size = 101, got None",
     ),
-    "a vocabulary that is a word": (
-        lambda f: reconfigure(f, vocab_size="many"),
-        "config.json: vocab_size must be a whole number, 1 or more, got 'many'",
-    ),
-    "a tokenizer of more tokens than embeddings": (
-        lambda f: small_tokenizer(102).save(str(f / "tokenizer.json")),
-        "tokenizer.json: ids must be below vocab_size = 101, got 101",
-    ),
-    "a config that is a list": (
-        lambda f: (f / "config.json").write_text("[1]"),
-        "config.json must be a JSON object, got something else",
-    ),
 }
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_file_that_does_not_fit_is_named(what, folder):
-    spoil, words = WRONG[what]
-    spoil(folder)
-    with pytest.raises(ValueError) as raised:  # noqa: PT011, the words are compared below
-        load_decoder(folder)
-    assert words in str(raised.value)
-    assert str(folder) in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_file_that_is_missing_is_named(name, folder):
-    (folder / name).unlink()
-    with pytest.raises(WeightsNotFound, match=f"{name} is missing"):
-        load_decoder(folder)
+    assert_refused(load_decoder, folder, *WRONG[what])

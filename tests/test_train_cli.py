@@ -46,6 +46,7 @@ from attn_notes.training import (
     load_weights,
     noam,
 )
+from tests.commands import assert_wrong_option, one_line
 from tests.killed_trainings import OPTIONS
 from tests.test_training_checkpoints import names
 
@@ -77,14 +78,6 @@ def several(tmp_path_factory):
     """A Transformer of four steps that reads two languages and writes two."""
     languages = ("--source", "digits,en", "--target", "de,fr")
     return trained(tmp_path_factory.mktemp("several"), *languages, model="transformer")
-
-
-def one_line(capsys) -> str:
-    """What went to stderr: one line, and no traceback."""
-    text = capsys.readouterr().err
-    assert re.fullmatch(r"attn_notes\.train[^\n]*\n", text)
-    assert "Traceback" not in text
-    return text
 
 
 # What it leaves behind
@@ -588,10 +581,7 @@ def test_help_shows_commands_a_reader_can_copy(capsys):
     ],
 )
 def test_a_wrong_option_is_said_in_one_line(capsys, options, words):
-    with pytest.raises(SystemExit) as caught:
-        main(options.split())
-    assert caught.value.code == 2
-    assert words in one_line(capsys)
+    assert_wrong_option(capsys, options, words)
 
 
 @pytest.mark.parametrize(

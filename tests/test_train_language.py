@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -30,6 +29,7 @@ from attn_notes.train.stored import write_settings
 from attn_notes.train.texts import load_texts
 from attn_notes.training import bits_per_character, fit, load_checkpoint
 from attn_notes.training.updates import Updates
+from tests.commands import assert_wrong_option, one_line
 from tests.several_processes import Known, until_heard
 
 TEXT = "".join(f"{n} times {n} is {n * n}\n" for n in range(99))
@@ -56,12 +56,6 @@ def trained(text: Path, folder: Path, *options: str) -> Path:
 @pytest.fixture(scope="module")
 def folder(text, tmp_path_factory):
     return trained(text, tmp_path_factory.mktemp("writer") / "out", "--snapshots", "0,3")
-
-
-def one_line(capsys) -> str:
-    said = capsys.readouterr().err
-    assert re.fullmatch(r"attn_notes\.train[^\n]*\n", said)
-    return said
 
 
 # What a training leaves behind
@@ -284,10 +278,7 @@ def test_a_text_of_no_length_is_refused(folder):
     ],
 )
 def test_a_wrong_option_is_said_in_one_line(capsys, options, words):
-    with pytest.raises(SystemExit) as caught:
-        main(options.split())
-    assert caught.value.code == 2
-    assert words in one_line(capsys)
+    assert_wrong_option(capsys, options, words)
 
 
 def test_of_several_processes_the_first_alone_says_it(capsys, monkeypatch):

@@ -24,7 +24,8 @@ from attn_notes.transformer import (
     TransformerConfig,
     attention_positions,
 )
-from tests.oracles import B, L, assert_same, coin, gradients, normal, rng
+from tests.oracles import B, L, assert_same, coin, normal, rng
+from tests.torch_blocks import assert_same_dropout, assert_same_gradients, torch_twin
 
 E, H, F, V, N = 6, 3, 17, 23, 3  # width, heads, hidden width, vocabulary, layers
 LENGTHS = torch.tensor([L, 2])
@@ -49,38 +50,6 @@ def built(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 # ---- Against torch's own block ----------------------------------------------------------------
-
-# Theirs, by our names.
-TORCH_NAMES = {
-    "self_attn.out_proj": "self_attn.out_proj",
-    "add1.norm": "norm1",
-    "feed_forward.linear1": "linear1",
-    "feed_forward.linear2": "linear2",
-    "add2.norm": "norm2",
-}
-
-
-def torch_twin(block: EncoderBlock, settings: TransformerConfig) -> nn.TransformerEncoderLayer:
-    twin = nn.TransformerEncoderLayer(
-        settings.embed_dim, settings.num_heads, settings.hidden_dim, settings.dropout,
-        settings.activation, settings.layer_norm_eps, batch_first=True,
-        norm_first=settings.norm == "pre", dtype=torch.float64,
-    )  # fmt: skip
-    twin.load_state_dict(in_torch_names(block.state_dict()))
-    return twin
-
-
-def in_torch_names(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    theirs = {
-        f"{torch_name}.{kind}": state[f"{ours}.{kind}"]
-        for ours, torch_name in TORCH_NAMES.items()
-        for kind in ("weight", "bias")
-    }
-    for kind in ("weight", "bias"):
-        parts = [state[f"self_attn.{part}_proj.{kind}"] for part in "qkv"]
-        theirs[f"self_attn.in_proj_{kind}"] = torch.cat(parts)
-    return theirs
-
 
 MASKS = {
     "none": (None, {}),
@@ -113,28 +82,14 @@ def test_a_block_is_torchs_encoder_layer(norm, activation, mask, backend):
     twin, (attn_mask, theirs) = torch_twin(block, settings), MASKS[mask]
     x = normal(B, L, E)
     assert_same(lambda x: block(x, attn_mask=attn_mask)[0], lambda x: twin(x, **theirs), x)
-    own = dict(block.named_parameters())
-    got = gradients(block(x, attn_mask=attn_mask)[0], [*own.values()])
-    got = in_torch_names(dict(zip(own, got, strict=True)))
-    expected = gradients(twin(x, **theirs), [*twin.parameters()])
-    names = [name for name, _ in twin.named_parameters()]
-    for name, gradient in zip(names, expected, strict=True):
-        torch.testing.assert_close(got[name], gradient, msg=lambda text, n=name: f"{n}: {text}")
+    assert_same_gradients(block, block(x, attn_mask=attn_mask)[0], twin, twin(x, **theirs))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_dropout_falls_on_what_torch_drops(norm):
     settings = config(norm=norm, dropout=0.4, backend="fused")
     block = built(EncoderBlock(settings))
-    # One sequence: torch lays a batch out in another order, which the random numbers follow.
-    twin, x = torch_twin(block, settings), normal(1, L, E).detach()
-    torch.manual_seed(5)
-    got = block(x)[0]
-    torch.manual_seed(5)
-    torch.testing.assert_close(got, twin(x))
-    plain = block.eval()(x)[0]
-    assert not torch.allclose(plain, got)
-    torch.testing.assert_close(plain, twin.eval()(x))
+    assert_same_dropout(block, torch_twin(block, settings), normal(1, L, E).detach())
 
 
 def test_dropout_can_be_switched_on_by_itself():
@@ -326,7 +281,7 @@ def test_half_precision_stays_finite_and_near(dtype):
 CHANGES = [
     {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"hidden_dim": 5},
     {"num_kv_heads": 1}, {"norm": "pre"}, {"activation": "relu"}, {"positions": "none"},
-    {"max_length": 7}, {"num_token_types": 2}, {"embed_norm": True}, {"dropout": 0.5},
+    {"max_length": 7}, {"embed_norm": True}, {"dropout": 0.5},
     {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"target_vocab_size": 31},
     {"num_decoder_layers": 1}, {"tie_embeddings": True}, {"scale_embeddings": True},
 ]  # fmt: skip
@@ -348,7 +303,8 @@ def test_every_field_of_the_config_counts(change):
 
 def test_every_field_of_the_config_has_its_change_above():
     fields = {field.name for field in dataclasses.fields(TransformerConfig)}
-    assert {name for change in CHANGES for name in change} == fields
+    of_encoders = {"num_token_types"}  # with segments there is no Transformer: see above
+    assert {name for change in CHANGES for name in change} == fields - of_encoders
 
 
 def test_a_config_does_not_change():

@@ -48,6 +48,7 @@ from attn_notes.widgets.encoding import (
     visible,
     whole,
 )
+from tests import player_errors
 from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widgets import (
@@ -1459,7 +1460,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("call", "error", "words"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [*WRONG.values(), *player_errors.WRONG.values()],
+    ids=[*WRONG, *player_errors.WRONG],
+)
 def test_wrong_input_is_refused_in_words(call, error, words):
     with pytest.raises(error, match=re.escape(words)):
         call()

@@ -235,6 +235,11 @@ def random_transformer(
     return model
 
 
+def random_decoder(**changes: object) -> DecoderOnly:
+    """A language model: it reads and writes one vocabulary."""
+    return random_transformer(DecoderOnly, target_vocab_size=None, **changes).eval()
+
+
 def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
     """A random Transformer from digits to words, in two languages."""
     others = [token for token in dict.fromkeys(tokens) if token not in ("<fr>", "de")]
@@ -260,9 +265,9 @@ def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
 def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     """A random language model on digits, white space and whole words; it reads six at a time."""
     vocab = Vocabulary(dict.fromkeys([*"0123456789 \n", *tokens]))
-    sizes = {"vocab_size": len(vocab), "target_vocab_size": None, "hidden_dim": 6, "embed_dim": 8}
+    sizes = {"vocab_size": len(vocab), "hidden_dim": 6, "embed_dim": 8}
     kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
-    model = random_transformer(DecoderOnly, noise=0.5, seed=13, **sizes, **kind)
+    model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
     examples = ("407", "19\n")
     widget = LanguageModelPlayer(
         model, vocab, prompt="407", examples=examples, seed=9, most=16, title=min(tokens)

@@ -2,10 +2,12 @@
 
 import hashlib
 import math
+from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
+from attn_notes import palette
 from attn_notes.widgets.encoding import visible
 
 # Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the
@@ -49,6 +51,19 @@ PIXELS = """(canvas, places) => {
   const ratio = canvas.width / parseFloat(canvas.style.width);
   return places.map(([x, y]) => [...context.getImageData(x * ratio, y * ratio, 1, 1).data]);
 }"""
+
+# Writes down how strongly each curve is drawn, and in which colour.
+RECORD_CURVES = """
+window.curves = [];
+const pen = CanvasRenderingContext2D.prototype;
+const { bezierCurveTo, stroke } = pen;
+pen.bezierCurveTo = function (...all) { this.isCurve = true; bezierCurveTo.apply(this, all); };
+pen.stroke = function (...all) {
+  if (this.isCurve) curves.push([this.strokeStyle, this.globalAlpha]);
+  this.isCurve = false;
+  stroke.apply(this, all);
+};
+"""
 
 
 class Panel:
@@ -115,6 +130,20 @@ def stop_time(page: Page) -> None:
     """From here on the page's time stands, but for `page.clock.run_for`: slow machines too."""
     page.clock.install(time=0)
     page.clock.pause_at(24 * 3600 * 1000)  # far from 0: until this call the time has run on
+
+
+def recording(visit: Callable[[str], Page], address: str) -> Page:
+    """A page that writes down from its first stroke how strongly each curve is drawn."""
+    page = visit("about:blank")
+    page.add_init_script(RECORD_CURVES)
+    page.goto(address)
+    return page
+
+
+def strengths(page: Page, hue: str) -> list[float]:
+    """How strongly the curves of one of the palette's colours were drawn, one by one."""
+    drawn_so_far = page.evaluate("curves")
+    return [strength for colour, strength in drawn_so_far if colour == palette.LIGHT[hue]]
 
 
 def drawn(token: str) -> str:

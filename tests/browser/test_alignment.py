@@ -8,7 +8,7 @@ import pytest
 from attn_notes import palette
 from attn_notes.widgets.encoding import decode
 from tests.browser.journeys import COLOUR, assert_shown
-from tests.browser.panel import PIXELS, Panel, stop_time
+from tests.browser.panel import PIXELS, Panel, recording, stop_time, strengths
 from tests.widgets import WORDS, of_steps
 
 
@@ -39,20 +39,6 @@ def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
         panel.press("Step", "ArrowLeft")
 
 
-# Writes down how strongly each curve is drawn, and in which colour.
-RECORD_CURVES = """
-window.curves = [];
-const pen = CanvasRenderingContext2D.prototype;
-const { bezierCurveTo, stroke } = pen;
-pen.bezierCurveTo = function (...all) { this.isCurve = true; bezierCurveTo.apply(this, all); };
-pen.stroke = function (...all) {
-  if (this.isCurve) curves.push([this.strokeStyle, this.globalAlpha]);
-  this.isCurve = false;
-  stroke.apply(this, all);
-};
-"""
-
-
 # Where the corners of every chip lie, in the canvas's own pixels, and how many words are written.
 RECORD_PLACES = """
 window.corners = [];
@@ -74,9 +60,7 @@ pen.roundRect = function (x, y, w, h, r) {
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare, shared):
-    page = visit("about:blank")
-    page.add_init_script(RECORD_CURVES)
-    page.goto(bare("steps"))
+    page = recording(visit, bare("steps"))
     panel, widget = Panel(page), of_steps()
     if shared:
         panel.press(COLOUR, "Space")
@@ -87,13 +71,10 @@ def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare, shared):
         weights = widget.shown()
         whole = decode(widget._now()[1]["weights"])
         top = float(whole.max()) if shared else 1.0
-        drawn_now = page.evaluate("curves")
-        lit = [alpha for colour, alpha in drawn_now if colour == palette.LIGHT["accent"]]
-        faint = [alpha for colour, alpha in drawn_now if colour == palette.LIGHT["muted"]]
         strong = [float(w) / top for w in weights[step] if w / top > 0.004]
         others = [0.4 * float(w) / top for w in weights[:step].flatten() if w / top > 0.15]
-        assert lit == pytest.approx(strong, abs=1e-4)
-        assert faint == pytest.approx(others, abs=1e-4)
+        assert strengths(page, "accent") == pytest.approx(strong, abs=1e-4)
+        assert strengths(page, "muted") == pytest.approx(others, abs=1e-4)
 
 
 def test_the_buttons_step_back_and_on_and_stop_at_the_ends(visit, bare):

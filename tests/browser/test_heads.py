@@ -8,8 +8,7 @@ import pytest
 from attn_notes import palette
 from attn_notes.patterns import PATTERNS
 from tests.browser.journeys import BUTTONS, COLOUR, FIND, HIDE, assert_shown
-from tests.browser.panel import PIXELS, Panel
-from tests.browser.test_alignment import RECORD_CURVES
+from tests.browser.panel import PIXELS, Panel, recording, strengths
 from tests.widgets import of_heads
 
 
@@ -222,9 +221,7 @@ def test_a_token_that_is_hidden_or_beyond_the_end_leaves_the_one_before_it_on_sh
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_links_are_as_strong_as_the_weights(visit, bare, shared):
-    page = visit("about:blank")
-    page.add_init_script(RECORD_CURVES)
-    page.goto(bare("heads"))
+    page = recording(visit, bare("heads"))
     panel, widget = Panel(page), of_heads()
     if shared:
         panel.press(COLOUR, "Space")
@@ -233,12 +230,8 @@ def test_links_are_as_strong_as_the_weights(visit, bare, shared):
         links_of(panel).press("ArrowRight")
         weights = widget.shown()
         top = float(widget._now()[1].max()) if shared else 1.0
-        lit = [alpha for colour, alpha in page.evaluate("curves") if colour == LIT]
         strong = [min(1, float(w) / top) for w in weights[token] if w / top > 0.004]
-        assert lit == pytest.approx(strong, abs=1e-4)
-
-
-LIT = palette.LIGHT["accent"]
+        assert strengths(page, "accent") == pytest.approx(strong, abs=1e-4)
 
 
 # Sentences

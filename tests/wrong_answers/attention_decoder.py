@@ -1,5 +1,20 @@
 """Typical wrong answers to the exercises of chapter 4, and how each is named."""
 
+from tests.wrong_answers import instead
+
+GREEDY = """
+def say_greedily(model, source, lengths, max_length):
+    state, said = model.start(source, lengths), []
+    tokens = torch.full((len(source),), START, device=source.device)
+    ended = torch.zeros_like(tokens, dtype=torch.bool)
+    while len(said) < max_length and not ended.all():
+        logits, state = model.step(tokens, state)
+        tokens = logits.argmax(-1).masked_fill(ended, PAD)
+        ended = ended | (tokens == END)
+        said.append(tokens)
+    return torch.stack(said, dim=1)
+"""
+
 _SHAPES = (
     'answer = {{"keys": {keys}, "query": {query}, "weights": (5, 1, 7), "context": {context}, '
     '"gru_input": {gru}, "logits": (5, 9, 11)}}'
@@ -88,33 +103,11 @@ def loss_of_real_tokens(logits, labels):
     ],
     "greedy_loop": [
         (
-            """
-def say_greedily(model, source, lengths, max_length):
-    state, said = model.start(source, lengths), []
-    tokens = torch.full((len(source),), START, device=source.device)
-    for _ in range(max_length):
-        logits, state = model.step(tokens, state)
-        tokens = logits.argmax(-1)
-        said.append(tokens)
-        if (tokens == END).any():
-            break
-    return torch.stack(said, dim=1)
-""",
+            instead(GREEDY, "not ended.all()", "not ended.any()"),
             "it stops when the first sentence has ended",
         ),
         (
-            """
-def say_greedily(model, source, lengths, max_length):
-    state, said = model.start(source, lengths), []
-    tokens = torch.full((len(source),), START, device=source.device)
-    ended = torch.zeros_like(tokens, dtype=torch.bool)
-    while len(said) < max_length and not ended.all():
-        logits, state = model.step(tokens, state)
-        tokens = logits.argmax(-1)
-        ended = ended | (tokens == END)
-        said.append(tokens)
-    return torch.stack(said, dim=1)
-""",
+            instead(GREEDY, ".masked_fill(ended, PAD)", ""),
             "a sentence goes on after END",
         ),
         (
@@ -130,18 +123,11 @@ def say_greedily(model, source, lengths, max_length):
             "after the first step the model should hear what it has said itself",
         ),
         (
-            """
-def say_greedily(model, source, lengths, max_length):
-    state, said = model.start(source, lengths), []
-    tokens = torch.full((len(source),), START, device=source.device)
-    ended = torch.zeros_like(tokens, dtype=torch.bool)
-    for _ in range(max_length):
-        logits, state = model.step(tokens, state)
-        tokens = logits.argmax(-1).masked_fill(ended, PAD)
-        ended = ended | (tokens == END)
-        said.append(tokens)
-    return torch.stack(said, dim=1)
-""",
+            instead(
+                GREEDY,
+                "while len(said) < max_length and not ended.all():",
+                "for _ in range(max_length):",
+            ),
             "it goes on to the longest length although every sentence has ended",
         ),
         (

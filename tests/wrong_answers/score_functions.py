@@ -1,5 +1,17 @@
 """Typical wrong answers to the exercises of chapter 2, and how each is named."""
 
+from tests.wrong_answers import instead
+
+MEASURE = """
+def measure(d):
+    rng = torch.Generator().manual_seed(0)
+    query = torch.randn(400, d, generator=rng).to(device)
+    key = torch.randn(64, d, generator=rng).to(device)
+    scores = query @ key.T / d
+    entropy = torch.special.entr(scores.softmax(-1)).sum(-1)
+    return scores.var().item(), entropy.mean().item() / math.log(64)
+"""
+
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "which_key_wins": [
         (
@@ -142,39 +154,15 @@ def weights_of(query, key):
     ],
     "divide_by_width": [
         (
-            """
-def measure(d):
-    rng = torch.Generator().manual_seed(0)
-    query = torch.randn(400, d, generator=rng).to(device)
-    key = torch.randn(64, d, generator=rng).to(device)
-    scores = query @ key.T / math.sqrt(d)
-    entropy = torch.special.entr(scores.softmax(-1)).sum(-1)
-    return scores.var().item(), entropy.mean().item() / math.log(64)
-""",
+            instead(MEASURE, "key.T / d", "key.T / math.sqrt(d)"),
             "that is still the root of d",
         ),
         (
-            """
-def measure(d):
-    rng = torch.Generator().manual_seed(0)
-    query = torch.randn(400, d, generator=rng).to(device)
-    key = torch.randn(64, d, generator=rng).to(device)
-    scores = query @ key.T / d
-    entropy = torch.special.entr(scores.softmax(-1)).sum(-1)
-    return scores.var().item(), entropy.mean().item()
-""",
+            instead(MEASURE, " / math.log(64)", ""),
             "is in nats: divide it by ln 64",
         ),
         (
-            """
-def measure(d):
-    rng = torch.Generator().manual_seed(0)
-    query = torch.randn(400, d, generator=rng).to(device)
-    key = torch.randn(64, d, generator=rng).to(device)
-    scores = query @ key.T / d
-    entropy = torch.special.entr(scores.softmax(-1)).sum(-1)
-    return scores.std().item(), entropy.mean().item() / math.log(64)
-""",
+            instead(MEASURE, "scores.var()", "scores.std()"),
             "this is the standard deviation: square it",
         ),
     ],

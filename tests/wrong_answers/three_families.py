@@ -1,5 +1,7 @@
 """Typical wrong answers to the exercises of chapter 8, and how each is named."""
 
+from tests.wrong_answers import instead
+
 KNOWN = {"a": 8, "b": 6, "c": 4, "d": 7, "e": 4, "f": 5}
 
 POOL = """
@@ -37,11 +39,6 @@ def seen(train, test, n):
 BITS = "\ndef bits(perplexity, tokens, characters):\n    return "
 
 
-def _instead(source: str, old: str, new: str) -> str:
-    assert old in source
-    return source.replace(old, new)
-
-
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "how_many_known": [
         (f"answer = {KNOWN | {'b': 8}}", "b is not 8: a causal mask adds nothing with depth"),
@@ -51,12 +48,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     ],
     "pooled": [
         ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),
-        (_instead(POOL, "mask.sum(1, keepdim=True).clamp(min=1)", "x.shape[1]"), "divided by L"),
-        (_instead(POOL, "return total /", "return total * 0 + total\n    #"), "that is the sum"),
+        (instead(POOL, "mask.sum(1, keepdim=True).clamp(min=1)", "x.shape[1]"), "divided by L"),
+        (instead(POOL, "return total /", "return total * 0 + total\n    #"), "that is the sum"),
         ("\ndef pool(x, mask):\n    return x[:, 0]", "the first token's vector"),
-        (_instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
+        (instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
         (
-            _instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
+            instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
             "NaN in the padding gets through",
         ),
         (
@@ -70,35 +67,35 @@ def pool(x, mask):
     ],
     "eighty_ten_ten": [
         (
-            _instead(
-                _instead(ASK, "(fate < 0.8)", "(fate < 2)"),
+            instead(
+                instead(ASK, "(fate < 0.8)", "(fate < 2)"),
                 "swapped, other.to(x.device)",
                 "~chosen, x",
             ),
             "every chosen token is hidden",
         ),
-        (_instead(ASK, "(fate < 0.9)", "(fate < 1)"), "no chosen token stays as it is"),
-        (_instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "no chosen token is replaced"),
-        (_instead(ASK, " & (x != 0)", ""), "padding is never chosen"),
-        (_instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"), "asked has the true token"),
-        (_instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
-        (_instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
-        (_instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
-        (_instead(ASK, "x.masked_fill(chosen &", "x.masked_fill_(chosen &"), "in place"),
-        (_instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "any id from"),
+        (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "no chosen token stays as it is"),
+        (instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "no chosen token is replaced"),
+        (instead(ASK, " & (x != 0)", ""), "padding is never chosen"),
+        (instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"), "asked has the true token"),
+        (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
+        (instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
+        (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
+        (instead(ASK, "x.masked_fill(chosen &", "x.masked_fill_(chosen &"), "in place"),
+        (instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "any id from"),
     ],
     "nucleus": [
-        (_instead(NUCLEUS, "before < p", "falling.cumsum(-1) <= p"), "a sure token is cut"),
+        (instead(NUCLEUS, "before < p", "falling.cumsum(-1) <= p"), "a sure token is cut"),
         (
-            _instead(NUCLEUS, "before < p", "(falling.cumsum(-1) <= p) | (before == 0)"),
+            instead(NUCLEUS, "before < p", "(falling.cumsum(-1) <= p) | (before == 0)"),
             "the token that crosses p is missing",
         ),
-        (_instead(NUCLEUS, "    kept = kept / kept.sum(-1, keepdim=True)\n", ""), "sum to 1 again"),
+        (instead(NUCLEUS, "    kept = kept / kept.sum(-1, keepdim=True)\n", ""), "sum to 1 again"),
         (
-            _instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
+            instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
             "put them back in the order of the ids",
         ),
-        (_instead(NUCLEUS, "before < p", "before < 2"), "that keeps all tokens"),
+        (instead(NUCLEUS, "before < p", "before < 2"), "that keeps all tokens"),
     ],
     "bits_from_perplexity": [
         (BITS + "math.log2(perplexity)", "bits per token"),
@@ -116,15 +113,15 @@ def pool(x, mask):
     ],
     "seen_before": [
         (
-            _instead(SEEN, "marks[i : i + n] = [True] * n", "marks[i] = True"),
+            instead(SEEN, "marks[i : i + n] = [True] * n", "marks[i] = True"),
             "a run counts for all of its n characters",
         ),
         (
-            _instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
+            instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
             "do not join them",
         ),
         (
-            _instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),
+            instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),
             "got",
         ),
     ],

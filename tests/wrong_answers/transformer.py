@@ -1,5 +1,7 @@
 """Typical wrong answers to the exercises of chapter 7, and how each is named."""
 
+from tests.wrong_answers import instead
+
 MIXES = {
     "residual": "neither",
     "norm": "features",
@@ -43,11 +45,6 @@ RATE = "\ndef rate(t, warmup, peak):\n    return "
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
 
 
-def _instead(source: str, old: str, new: str) -> str:
-    assert old in source
-    return source.replace(old, new)
-
-
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "who_mixes": [
         (
@@ -58,33 +55,33 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {MIXES | {'weights': 'both'}}", 'weights is not "both": feature j'),
     ],
     "norm_gradient": [
-        (_instead(NORM, " - along * hat", ""), "x moves sigma too"),
-        (_instead(NORM, "u - u.mean(-1, keepdim=True) - ", "u - "), "x moves the mean too"),
-        (_instead(NORM, "gamma * g", "g"), "the gain is missing"),
+        (instead(NORM, " - along * hat", ""), "x moves sigma too"),
+        (instead(NORM, "u - u.mean(-1, keepdim=True) - ", "u - "), "x moves the mean too"),
+        (instead(NORM, "gamma * g", "g"), "the gain is missing"),
         (
-            _instead(
-                _instead(NORM, "gamma * g", "g"),
+            instead(
+                instead(NORM, "gamma * g", "g"),
                 "return (u - u.mean(-1, keepdim=True) - along * hat)",
                 "return gamma * (u - u.mean(-1, keepdim=True) - along * hat)",
             ),
             "the gain comes first",
         ),
-        (_instead(NORM, "along * hat) / sigma", "along * hat)"), "the division by sigma"),
+        (instead(NORM, "along * hat) / sigma", "along * hat)"), "the division by sigma"),
         (
-            _instead(NORM, "centred.square().mean(-1, keepdim=True)", "x.var(-1, keepdim=True)"),
+            instead(NORM, "centred.square().mean(-1, keepdim=True)", "x.var(-1, keepdim=True)"),
             "the variance is divided by E, not by E - 1",
         ),
         (
-            _instead(
+            instead(
                 NORM,
                 ".mean(-1, keepdim=True) + eps).sqrt()",
                 ".mean(-1, keepdim=True)).sqrt() + eps",
             ),
             "eps stands under the root, not outside",
         ),
-        (_instead(NORM, " + eps", ""), "eps is missing under the root"),
-        (_instead(NORM, "- along * hat", "+ along * hat"), "both parts are taken away"),
-        (_instead(NORM, "(u * hat).mean", "(u * hat).sum"), "not their sum"),
+        (instead(NORM, " + eps", ""), "eps is missing under the root"),
+        (instead(NORM, "- along * hat", "+ along * hat"), "both parts are taken away"),
+        (instead(NORM, "(u * hat).mean", "(u * hat).sum"), "not their sum"),
     ],
     "add_and_norm": [
         (
@@ -108,45 +105,45 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     ],
     "block_flops": [
         (
-            _instead(WORK, "return projections", "return (projections").rstrip() + ") // 2",
+            instead(WORK, "return projections", "return (projections").rstrip() + ") // 2",
             "a multiplication and an addition are two operations",
         ),
-        (_instead(WORK, "2 * L * L * E + ", ""), "two products, scores and sums"),
-        (_instead(WORK, "(2 * E + 2", "(E + 2"), "is out_proj missing?"),
-        (_instead(WORK, " + 2 * L * m * E", ""), "the feed-forward network has two matrices"),
+        (instead(WORK, "2 * L * L * E + ", ""), "two products, scores and sums"),
+        (instead(WORK, "(2 * E + 2", "(E + 2"), "is out_proj missing?"),
+        (instead(WORK, " + 2 * L * m * E", ""), "the feed-forward network has two matrices"),
         (
-            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * E"),
+            instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * E"),
             "each of the L queries meets all L keys",
         ),
         (
-            _instead(WORK, "2 * E * G // H", "2 * E"),
+            instead(WORK, "2 * E * G // H", "2 * E"),
             "keys and values are projected to G heads, not to H",
         ),
         (
-            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * G // H"),
+            instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * G // H"),
             "sharing saves no product between positions",
         ),
         (
-            _instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * H"),
+            instead(WORK, "2 * L * L * E + 2 * L * L * E", "4 * L * L * E * H"),
             "a head has only E / H features",
         ),
         ("def block_work(L, E, m, H, G):\n    L * E", "should be a number, got NoneType"),
     ],
     "linear_work": [
-        (_instead(MEASURE, "done = 2 *", "done ="), "an addition are two operations"),
-        (_instead(MEASURE, "found.get(name, 0) + done", "done"), "the calls add up"),
+        (instead(MEASURE, "done = 2 *", "done ="), "an addition are two operations"),
+        (instead(MEASURE, "found.get(name, 0) + done", "done"), "the calls add up"),
         (
-            _instead(MEASURE, "output.numel() // layer.out_features", "len(output)"),
+            instead(MEASURE, "output.numel() // layer.out_features", "len(output)"),
             "each position of each sequence is a vector",
         ),
-        (_instead(MEASURE, "        handle.remove()", "        pass"), "a hook is still in"),
+        (instead(MEASURE, "        handle.remove()", "        pass"), "a hook is still in"),
         (
-            _instead(MEASURE, "output, name=name", "output"),
+            instead(MEASURE, "output, name=name", "output"),
             "does every hook see the loop's last name?",
         ),
-        (_instead(MEASURE, "named_modules", "named_children"), "inside another module"),
+        (instead(MEASURE, "named_modules", "named_children"), "inside another module"),
         (
-            _instead(MEASURE, "* layer.out_features\n", "* layer.out_features + output.numel()\n"),
+            instead(MEASURE, "* layer.out_features\n", "* layer.out_features + output.numel()\n"),
             "the bias is left out here",
         ),
     ],

@@ -1,0 +1,27 @@
+"""What a function of a test gives in a process of its own."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def assert_same_there(function: Callable[[], str]) -> None:
+    """It gives the same under another hash seed, and with nothing else of this environment.
+
+    Compared here, where pytest does not look into an assert: to tell two texts of this size apart
+    letter by letter takes it many minutes.
+    """
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"from {function.__module__} import *; print({function.__name__}())",
+        ],
+        env={"PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        encoding="utf-8",
+    )
+    assert run.stdout == function() + "\n", "another process gives something else"

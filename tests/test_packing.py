@@ -1,0 +1,99 @@
+"""A model on its way to a page: what is rounded, by how much, and what travels once."""
+
+import json
+import struct
+from base64 import b64decode
+from functools import partial
+
+import pytest
+import torch
+
+from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from tests.widgets import random_decoder, random_transformer
+
+TYING = {
+    "one for all": {"target_vocab_size": None},
+    "target and output": {},
+    "none": {"tie_embeddings": False},
+}
+MODELS = {
+    **{f"tied: {what}": partial(random_transformer, **tying) for what, tying in TYING.items()},
+    "learned positions": partial(random_transformer, positions="learned", max_length=7),
+    "decoder": partial(random_decoder, positions="learned", max_length=5),
+    "decoder, untied": partial(
+        random_decoder, positions="learned", max_length=5, tie_embeddings=False
+    ),
+}
+every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+
+
+@every_model
+def test_a_weight_moves_by_half_a_step_of_its_row_at_most_and_a_vector_by_none(make):
+    model = make()
+    rounded = unpack_transformer(json.loads(json.dumps(pack_transformer(model))))
+    assert type(rounded) is type(model)
+    assert not rounded.training
+    assert rounded.config == model.config
+    pairs = dict(model.state_dict())
+    for name, weight in rounded.state_dict().items():
+        exact = pairs.pop(name).double()
+        if exact.dim() == 2:
+            step = exact.abs().amax(1, keepdim=True) / 127
+            assert ((weight - exact).abs() <= 0.5001 * step).all()
+            assert ((weight / step).round() - weight / step).abs().max() < 1e-4
+        else:
+            assert weight.equal(exact)
+    assert not pairs
+
+
+def test_tied_weights_travel_once():
+    sizes = {}
+    for name, changes in TYING.items():
+        model = random_transformer(**changes)
+        packed = pack_transformer(model)
+        sizes[name] = len(b64decode(packed["bytes"]["b64"]))
+        matrices = [parameter for parameter in model.parameters() if parameter.dim() == 2]
+        assert sizes[name] == sum(matrix.numel() for matrix in matrices)
+        rows = sum(p.numel() if p.dim() == 1 else len(p) for p in model.parameters())
+        assert len(b64decode(packed["floats"]["b64"])) == 4 * rows
+    assert sizes["one for all"] < sizes["target and output"] < sizes["none"]
+
+
+@pytest.mark.parametrize("tie", [True, False])
+def test_a_decoder_shares_its_matrix_with_the_embedding_where_it_is_tied(tie):
+    packed = pack_transformer(random_decoder(tie_embeddings=tie))
+    assert packed["tied"] == [["out_proj.weight", "body.embeddings.tokens.weight"]] * tie
+
+
+@every_model
+def test_what_was_rounded_rounds_to_itself(make):
+    packed = pack_transformer(make())
+    assert pack_transformer(unpack_transformer(packed)) == packed
+
+
+def test_a_row_of_zeros_stays_zero():
+    model = random_transformer()
+    with torch.no_grad():
+        model.decoder.embeddings.tokens.weight[5] = 0
+    assert not unpack_transformer(pack_transformer(model)).out_proj.weight[5].any()
+
+
+def test_the_largest_of_a_row_is_127_steps_and_steps_are_whole_numbers_of_one_byte():
+    model = random_transformer()
+    with torch.no_grad():
+        model.encoder.embeddings.tokens.weight[0, 0] = -50.0
+    packed = pack_transformer(model)
+    assert packed["tensors"][0][0] == "encoder.embeddings.tokens.weight"
+    assert struct.unpack("b", b64decode(packed["bytes"]["b64"])[:1]) == (-127,)
+    scale = struct.unpack("<f", b64decode(packed["floats"]["b64"])[:4])[0]
+    assert scale == pytest.approx(50 / 127)
+
+
+def test_the_model_that_was_given_stays_as_it_was():
+    model = random_transformer().train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    unpack_transformer(pack_transformer(model))
+    assert model.training
+    for name, weight in model.state_dict().items():
+        assert weight.equal(before[name])
+        assert weight.dtype == torch.float32
