@@ -12,6 +12,7 @@ import base64
 import functools
 import json
 import math
+import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -160,6 +161,7 @@ _COMPARE = IPyNbCell.compare_outputs
 
 def pytest_configure(config: Any) -> None:
     """Put the comparison in place of nbval's."""
+    os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
     IPyNbCell.compare_outputs = within_two_quanta(_COMPARE)
 
 

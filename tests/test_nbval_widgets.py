@@ -212,6 +212,10 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
         source = f"from IPython.display import HTML\nHTML({fresh!r})"
         cell = nbformat.v4.new_code_cell(source, execution_count=n + 1, outputs=[shown], id=f"c{n}")
         cells.append(cell)
+    data = {"text/plain": "'module://matplotlib_inline.backend_inline'"}
+    shown = nbformat.v4.new_output("execute_result", data=data, execution_count=len(cells) + 1)
+    source, count = "import os\nos.environ['MPLBACKEND']", len(cells) + 1
+    cells.append(nbformat.v4.new_code_cell(source, execution_count=count, outputs=[shown]))
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, tmp_path / "tiny.ipynb")
@@ -220,11 +224,13 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
     run = subprocess.run(
         [*command, *plugins, "--rootdir", str(tmp_path)],
         cwd=ROOT,
+        env=os.environ | {"MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+    assert f"Cell {len(CELLS)} PASSED" in run.stdout  # figures are shown, whatever is set outside
     for n, (_, passes, words) in enumerate(CELLS):
         assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout
         assert words in run.stdout

@@ -117,6 +117,7 @@ def run_all(paths: list[Path]) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("ATTN_NOTES_DEVICE", "cpu")
     os.environ["ATTN_NOTES_PROGRESS"] = "0"  # a bar would stay in the outputs
+    os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
     failed = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for path, problem in zip(paths, pool.map(execute, paths), strict=True):
