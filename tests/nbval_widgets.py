@@ -6,19 +6,29 @@ The same seed gives numbers 1e-6 apart on different processors, and a number at 
 quanta then lands in the other. Everything else of a widget is compared exactly: keys, strings,
 tokens, shapes, whole numbers, masks. The decimals of its table and of its one-line description
 may differ by one unit in their last place.
+
+Where the system has sockets that are files, kernels are spoken to through those. A port is chosen
+in one process and bound a second later in another; whoever takes it in between leaves a kernel that
+lives and never answers.
 """
 
 import base64
 import functools
+import itertools
 import json
 import math
 import os
 import re
+import shutil
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+import nbval.kernel
+import pytest
+from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
 MOST_QUANTA = 2
@@ -156,15 +166,33 @@ def within_two_quanta(compare: Callable[..., bool]) -> Callable[..., bool]:
     return wrapped
 
 
+def kernel_manager(folder: str) -> Callable[..., KernelManager]:
+    """Makes managers whose kernels are spoken to through files of `folder`, where that can be."""
+    if os.name == "nt":
+        return KernelManager
+    numbers = itertools.count()
+
+    def manager(**options: Any) -> KernelManager:
+        return KernelManager(transport="ipc", ip=f"{folder}/{next(numbers)}", **options)
+
+    return manager
+
+
 _COMPARE = IPyNbCell.compare_outputs
+_FOLDER = pytest.StashKey[str]()
 
 
-def pytest_configure(config: Any) -> None:
-    """Put the comparison in place of nbval's."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the comparison in place of nbval's, and files in place of ports."""
     os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
     IPyNbCell.compare_outputs = within_two_quanta(_COMPARE)
+    # Short, since such a socket's path may have a hundred characters: not one of pytest's folders.
+    config.stash[_FOLDER] = tempfile.mkdtemp(prefix="kernels-")
+    nbval.kernel.KernelManager = kernel_manager(config.stash[_FOLDER])
 
 
-def pytest_unconfigure(config: Any) -> None:
-    """Give nbval its own comparison back."""
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Give nbval its own back."""
     IPyNbCell.compare_outputs = _COMPARE
+    nbval.kernel.KernelManager = KernelManager
+    shutil.rmtree(config.stash[_FOLDER], ignore_errors=True)

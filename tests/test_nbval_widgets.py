@@ -203,6 +203,17 @@ CELLS = [
     ("<b>no widget</b>", False, "one is a widget, the other is not"),
 ]
 
+# (what a cell asks of its own kernel, the answer)
+OF_THE_KERNEL = [
+    # figures are shown, whatever is set outside
+    ("import os\nos.environ['MPLBACKEND']", "module://matplotlib_inline.backend_inline"),
+    # no port that could be lost between its choice and its use
+    (
+        "import ipykernel\nipykernel.get_connection_info(unpack=True)['transport']",
+        "tcp" if os.name == "nt" else "ipc",
+    ),
+]
+
 
 def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
     cells = []
@@ -212,10 +223,10 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
         source = f"from IPython.display import HTML\nHTML({fresh!r})"
         cell = nbformat.v4.new_code_cell(source, execution_count=n + 1, outputs=[shown], id=f"c{n}")
         cells.append(cell)
-    data = {"text/plain": "'module://matplotlib_inline.backend_inline'"}
-    shown = nbformat.v4.new_output("execute_result", data=data, execution_count=len(cells) + 1)
-    source, count = "import os\nos.environ['MPLBACKEND']", len(cells) + 1
-    cells.append(nbformat.v4.new_code_cell(source, execution_count=count, outputs=[shown]))
+    for source, text in OF_THE_KERNEL:
+        data, count = {"text/plain": repr(text)}, len(cells) + 1
+        shown = nbformat.v4.new_output("execute_result", data=data, execution_count=count)
+        cells.append(nbformat.v4.new_code_cell(source, execution_count=count, outputs=[shown]))
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, tmp_path / "tiny.ipynb")
@@ -230,7 +241,8 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
         check=False,
         timeout=120,
     )
-    assert f"Cell {len(CELLS)} PASSED" in run.stdout  # figures are shown, whatever is set outside
+    for n, (source, _) in enumerate(OF_THE_KERNEL, start=len(CELLS)):
+        assert f"Cell {n} PASSED" in run.stdout, source
     for n, (_, passes, words) in enumerate(CELLS):
         assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout
         assert words in run.stdout

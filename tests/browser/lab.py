@@ -1,14 +1,13 @@
 """A real JupyterLab with one open notebook, for the tests and for the benchmarks."""
 
 import contextlib
+import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -80,43 +79,41 @@ def open_lab(browser: Browser, folder: Path, cells: Sequence[str]) -> Iterator[L
 @contextlib.contextmanager
 def _server(folder: Path) -> Iterator[tuple[str, str]]:
     """JupyterLab in `folder` on a free port, with settings of its own; ended by its own id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     token, home = secrets.token_hex(16), folder / "home"
     # Every cell stays in the page: one that is scrolled out would be taken from it, canvas and all.
     tracker = home / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True, exist_ok=True)
     tracker.write_text('{"windowingMode": "none"}', encoding="utf-8")
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser"]
-    command += ["--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
-    command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
-    command += [
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    environment = os.environ | {
-        "JUPYTER_CONFIG_DIR": str(home),
-        "JUPYTERLAB_SETTINGS_DIR": str(home),
-    }
-    with (folder / "log").open("w") as log:
+    command += ["--allow-root", "--ip=127.0.0.1", f"--IdentityProvider.token={token}"]
+    command += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
+    command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    if os.name != "nt":  # as in tests.nbval_widgets: a port can be lost before it is bound
+        command += ["--KernelManager.transport=ipc"]
+    # A short path: the sockets of the kernels are files in it, whose names have their limits.
+    with tempfile.TemporaryDirectory(prefix="lab-") as runtime, (folder / "log").open("w") as log:
+        environment = os.environ | {
+            "JUPYTER_CONFIG_DIR": str(home),
+            "JUPYTERLAB_SETTINGS_DIR": str(home),
+            "JUPYTER_RUNTIME_DIR": runtime,
+        }
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
         )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(f"{address}/api?token={token}", process, folder / "log")
-        yield address, token
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
+        try:
+            yield _address(process, Path(runtime), folder / "log"), token
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
+    """Where the server listens: it says so in a file, once it does."""
     deadline = time.monotonic() + WAIT / 1000
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        time.sleep(0.3)
+        for file in runtime.glob("jpserver-*.json"):
+            with contextlib.suppress(json.JSONDecodeError):  # half written
+                address: str = json.loads(file.read_text(encoding="utf-8"))["url"]
+                return address.rstrip("/")
+        time.sleep(0.1)
     raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
