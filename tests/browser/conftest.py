@@ -8,13 +8,21 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.bare import write_bare_pages
 from tools.browser import FLAGS, find
 
 SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
 EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure is rare
+expect.set_options(timeout=EXPECTED_WAIT)
 
 
 @pytest.hookimpl(trylast=True)

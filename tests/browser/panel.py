@@ -42,6 +42,11 @@ FIND_CELLS = r"""(canvas) => {
 }"""
 
 
+# What a change asks for is drawn before the second of the frames that come after it.
+TWO_FRAMES = """() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(done));
+})"""
+
 # The colours of a canvas at some places, in its own pixels: red, green, blue, alpha.
 PIXELS = """(canvas, places) => {
   const copy = document.createElement("canvas");
@@ -64,6 +69,11 @@ pen.stroke = function (...all) {
   stroke.apply(this, all);
 };
 """
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has drawn what it was asked to, however busy the machine is."""
+    page.evaluate(TWO_FRAMES)
 
 
 class Panel:

@@ -21,7 +21,7 @@ from tests.browser.journeys import (
     mask_of,
     same_move,
 )
-from tests.browser.panel import PIXELS, Panel, assert_cells, drawn
+from tests.browser.panel import PIXELS, Panel, assert_cells, drawn, settle
 from tests.hostile import HOSTILE, TYPABLE
 from tests.widgets import (
     EVERY,
@@ -588,15 +588,15 @@ def test_a_change_of_theme_is_drawn_at_once(visit, bare, name):
     panel = Panel(visit(bare(name), color_scheme="light"))
     light = panel.picture()
     panel.page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    panel.page.wait_for_timeout(50)
+    settle(panel.page)
     dark = panel.picture()
     assert dark != light
     panel.page.evaluate("document.documentElement.dataset.theme = 'light'")
-    panel.page.wait_for_timeout(50)
+    settle(panel.page)
     assert panel.picture() == light
     panel.page.evaluate("delete document.documentElement.dataset.theme")
     panel.page.emulate_media(color_scheme="dark")
-    panel.page.wait_for_timeout(50)
+    settle(panel.page)
     assert panel.picture() == dark
 
 
@@ -620,7 +620,7 @@ def test_a_window_that_turns_is_drawn_anew(visit, bare):
     panel = Panel(page)
     wide = panel.map().bounding_box()["width"]
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_timeout(100)
+    settle(page)
     assert panel.map().bounding_box()["width"] < wide
 
 

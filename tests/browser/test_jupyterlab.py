@@ -197,7 +197,7 @@ def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
     for name in ("accent", "surface", "muted"):
         red, green, blue = (palette.LIGHT[name][n : n + 2] for n in (1, 3, 5))
         wanted.add(f"ff{blue}{green}{red}")
-    for _ in range(50):  # the links move for a moment after each step
+    for _ in range(200):  # the links move for a moment after each step
         missing = wanted - set(canvas.evaluate(HUES))
         if not missing:
             break

@@ -21,7 +21,7 @@ from playwright.sync_api import Page
 from attn_notes.widgets.base import BookWidget
 from tests.browser.conftest import SITE, Visitor
 from tests.browser.journeys import COLOUR, SIZE, UNLIKE, assert_shown, from_page, same_move
-from tests.browser.panel import Panel
+from tests.browser.panel import Panel, settle
 from tests.hostile import HOSTILE
 from tests.widgets import TOKENISED
 
@@ -190,7 +190,7 @@ def test_every_widget_of_a_page_is_mounted_and_shows_what_torch_says(opened):
 def test_a_page_fits_a_telephone(opened):
     page = opened.page
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_timeout(50)
+    settle(page)
     widths = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
     page.set_viewport_size({"width": 900, "height": 1000})
     assert widths == [390, 390]
@@ -267,7 +267,7 @@ def test_the_theme_s_own_switch_redraws_the_widgets(opened):
     seen = {}
     for _ in range(3):  # auto, light, dark, in the theme's own order
         opened.page.locator("button.theme-switch-button").first.press("Enter")
-        opened.page.wait_for_timeout(60)
+        settle(opened.page)
         theme = opened.page.evaluate("document.documentElement.dataset.theme")
         pictures = [panel.picture() for panel, _ in opened.panels]
         assert seen.setdefault(theme, pictures) == pictures
