@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_integers
 from attn_notes.data import START, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 
@@ -56,10 +57,7 @@ class NGramModel:
     def __init__(
         self, order: int, texts: Sequence[str], vocab: Vocabulary, *, discount: float = 0.9
     ) -> None:
-        if not isinstance(order, int) or isinstance(order, bool):
-            raise TypeError(f"order must be an integer, got {order!r}")
-        if order < 1:
-            raise ValueError(f"order must be 1 or more, got {order}")
+        check_integers(1, order=order)
         count_characters(texts)  # at least one
         if not 0 < discount < 1:
             raise ValueError(f"discount must be above 0 and below 1, got {discount}")

@@ -82,6 +82,7 @@ SAMPLING = [
         "generator must be of the CPU",
         "meta",
     ),
+    ("half a length", decode(max_length=2.5), T, "max_length must be an integer", "2.5"),
     ("not even one", lambda: check_at_least_one("it", 0), V, "it must be at least 1", "got 0"),
 ]
 
@@ -90,14 +91,18 @@ SAMPLING = [
 
 def search(**choices):
     model, lengths = DecoderOnly(config()), torch.tensor([3, 3])
-    return lambda: beam_search(model, ids(2, 3), lengths, max_length=2, beam_size=3, **choices)
+    return lambda: beam_search(
+        model, ids(2, 3), lengths, max_length=2, **{"beam_size": 3} | choices
+    )
 
 
-PENALTY = "length_penalty must be a finite number, 0 or more"
+PENALTY = "length_penalty must be a finite number"
 SEARCH = [
     ("a negative penalty", search(length_penalty=-0.5), V, PENALTY, "got -0.5"),
     ("an infinite penalty", search(length_penalty=math.inf), V, PENALTY, "got inf"),
     ("a penalty of NaN", search(length_penalty=math.nan), V, PENALTY, "got nan"),
+    ("a penalty in words", search(length_penalty="a"), T, "length_penalty must be a number", "'a'"),
+    ("half a beam", search(beam_size=2.5), T, "beam_size must be an integer", "2.5"),
     (
         "a sentence that is one string",
         lambda: translate(
@@ -181,6 +186,24 @@ FAMILIES = [
         V,
         "one shape",
         "(2, 4) and tokens (2, 3)",
+    ),
+    (
+        "tokens that are no ids",
+        lambda: EncoderOnly(config())(torch.zeros(2, 3)),
+        T,
+        "tokens must be integers, got torch.float32",
+    ),
+    (
+        "an id beyond the last",
+        lambda: EncoderOnly(config())(torch.tensor([[4, 13]])),
+        V,
+        "tokens must be ids from 0 to 12, got ids from 4 to 13",
+    ),
+    (
+        "a segment beyond the last",
+        lambda: EncoderOnly(config(num_token_types=2))(ids(1, 1), 2 * ids(1, 1)),
+        V,
+        "token_types must be ids from 0 to 1, got ids from 2 to 2",
     ),
     (
         "a float mask of a masked model",

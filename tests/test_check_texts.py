@@ -55,9 +55,9 @@ def test_documents_that_copy_one_another_are_found_and_the_split_of_the_book_is_
 @pytest.mark.parametrize(
     ("train", "held_out", "length", "error", "words"),
     [
-        ("abc", ["abc"], 2, TypeError, "lists of texts"),
-        (["abc"], "abc", 2, TypeError, "lists of texts"),
-        (["abc"], ["abc"], 0, ValueError, "length = 0"),
+        ("abc", ["abc"], 2, TypeError, "must be a list of texts"),
+        (["abc"], "abc", 2, TypeError, "must be a list of texts"),
+        (["abc"], ["abc"], 0, ValueError, "length must be at least 1, got 0"),
         (["abc"], ["", ""], 2, ValueError, "2 texts"),
     ],
 )

@@ -78,3 +78,9 @@ def test_decoding_stops_at_the_end_and_leaves_padding_and_start_out(ids, tokens)
 def test_nothing_known_is_a_vocabulary_too():
     assert Vocabulary.build([]).encode(["a"]) == [UNKNOWN]
     assert len(Vocabulary([])) == 4
+
+
+@pytest.mark.parametrize("ids", [4, torch.tensor(4)])
+def test_one_id_is_no_sequence_of_them(ids):
+    with pytest.raises(TypeError, match="ids must be a sequence of integers, got the one number 4"):
+        Vocabulary(["a"]).decode(ids)

@@ -8,7 +8,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from attn_notes.data import TextWindows, Vocabulary, read_text, split_text
+from attn_notes.checks import share_seen
+from attn_notes.data import TextWindows, Vocabulary, encode_text, read_text, split_text
 from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, language_model_loss
 
@@ -98,12 +99,18 @@ TABLE = [
         "as many ids as a window, length + 1",
         "13 ids and a window of 14",
     ),
-    ("a window of nothing", lambda: windows(length=0), V, "length must be 1 or more", "got 0"),
+    ("a window of nothing", lambda: windows(length=0), V, "length must be at least 1", "got 0"),
     ("half a window", lambda: windows(length=2.5), T, "length must be an integer", "2.5"),
-    ("no window in a batch", lambda: windows(batch_size=0), V, "batch_size must be 1 or", "0"),
+    (
+        "no window in a batch",
+        lambda: windows(batch_size=0),
+        V,
+        "batch_size must be at least 1",
+        "0",
+    ),
     ("a batch of True", lambda: windows(batch_size=True), T, "must be an integer", "True"),
-    ("no process", lambda: windows(world=0), V, "world must be 1 or more", "got 0"),
-    ("a negative rank", lambda: windows(rank=-1), V, "rank must be 0 or more", "got -1"),
+    ("no process", lambda: windows(world=0), V, "world must be at least 1", "got 0"),
+    ("a negative rank", lambda: windows(rank=-1), V, "rank must be at least 0", "got -1"),
     ("a rank too many", lambda: windows(rank=2, world=2), V, "below world", "rank = 2, world = 2"),
     (
         "processes that don't divide the batch",
@@ -112,10 +119,16 @@ TABLE = [
         "world must divide batch_size",
         "world = 4 and batch_size = 6",
     ),
-    ("windows of a negative step", lambda: windows()(-1), V, "step must be 0 or more", "got -1"),
+    ("windows of a negative step", lambda: windows()(-1), V, "step must be at least 0", "got -1"),
     ("windows of half a step", lambda: windows()(0.5), T, "step must be an integer", "0.5"),
+    ("a list for a text", lambda: encode_text(["a"], WORDS), T, "text must be a string", "list"),
+    # Overlap
+    ("what was seen, of numbers", lambda: share_seen(["a"], [1]), T, "held_out must be strings"),
+    ("what was seen, of one string", lambda: share_seen("a", ["a"]), T, "train must be a list"),
+    ("what was seen of nothing", lambda: share_seen(["a"], [""]), V, "held_out must hold a char"),
+    ("runs of 0", lambda: share_seen(["a"], ["a"], length=0), V, "length must be at least 1"),
     # n-grams
-    ("an n-gram of none", lambda: ngram(0), V, "order must be 1 or more", "got 0"),
+    ("an n-gram of none", lambda: ngram(0), V, "order must be at least 1", "got 0"),
     ("an n-gram of a half", lambda: ngram(2.5), T, "order must be an integer", "2.5"),
     ("an n-gram of True", lambda: ngram(True), T, "order must be an integer", "True"),
     *(

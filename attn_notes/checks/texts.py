@@ -6,7 +6,9 @@ memory, and the best memory wins.
 
 from collections.abc import Sequence
 
+from attn_notes.arguments import check_integers
 from attn_notes.checks.properties import CheckFailed
+from attn_notes.data.text import check_texts, count_characters
 
 __all__ = ["check_no_overlap", "share_seen"]
 
@@ -24,22 +26,18 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
         text holds too, from 0 to 1.
 
     Raises:
-        TypeError: one string in place of the texts.
+        TypeError: one string in place of the texts, a text that is not a string, or a length that
+            is not an integer.
         ValueError: a length below 1, or no held-out character.
 
     Example:
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
         0.5454545454545454
     """
-    if isinstance(train, str) or isinstance(held_out, str):
-        raise TypeError("train and held_out must be lists of texts, got one string")
-    if length < 1 or not any(held_out):
-        raise ValueError(
-            "length must be 1 or more, and held_out hold a character, got "
-            f"length = {length} and {len(held_out)} texts"
-        )
-    seen = sum(sum(marks) for _, marks in _seen(train, held_out, length))
-    return seen / sum(map(len, held_out))
+    check_texts(train, "train")
+    characters = count_characters(held_out, "held_out")
+    check_integers(1, length=length)
+    return sum(sum(marks) for _, marks in _seen(train, held_out, length)) / characters
 
 
 def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:

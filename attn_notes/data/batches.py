@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
 from attn_notes.data.vocabulary import END, PAD, START, Vocabulary
 
@@ -81,7 +82,7 @@ class Batches:
         seed: of the order.
 
     Raises:
-        TypeError: tokens that are not strings.
+        TypeError: tokens that are not strings, or a batch size that is not an integer.
         ValueError: no pair, an empty source, or a batch size below 1.
 
     Example:
@@ -102,8 +103,7 @@ class Batches:
         batch_size: int,
         seed: int = 0,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        check_integers(1, batch_size=batch_size)
         self._encoded = _encode(pairs, source_vocab, target_vocab)
         self.batch_size = batch_size
         self.seed = seed
@@ -123,10 +123,10 @@ class Batches:
             The batch, on the CPU.
 
         Raises:
+            TypeError: a step that is not an integer.
             ValueError: a negative step.
         """
-        if step < 0:
-            raise ValueError(f"step must be 0 or more, got {step}")
+        check_integers(0, step=step)
         epoch, number = divmod(step, len(self))
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._order_of(epoch)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
 from attn_notes.data.textfile import MARK, NUL, OTHER, text_lines
 
@@ -67,9 +68,10 @@ def read_pairs(
 
     Raises:
         OSError: a file that is not there or cannot be read.
+        TypeError: a `max_length` that is not an integer.
         ValueError: a byte that is no text in this encoding, an encoding that Python does not
-            know or that no file is written in, a file without a single pair, or, with `strict`,
-            a line that is none.
+            know or that no file is written in, a file without a single pair, a `max_length` below
+            1, or, with `strict`, a line that is none.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.tsv"
@@ -77,8 +79,7 @@ def read_pairs(
         >>> read_pairs(path).pairs
         [(('wie', 'geht', 'es'), ('how', 'are', 'you'))]
     """
-    if max_length < 1:
-        raise ValueError(f"max_length must be at least 1, got {max_length}")
+    check_integers(1, max_length=max_length)
     corpus = Corpus(Path(path), [], [])
     for number, line in _lines(corpus.path, encoding):
         try:

@@ -8,6 +8,7 @@ the Unicode locale data that Babel carries.
 import random
 from datetime import date
 
+from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair, is_held_out
 
 __all__ = ["DATE_LOCALES", "DATE_STYLES", "date_characters", "date_pairs"]
@@ -30,6 +31,7 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
         The characters, spaces among them; `"".join` gives the text back.
 
     Raises:
+        TypeError: a day that is not a date.
         ValueError: a locale or a style that is not offered.
 
     Example:
@@ -38,6 +40,8 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
         >>> "".join(date_characters(date(1969, 7, 21), "en", "full"))
         'Monday, July 21, 1969'
     """
+    if not isinstance(day, date):
+        raise TypeError(f"day must be a datetime.date, got {day!r}")
     for name, choice, offered in (("locale", locale, DATE_LOCALES), ("style", style, DATE_STYLES)):
         if choice not in offered:
             raise ValueError(f"{name} must be one of {', '.join(offered)}, got {choice!r}")
@@ -76,6 +80,7 @@ def date_pairs(
         The pairs to train on, and the pairs held out.
 
     Raises:
+        TypeError: a count or a year that is not an integer.
         ValueError: a locale or a style that is not offered, years out of range or order, a count
             below 1, or one beyond the days that there are.
 
@@ -84,6 +89,7 @@ def date_pairs(
         >>> len(train) + len(held_out)
         1000
     """
+    check_integers(count=count, first_year=first_year, last_year=last_year)
     if not 1 <= first_year <= last_year <= 9999:
         raise ValueError(
             f"years must be in order, from 1 to 9999, got first_year = {first_year} "

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import groupby, product
 from typing import Any
 
+from attn_notes.arguments import check_integers, check_shares
 from attn_notes.data.split import Pair, is_held_out
 
 __all__ = [
@@ -158,6 +159,7 @@ def number_pairs(
         The pairs to train on, and the pairs held out.
 
     Raises:
+        TypeError: a count that is not an integer, or a balance that is not a number.
         ValueError: a language that is not offered, the same one twice on a side or none at all,
             digits out of range, a balance outside 0 to 1, a count below 1, or one beyond the
             numbers that there are.
@@ -170,8 +172,8 @@ def number_pairs(
         >>> held_out[1]
         (('<fr>', '4', '9'), ('quarante', '-neuf'))
     """
-    if not 0 <= balance <= 1:
-        raise ValueError(f"balance must be from 0 to 1, got {balance}")
+    check_integers(1, count=count)
+    check_shares(balance=balance)
     routes = _routes(source, target)
     languages = dict.fromkeys(language for _, *route in routes for language in route)
     sides: tuple[list[Pair], list[Pair]] = ([], [])
@@ -232,11 +234,12 @@ def _kind(value: int) -> tuple[int, int]:
 
 def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
     """Distinct values in random order, each number of digits as often as the others."""
-    fewest, most = digits
-    if not 1 <= fewest <= most <= _MOST_DIGITS:
-        raise ValueError(f"digits must be (fewest, most) from 1 to {_MOST_DIGITS}, got {digits}")
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+    match digits:
+        case int(fewest), int(most) if 1 <= fewest <= most <= _MOST_DIGITS:
+            pass
+        case _:
+            wanted = f"(fewest, most) from 1 to {_MOST_DIGITS}"
+            raise ValueError(f"digits must be {wanted}, got {digits!r}")
     rng = random.Random(seed)
     values: list[int] = []
     for length in range(fewest, most + 1):
@@ -255,8 +258,7 @@ def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
 def _spell(value: int, language: str) -> str:
     """The number as it is written in that language."""
     _check_language(language)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"value must be an integer, got {value!r}")
+    check_integers(value=value)
     if not 0 <= value < 10**_MOST_DIGITS:
         raise ValueError(f"value must be from 0 to {10**_MOST_DIGITS - 1:,}, got {value:,}")
     if language == "digits":

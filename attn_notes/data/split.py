@@ -7,6 +7,8 @@ drawn anew with every seed would leak into the training set of the next run.
 import hashlib
 from collections.abc import Iterable
 
+from attn_notes.arguments import check_shares
+
 __all__ = ["Pair", "is_held_out", "split_pairs"]
 
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
@@ -27,14 +29,14 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
         True for about `share` of all keys. What is held out at one share is so at a larger one.
 
     Raises:
+        TypeError: a share that is not a number.
         ValueError: a share outside 0 to 1.
 
     Example:
         >>> [value for value in range(40) if is_held_out(value)]
         [9, 39]
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must be from 0 to 1, got {share}")
+    check_shares(share=share)
     digest = hashlib.sha256(str(key).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
 
@@ -53,6 +55,7 @@ def split_pairs(pairs: Iterable[Pair], *, share: float = 0.1) -> tuple[list[Pair
         The pairs to train on and the pairs held out, each in the order in which they came.
 
     Raises:
+        TypeError: a share that is not a number.
         ValueError: a share outside 0 to 1.
 
     Example:

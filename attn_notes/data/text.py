@@ -12,12 +12,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_integers
 from attn_notes.data.split import is_held_out
 from attn_notes.data.textfile import NUL, OTHER, text_lines
 from attn_notes.data.vocabulary import END, START, Vocabulary
 
 __all__ = [
     "TextWindows",
+    "check_texts",
     "count_characters",
     "encode_text",
     "python_documentation",
@@ -113,7 +115,7 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
         >>> split_text(["one\ntwo\nthree"], share=0.4)
         (['one\ntwo\n'], ['three'])
     """
-    _check_texts(texts)
+    _check_documents(texts)
     if not 0 < share < 1:
         raise ValueError(f"share must be above 0 and below 1, got {share}")
     sides: tuple[list[str], list[str]] = ([], [])
@@ -137,18 +139,48 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
     Returns:
         Two ids more than characters.
 
+    Raises:
+        TypeError: a text that is not a string.
+
     Example:
         >>> encode_text("cab", Vocabulary(["a", "b", "c"]))
         [1, 6, 4, 5, 2]
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, got {type(text).__name__}")
     return [START, *vocab.encode(iter(text)), END]
 
 
-def count_characters(texts: Sequence[str]) -> int:
+def check_texts(texts: Sequence[str], name: str = "texts") -> None:
+    """Raise unless these are strings, and not one string in their place. Chapter 8.
+
+    Args:
+        texts: of any length, some of them perhaps empty.
+        name: what the caller calls them.
+
+    Raises:
+        TypeError: one string in place of the texts, or a text that is not a string.
+
+    Example:
+        >>> check_texts("to be")
+        Traceback (most recent call last):
+        TypeError: texts must be a list of texts, got one string of 5 characters
+    """
+    if isinstance(texts, str):
+        raise TypeError(
+            f"{name} must be a list of texts, got one string of {len(texts)} characters"
+        )
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be strings, got {type(text).__name__} in place {number}")
+
+
+def count_characters(texts: Sequence[str], name: str = "texts") -> int:
     """How many characters texts hold together. Chapter 8.
 
     Args:
         texts: of any length, some of them perhaps empty.
+        name: what the caller calls them.
 
     Returns:
         1 or more.
@@ -161,9 +193,9 @@ def count_characters(texts: Sequence[str]) -> int:
         >>> count_characters(["abc", "", "d"])
         4
     """
-    _check_strings(texts)
+    check_texts(texts, name)
     if not (characters := sum(map(len, texts))):
-        raise ValueError(f"texts must hold a character, got {len(texts)} texts without one")
+        raise ValueError(f"{name} must hold a character, got {len(texts)} texts without one")
     return characters
 
 
@@ -208,9 +240,9 @@ class TextWindows:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        _check_texts(texts)
-        _check_least(1, length=length, batch_size=batch_size, world=world)
-        _check_least(0, rank=rank)
+        _check_documents(texts)
+        check_integers(1, length=length, batch_size=batch_size, world=world)
+        check_integers(0, rank=rank)
         if rank >= world or batch_size % world:
             raise ValueError(
                 "rank must be below world, and world must divide batch_size, got "
@@ -240,7 +272,7 @@ class TextWindows:
             TypeError: a step that is not an integer.
             ValueError: a negative step.
         """
-        _check_least(0, step=step)
+        check_integers(0, step=step)
         rng = random.Random(f"{self.seed} {step}")
         last = len(self._stream) - self.length - 1
         firsts = [rng.randint(0, last) for _ in range(self.batch_size)][self._ours]
@@ -278,26 +310,10 @@ def _cut(text: str, share: float) -> tuple[str, str]:
     return text[:at], text[at:]
 
 
-def _check_strings(texts: Sequence[str]) -> None:
-    if isinstance(texts, str):
-        raise TypeError(f"texts must be a list of texts, got one string of {len(texts)} characters")
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"texts must be strings, got {type(text).__name__} in place {number}")
-
-
-def _check_texts(texts: Sequence[str]) -> None:
-    _check_strings(texts)
+def _check_documents(texts: Sequence[str]) -> None:
+    check_texts(texts)
     for number, text in enumerate(texts):
         if not text:
             raise ValueError(f"a text must hold a character, got none in place {number}")
     if not len(texts):
         raise ValueError("there must be at least one text, got none")
-
-
-def _check_least(least: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise TypeError(f"{name} must be an integer, got {number!r}")
-        if number < least:
-            raise ValueError(f"{name} must be {least} or more, got {number}")

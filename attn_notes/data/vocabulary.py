@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from attn_notes.arguments import check_integers
+
 __all__ = ["END", "PAD", "START", "UNKNOWN", "SpecialTokens", "Vocabulary"]
 
 PAD, START, END, UNKNOWN = range(4)
@@ -67,11 +69,10 @@ class Vocabulary:
             A vocabulary, empty where nothing occurs often enough.
 
         Raises:
-            TypeError: tokens that are not strings.
+            TypeError: tokens that are not strings, or a `min_count` that is not an integer.
             ValueError: a `min_count` below 1.
         """
-        if min_count < 1:
-            raise ValueError(f"min_count must be at least 1, got {min_count}")
+        check_integers(1, min_count=min_count)
         counts = Counter(token for sequence in sequences for token in _strings(sequence))
         by_frequency = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls(token for token, count in by_frequency if count >= min_count)
@@ -100,11 +101,15 @@ class Vocabulary:
             The tokens without PAD and START; `UNKNOWN` reads `<unk>`.
 
         Raises:
-            TypeError: ids that are not integers, such as the rows of a tensor of two axes.
+            TypeError: ids that are not integers, such as the rows of a tensor of two axes, or a
+                single number in place of a sequence.
             ValueError: an id that this vocabulary does not have.
         """
         tokens = []
-        for number in ids.tolist() if isinstance(ids, Tensor) else ids:
+        numbers = ids.tolist() if isinstance(ids, Tensor) else ids
+        if isinstance(numbers, int):
+            raise TypeError(f"ids must be a sequence of integers, got the one number {numbers}")
+        for number in numbers:
             if not isinstance(number, int) or isinstance(number, bool):
                 raise TypeError(f"ids must be integers, one a token, got {number!r}")
             if not 0 <= number < len(self):

@@ -5,10 +5,10 @@ import math
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_finite, check_integers
 from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 from attn_notes.decoding.steps import (
-    check_at_least_one,
     evaluating,
     first_tokens,
     next_log_probs,
@@ -32,6 +32,7 @@ def greedy(model: Decodable, source: Tensor, lengths: Tensor, *, max_length: int
         The sequences, T <= `max_length`.
 
     Raises:
+        TypeError: a `max_length` that is not an integer.
         ValueError: a `max_length` below 1, or logits that are not numbers.
 
     Example:
@@ -83,6 +84,8 @@ def beam_search(
         The best sequences, T <= `max_length`; `log_probs` are without the penalty.
 
     Raises:
+        TypeError: a `max_length` or `beam_size` that is not an integer, or a penalty that is not a
+            number.
         ValueError: a `max_length` or `beam_size` below 1, a penalty that is negative or not
             finite, or logits that are not numbers.
 
@@ -104,9 +107,9 @@ def beam_search(
         >>> beam_search(Tempting(), *one, max_length=3, beam_size=2).tokens[0].tolist()
         [5, 2]
     """
-    check_at_least_one("max_length", max_length)
-    check_at_least_one("beam_size", beam_size)
-    if not 0 <= length_penalty < math.inf:
+    check_integers(1, max_length=max_length, beam_size=beam_size)
+    check_finite(length_penalty=length_penalty)
+    if length_penalty < 0:
         raise ValueError(f"length_penalty must be a finite number, 0 or more, got {length_penalty}")
     if beam_size == 1:  # not left to the search below, whose sums could tie where the steps do not
         return greedy(model, source, lengths, max_length=max_length)

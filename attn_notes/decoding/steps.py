@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_integers
 from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 
@@ -42,6 +43,7 @@ def say(
         The sequences, T <= `max_length`.
 
     Raises:
+        TypeError: a `max_length` that is not an integer.
         ValueError: a `max_length` below 1, or logits that are not numbers.
 
     Example:
@@ -54,7 +56,7 @@ def say(
         >>> say(Same(), torch.tensor([[4]]), torch.tensor([1]), max_length=3, choose=last).tokens
         tensor([[4, 4, 4]])
     """
-    check_at_least_one("max_length", max_length)
+    check_integers(1, max_length=max_length)
     special = special_tokens(model)
     tokens = first_tokens(special, source)  # (B,)
     total = torch.zeros(len(tokens), device=source.device)
@@ -173,6 +175,7 @@ def check_at_least_one(name: str, number: int) -> None:
         number: any.
 
     Raises:
+        TypeError: a number that is not an integer.
         ValueError: a number below 1.
 
     Example:
@@ -180,5 +183,4 @@ def check_at_least_one(name: str, number: int) -> None:
         Traceback (most recent call last):
         ValueError: beam_size must be at least 1, got 0
     """
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
+    check_integers(1, **{name: number})

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import look_up
 from attn_notes.positions import (
     LearnedEncoding,
     SinusoidalEncoding,
@@ -64,18 +65,19 @@ class Embeddings(nn.Module):
             (B, L, E).
 
         Raises:
+            TypeError: ids that are not integers.
             ValueError: tokens that are not (B, L), or longer than the positions reach; token types
-                of another shape, or where the config has none.
+                of another shape, or where the config has none; ids out of range.
         """
         _check_tokens(tokens, token_types, self.config)
-        x = self.tokens(tokens)  # (B, L, E)
+        x = look_up(self.tokens, tokens, "tokens")  # (B, L, E)
         if self.config.scale_embeddings:
             x = x * math.sqrt(self.config.embed_dim)
         if self.positions is not None:
             x = self.positions(x, offset=offset)
         if self.config.num_token_types:
             token_types = torch.zeros_like(tokens) if token_types is None else token_types
-            x = x + self.token_types(token_types)
+            x = x + look_up(self.token_types, token_types, "token_types")
         return self.dropout(self.norm(x))
 
 
