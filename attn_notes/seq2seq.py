@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attn_notes.arguments import check_integer_tensors, check_integers, check_shares, look_up
 from attn_notes.attention import Attention
 from attn_notes.data import PAD
 from attn_notes.masks import padding_mask
@@ -34,7 +35,8 @@ class RNNEncoder(nn.Module):
         dropout: on what one layer hands to the next while training, from 0 to 1.
 
     Raises:
-        ValueError: a dropout outside 0 to 1.
+        TypeError: a size that is not an integer, or a dropout that is not a number.
+        ValueError: a size below 1, or a dropout outside 0 to 1.
 
     Example:
         >>> encoder = RNNEncoder(10, 8, 16, bidirectional=True)
@@ -54,6 +56,8 @@ class RNNEncoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_integers(1, vocab_size=vocab_size, embed_dim=embed_dim)
+        check_integers(1, hidden_dim=hidden_dim, num_layers=num_layers)
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
         self.rnn = nn.GRU(
             embed_dim,
@@ -77,13 +81,17 @@ class RNNEncoder(nn.Module):
             (num_layers, B, output_dim): forward at the last token, backward at the first.
 
         Raises:
-            TypeError: lengths that are not integers.
-            ValueError: an empty batch, or lengths of another shape, below 1 or beyond S.
+            TypeError: a source or lengths that are not integers.
+            ValueError: an empty batch, an id out of range, or lengths of another shape, below 1 or
+                beyond S.
         """
         lengths = lengths.cpu()
         _check_lengths(source, lengths)
         packed = pack_padded_sequence(
-            self.embedding(source), lengths, batch_first=True, enforce_sorted=False
+            look_up(self.embedding, source, "source"),
+            lengths,
+            batch_first=True,
+            enforce_sorted=False,
         )
         outputs, final = self.rnn(packed)
         outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
@@ -144,7 +152,8 @@ class RNNDecoder(nn.Module):
         dropout: on what one layer hands to the next while training, from 0 to 1.
 
     Raises:
-        ValueError: a dropout outside 0 to 1.
+        TypeError: a size that is not an integer, or a dropout that is not a number.
+        ValueError: a size below 1, or a dropout outside 0 to 1.
 
     Example:
         >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
@@ -165,6 +174,8 @@ class RNNDecoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_integers(1, vocab_size=vocab_size, embed_dim=embed_dim, hidden_dim=hidden_dim)
+        check_integers(1, context_dim=context_dim, num_layers=num_layers)
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
         self.bridge = nn.Linear(context_dim, hidden_dim)  # the two states may differ in width
         dropout = _between_layers(dropout, num_layers)
@@ -188,7 +199,7 @@ class RNNDecoder(nn.Module):
             A state whose memory is the encoder's final state, and nothing else.
 
         Raises:
-            ValueError: an encoder of another number of layers.
+            ValueError: an encoder of another number of layers, or of another width.
         """
         mask = padding_mask(torch.ones_like(lengths), 1, device=final.device)
         return DecoderState(self._first_hidden(final), final[-1][:, None], mask)
@@ -213,8 +224,18 @@ class RNNDecoder(nn.Module):
 
         Returns:
             Logits of the next token (B, V), and the state after the step.
+
+        Raises:
+            TypeError: tokens that are not integers.
+            ValueError: another number of tokens than of rows, or an id out of range.
         """
-        output, state = self._advance(self.embedding(tokens), state)
+        B = state.hidden.shape[1]
+        if tokens.shape != (B,):
+            got = f"got {tuple(tokens.shape)}"
+            raise ValueError(
+                f"tokens must have shape (B,), one for each row of the state, {B}, {got}"
+            )
+        output, state = self._advance(look_up(self.embedding, tokens, "tokens"), state)
         return self.out_proj(output), state
 
     def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
@@ -226,9 +247,17 @@ class RNNDecoder(nn.Module):
 
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and the state after the last step.
+
+        Raises:
+            TypeError: inputs that are not integers.
+            ValueError: inputs of another batch, or of no token, or an id out of range.
         """
+        B = state.hidden.shape[1]
+        if inputs.dim() != 2 or len(inputs) != B or not inputs.shape[1]:
+            got = f"got {tuple(inputs.shape)}"
+            raise ValueError(f"inputs must have shape ({B}, L), L of 1 or more, {got}")
         outputs = []
-        for embedded in self.embedding(inputs).unbind(1):  # L times (B, E)
+        for embedded in look_up(self.embedding, inputs, "inputs").unbind(1):  # L times (B, E)
             output, state = self._advance(embedded, state)
             outputs.append(output)
         return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
@@ -241,7 +270,12 @@ class RNNDecoder(nn.Module):
         return output[0], replace(state, hidden=hidden, steps=(*state.steps, weights))
 
     def _first_hidden(self, final: Tensor) -> Tensor:
-        _check_layers(final, self.rnn.num_layers)
+        wanted = (self.rnn.num_layers, self.bridge.in_features)
+        if final.dim() != 3 or (final.shape[0], final.shape[2]) != wanted:
+            raise ValueError(
+                "the encoder must have as many layers as the decoder, and its context_dim for "
+                f"output_dim, so final ({wanted[0]}, B, {wanted[1]}), got {tuple(final.shape)}"
+            )
         return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 
@@ -264,7 +298,8 @@ class AttentionDecoder(RNNDecoder):
         dropout: on what one layer hands to the next while training, from 0 to 1.
 
     Raises:
-        ValueError: a dropout outside 0 to 1.
+        TypeError: a size that is not an integer, or a dropout that is not a number.
+        ValueError: a size below 1, or a dropout outside 0 to 1.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
@@ -302,7 +337,7 @@ class AttentionDecoder(RNNDecoder):
             A state whose memory is every output of the encoder.
 
         Raises:
-            ValueError: an encoder of another number of layers.
+            ValueError: an encoder of another number of layers, or of another width.
         """
         mask = padding_mask(lengths, outputs.shape[1], device=outputs.device)
         return DecoderState(self._first_hidden(final), outputs, mask)
@@ -383,8 +418,7 @@ class Seq2Seq(nn.Module):
 
 def _between_layers(dropout: float, num_layers: int) -> float:
     """What a GRU of so many layers takes: torch warns of dropout after the only one."""
-    if not 0.0 <= dropout <= 1.0:
-        raise ValueError(f"dropout must be from 0 to 1, got {dropout}")
+    check_shares(dropout=dropout)
     return dropout if num_layers > 1 else 0.0
 
 
@@ -395,18 +429,9 @@ def _check_lengths(source: Tensor, lengths: Tensor) -> None:
             "source and lengths, of one row or more, must have shapes (B, S) and (B,), got "
             f"{tuple(source.shape)} and {tuple(lengths.shape)}"
         )
-    if lengths.is_floating_point() or lengths.dtype == torch.bool:  # 2.5 would be rounded
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+    check_integer_tensors(lengths=lengths)  # 2.5 would be rounded
     if int(lengths.min()) < 1 or int(lengths.max()) > source.shape[1]:
         raise ValueError(
             f"lengths must be from 1 to {source.shape[1]}, got {int(lengths.min())} to "
             f"{int(lengths.max())}"
-        )
-
-
-def _check_layers(final: Tensor, num_layers: int) -> None:
-    """Raise unless the encoder hands over one final state for each layer of the decoder."""
-    if final.shape[0] != num_layers:
-        raise ValueError(
-            f"encoder and decoder must have as many layers, got {final.shape[0]} and {num_layers}"
         )

@@ -206,8 +206,21 @@ WRONG = [
     (lambda m: m(SOURCE[:0], LENGTHS[:0], INPUTS[:0]), r"one row or more, .* got \(0, 7\)"),
     (
         lambda m: Seq2Seq(RNNEncoder(V, E, H, 2), m.decoder).double()(SOURCE, LENGTHS, INPUTS),
-        "as many layers, got 2 and 1",
+        r"as many layers .* final \(1, B, 12\), got \(2, 3, 6\)",
     ),
+    (
+        lambda m: Seq2Seq(RNNEncoder(V, E, H + 1), m.decoder).double()(SOURCE, LENGTHS, INPUTS),
+        r"final \(1, B, 12\), got \(1, 3, 7\)",
+    ),
+    (lambda m: m(SOURCE + V, LENGTHS, INPUTS), f"source must be ids from 0 to {V - 1}, got ids"),
+    (lambda m: m(SOURCE, LENGTHS, INPUTS[:2]), r"inputs must have shape \(3, L\), .* got \(2, "),
+    (lambda m: m(SOURCE, LENGTHS, INPUTS[:, :0]), r"L of 1 or more, got \(3, 0\)"),
+    (
+        lambda m: m.step(INPUTS, m.start(SOURCE, LENGTHS)),
+        r"tokens .* \(B,\), .* 3, got \(3, 4\)",
+    ),
+    (lambda m: RNNEncoder(0, E, H), "vocab_size must be at least 1, got 0"),
+    (lambda m: RNNDecoder(V, E, H, 6, num_layers=0), "num_layers must be at least 1, got 0"),
 ]
 
 

@@ -1,6 +1,7 @@
 """Sentences as vectors: what an encoder gives, averaged (chapter 8)."""
 
 import copy
+import re
 from collections.abc import Sequence
 
 import torch
@@ -8,6 +9,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
+from attn_notes.arguments import check_integers
+from attn_notes.data.text import check_texts
 from attn_notes.decoding.steps import evaluating
 from attn_notes.masks import padding_mask
 from attn_notes.pretrained.folders import check_ids
@@ -63,7 +66,7 @@ class SentenceEncoder:
             comes after them is cut off.
 
     Raises:
-        TypeError: texts that are no list of strings.
+        TypeError: a `max_length` that is not an integer.
         ValueError: a `max_length` that is beyond the encoder's positions, or leaves no room beside
             the marks; a tokenizer with ids that have no embedding.
 
@@ -78,6 +81,7 @@ class SentenceEncoder:
     def __init__(
         self, encoder: EncoderOnly, tokenizer: Tokenizer, *, max_length: int = 256
     ) -> None:
+        check_integers(max_length=max_length)
         marks = tokenizer.num_special_tokens_to_add(is_pair=False)
         if max_length <= marks:
             raise ValueError(
@@ -106,12 +110,12 @@ class SentenceEncoder:
             is the vector 0.
 
         Raises:
-            TypeError: one string in place of a list, or something else than strings in it.
-            ValueError: a batch size below 1.
+            TypeError: one string in place of a list, something else than strings in it, or a batch
+                size that is not an integer.
+            ValueError: a batch size below 1, or half a character, a lone surrogate, in a text.
         """
         ids = self._token_ids(texts)
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        check_integers(1, batch_size=batch_size)
         by_length = sorted(range(len(ids)), key=lambda n: len(ids[n]))
         weight = self.encoder.embeddings.tokens.weight
         vectors = weight.new_zeros(len(ids), self.encoder.config.embed_dim)
@@ -123,12 +127,12 @@ class SentenceEncoder:
 
     def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, once all of them are known to be texts."""
-        if isinstance(texts, str):
-            raise TypeError(f"texts must be a list of strings, got one string, {texts[:40]!r}")
-        texts = list(texts)
+        texts = texts if isinstance(texts, str) else list(texts)
+        check_texts(texts)
         for n, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"texts must be strings, got {type(text).__name__} at {n}")
+            if half := re.search("[\ud800-\udfff]", text):  # UTF-8, and so the tokenizer, has none
+                code = f"U+{ord(half[0]):X}"
+                raise ValueError(f"texts must hold whole characters, got {code} in place {n}")
         return [self.tokenizer.encode(text).ids for text in texts]
 
     def _vectors(self, ids: list[list[int]], device: torch.device) -> Tensor:
