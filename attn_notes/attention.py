@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.masks import causal_mask, check_broadcast, check_mask, masked_softmax
+from attn_notes.arguments import check_shares
+from attn_notes.masks import and_causal, check_broadcast, check_mask, masked_softmax
 
 __all__ = [
     "Attention",
@@ -69,7 +70,7 @@ def attention_weights(
     if attn_bias is not None:
         check_bias(attn_bias, scores.shape)
         scores = scores + attn_bias.to(wide)
-    mask = _and_causal(attn_mask, is_causal, scores.shape, query.device)
+    mask = _allowed(attn_mask, is_causal, scores.shape, query.device)
     if mask is None and attn_bias is None:  # no key is closed, so no row can be empty
         return _open_softmax(scores).to(query.dtype)
     return masked_softmax(scores, mask).to(query.dtype)
@@ -108,7 +109,7 @@ def scaled_dot_product_attention(
         (..., L, Dv); 0 where a query may read nothing.
 
     Raises:
-        TypeError: as in `attention_weights`.
+        TypeError: as in `attention_weights`, or a value of another dtype.
         ValueError: shapes that do not fit.
 
     Example:
@@ -124,7 +125,7 @@ def scaled_dot_product_attention(
     if attn_bias is None and attn_mask is None:
         return fused(query, key, value, is_causal=is_causal)
     shape = torch.Size((*query.shape[:-1], key.shape[-2]))  # of the scores
-    mask = _and_causal(attn_mask, is_causal, shape, query.device)
+    mask = _allowed(attn_mask, is_causal, shape, query.device)
     if attn_bias is not None:  # torch takes one argument for both: a float mask
         check_bias(attn_bias, shape)
         attn_bias = attn_bias.to(query.dtype)
@@ -142,6 +143,7 @@ class Attention(nn.Module):
         dropout: the share of weights set to 0 while training, from 0 to 1.
 
     Raises:
+        TypeError: a dropout that is not a number.
         ValueError: a dropout outside 0 to 1.
 
     Example:
@@ -154,6 +156,7 @@ class Attention(nn.Module):
 
     def __init__(self, score: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
+        check_shares(dropout=dropout)
         self.score = score
         self.dropout = nn.Dropout(dropout)
 
@@ -173,7 +176,8 @@ class Attention(nn.Module):
             dropout: the ones that a heatmap shows.
 
         Raises:
-            TypeError: a mask that is not bool, or what the score refuses.
+            TypeError: a mask that is not bool, a value of another dtype than the key, or what the
+                score refuses.
             ValueError: shapes that do not fit.
         """
         check_value(key, value)
@@ -246,13 +250,14 @@ key (2, 3, 7, 4)
 
 
 def check_value(key: Tensor, value: Tensor) -> None:
-    """Raise unless there is one row of `value` (..., S, Dv) for each row of `key` (..., S, D).
+    """Raise unless each row of `key` (..., S, D) has a row of `value` (..., S, Dv), of one dtype.
 
     Args:
         key: (..., S, D).
         value: (..., S, Dv).
 
     Raises:
+        TypeError: two dtypes.
         ValueError: another number of keys than of values, or other leading axes.
 
     Example:
@@ -265,6 +270,8 @@ def check_value(key: Tensor, value: Tensor) -> None:
             "key and value must share all axes but the last, got key "
             f"{tuple(key.shape)} and value {tuple(value.shape)}"
         )
+    if key.dtype != value.dtype:
+        raise TypeError(f"key and value must be of one dtype, got {key.dtype} and {value.dtype}")
 
 
 def _got(query: Tensor, key: Tensor) -> str:
@@ -289,13 +296,10 @@ def _scale_of(query: Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def _and_causal(
+def _allowed(
     mask: Tensor | None, is_causal: bool, shape: torch.Size, device: torch.device
 ) -> Tensor | None:
-    """The mask that both `attn_mask` and `is_causal` allow."""
+    """What both `attn_mask` and `is_causal` allow, for scores of this shape; None for all."""
     if mask is not None:
         check_mask(mask, shape)
-    if not is_causal:
-        return mask
-    causal = causal_mask(shape[-2], shape[-1], device=device)
-    return causal if mask is None else mask & causal
+    return and_causal(mask, *shape[-2:], device=device) if is_causal else mask

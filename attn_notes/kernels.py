@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_finite, check_positive
 from attn_notes.masks import check_broadcast, masked_softmax
 
 __all__ = [
@@ -110,8 +111,8 @@ def nadaraya_watson(
         keys: (..., S), the training inputs.
         values: (..., S), their labels.
         kernel: a function of the distance in bandwidths, even and not negative.
-        bandwidth: the kernel's width, above 0. A number is checked; a tensor is not, since
-            reading its value would make a GPU wait.
+        bandwidth: the kernel's width, above 0; or a tensor of widths that broadcasts to
+            (..., L, S), whose values are not checked: to read them would make a GPU wait.
         exclude_self: leave key i out for query i, as leave-one-out validation does. The queries
             are then the keys: L = S.
 
@@ -121,9 +122,9 @@ def nadaraya_watson(
         a kernel of bounded support with no key in reach gives weights 0 and output 0.
 
     Raises:
-        TypeError: points that are not floating point, or of several dtypes.
-        ValueError: shapes that do not fit, a bandwidth that is not a positive number, or a
-            bandwidth tensor that does not broadcast to (..., L, S).
+        TypeError: points that are not floating point, or of several dtypes, or a bandwidth that
+            is not a number or not a real tensor.
+        ValueError: shapes that do not fit, or a bandwidth that is not positive.
 
     Example:
         >>> keys, values = torch.tensor([0.0, 1.0]), torch.tensor([10.0, 20.0])
@@ -131,13 +132,9 @@ def nadaraya_watson(
         >>> outputs
         tensor([15., 20.])
     """
-    if not isinstance(bandwidth, Tensor) and not 0 < bandwidth < math.inf:
-        raise ValueError(f"bandwidth must be a positive number, got {bandwidth}")
     _check_points(queries, keys, values, exclude_self)
-    u = queries[..., :, None] - keys[..., None, :]  # (..., L, S)
-    if isinstance(bandwidth, Tensor):
-        check_broadcast("bandwidth", bandwidth, u.shape)
-    u = u / bandwidth
+    distances = queries[..., :, None] - keys[..., None, :]  # (..., L, S)
+    u = distances / _checked_width(bandwidth, distances)
     weights = _kernel_weights(u, kernel, exclude_self)
     return _average(weights, values), weights
 
@@ -153,7 +150,8 @@ class KernelRegression(nn.Module):
         kernel: as in `nadaraya_watson`.
 
     Raises:
-        ValueError: a `w` that is not a finite number.
+        TypeError: a `w` that is not a number.
+        ValueError: a `w` that is NaN or infinite.
 
     Example:
         >>> model = KernelRegression(w=4.0)
@@ -163,8 +161,7 @@ class KernelRegression(nn.Module):
 
     def __init__(self, w: float = 1.0, *, kernel: Kernel = gaussian_kernel) -> None:
         super().__init__()
-        if not math.isfinite(w):
-            raise ValueError(f"w must be a finite number, got {w}")
+        check_finite(w=w)
         self.w = nn.Parameter(torch.tensor(float(w), device=torch.get_default_device()))
         self.kernel = kernel
 
@@ -196,6 +193,17 @@ class KernelRegression(nn.Module):
         u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
         weights = _kernel_weights(u, self.kernel, exclude_self)
         return _average(weights, values), weights
+
+
+def _checked_width(bandwidth: float | Tensor, distances: Tensor) -> float | Tensor:
+    """What the distances (..., L, S) are divided by, in their dtype."""
+    if not isinstance(bandwidth, Tensor):
+        check_positive(bandwidth=bandwidth)
+        return bandwidth
+    if bandwidth.is_complex() or bandwidth.dtype == torch.bool:
+        raise TypeError(f"bandwidth must hold real numbers, got {bandwidth.dtype}")
+    check_broadcast("bandwidth", bandwidth, distances.shape, of="weights")
+    return bandwidth.to(distances.dtype)  # a wider one would widen the weights, but not the values
 
 
 def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_integer_tensors, check_integers
+
 __all__ = [
+    "and_causal",
     "block_mask",
     "causal_mask",
     "check_broadcast",
@@ -19,6 +22,7 @@ __all__ = [
     "padding_mask",
     "pair_mask",
     "prefix_mask",
+    "relative_positions",
     "sliding_window_mask",
 ]
 
@@ -81,7 +85,72 @@ def causal_mask(
         tensor([[1, 1, 1, 0],
                 [1, 1, 1, 1]], dtype=torch.int32)
     """
-    return _distance(L, S, offset, device) >= 0
+    return relative_positions(L, S, offset=offset, device=device) >= 0
+
+
+def and_causal(
+    mask: Tensor | None,
+    L: int,
+    S: int,
+    *,
+    offset: int = 0,
+    device: torch.device | str | None = None,
+) -> Tensor | None:
+    """What `mask` allows, and of that no key in the future of its query.
+
+    Args:
+        mask: bool, `True` = may attend, broadcastable to (..., L, S); None allows everything.
+        L: number of queries.
+        S: number of keys.
+        offset: as in `causal_mask`.
+        device: as in `causal_mask`; where `mask` is.
+
+    Returns:
+        A mask that broadcasts to (..., L, S); None where nothing is left to forbid.
+
+    Raises:
+        TypeError: a size that is not an integer.
+        ValueError: a negative size.
+
+    Example:
+        >>> and_causal(torch.tensor([True, False, True]), 2, 3, offset=1).int()
+        tensor([[1, 0, 0],
+                [1, 0, 1]], dtype=torch.int32)
+    """
+    if offset + 1 >= S:  # not even the first query has a later key: a step of decoding
+        return mask
+    causal = causal_mask(L, S, offset=offset, device=device)  # (L, S)
+    return causal if mask is None else mask & causal
+
+
+def relative_positions(
+    L: int, S: int | None = None, *, offset: int = 0, device: torch.device | str | None = None
+) -> Tensor:
+    """How many positions key j lies before query i: i + offset - j, negative where after it.
+
+    Args:
+        L: number of queries.
+        S: number of keys; `L` by default.
+        offset: as in `causal_mask`: the position of query 0.
+        device: as in `causal_mask`.
+
+    Returns:
+        (L, S), int64.
+
+    Raises:
+        TypeError: a size or an offset that is not an integer.
+        ValueError: a negative size.
+
+    Example:
+        >>> relative_positions(2, 3, offset=1)
+        tensor([[ 1,  0, -1],
+                [ 2,  1,  0]])
+    """
+    S = L if S is None else S
+    check_integers(0, L=L, S=S)
+    check_integers(offset=offset)
+    queries = torch.arange(L, device=device) + offset
+    return queries[:, None] - torch.arange(S, device=device)
 
 
 def sliding_window_mask(
@@ -116,10 +185,8 @@ def sliding_window_mask(
                 [1, 1, 0],
                 [0, 1, 1]], dtype=torch.int32)
     """
-    _check_integer("window", window)
-    if window < 1:
-        raise ValueError(f"window must be at least 1 (a query sees itself), got {window}")
-    distance = _distance(L, S, offset, device)
+    check_integers(1, window=window)  # a query sees itself
+    distance = relative_positions(L, S, offset=offset, device=device)
     return (distance >= 0) & (distance < window)
 
 
@@ -155,7 +222,7 @@ def prefix_mask(
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    _check_integer("prefix", prefix)
+    check_integers(prefix=prefix)
     mask = causal_mask(L, S, offset=offset, device=device)
     if not 0 <= prefix <= mask.shape[-1]:
         raise ValueError(f"prefix must be from 0 to S = {mask.shape[-1]}, got {prefix}")
@@ -185,15 +252,12 @@ def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Te
     """
     if key_segments is None:
         key_segments = query_segments
-    for name, segments in (("query_segments", query_segments), ("key_segments", key_segments)):
-        if segments.is_floating_point() or segments.dtype == torch.bool:
-            raise TypeError(f"{name} must be integers, got {segments.dtype}")
-        if segments.dim() == 0:
-            raise ValueError(f"{name} must have shape (..., length), got a single number")
-    if query_segments.shape[:-1] != key_segments.shape[:-1]:
+    check_integer_tensors(query_segments=query_segments, key_segments=key_segments)
+    shapes = tuple(query_segments.shape), tuple(key_segments.shape)
+    if () in shapes or query_segments.shape[:-1] != key_segments.shape[:-1]:
         raise ValueError(
-            "query_segments and key_segments must share their leading axes, got "
-            f"{tuple(query_segments.shape)} and {tuple(key_segments.shape)}"
+            "query_segments (..., L) and key_segments (..., S) must share their leading axes, got "
+            f"{shapes[0]} and {shapes[1]}"
         )
     return query_segments[..., :, None] == key_segments[..., None, :]
 
@@ -227,6 +291,7 @@ def pair_mask(
         tensor([[[1, 1, 0],
                  [0, 0, 0]]], dtype=torch.int32)
     """
+    check_integers(0, L=L, S=S)
     query_lengths = _check_lengths(query_lengths, L, "query_lengths", device)
     key_lengths = _check_lengths(key_lengths, S, "key_lengths", device)
     if query_lengths.dim() != 1 or query_lengths.shape != key_lengths.shape:
@@ -277,12 +342,13 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) ->
     return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(empty, 0.0)
 
 
-def check_mask(mask: Tensor, shape: torch.Size) -> None:
+def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
     """Raise unless `mask` is a bool tensor that broadcasts to scores of this shape.
 
     Args:
         mask: what a caller handed in as `mask` or `attn_mask`.
         shape: (..., L, S), the shape of the scores.
+        of: what the message calls them, where the caller handed in something else.
 
     Raises:
         TypeError: a mask that is not a bool tensor.
@@ -298,19 +364,20 @@ def check_mask(mask: Tensor, shape: torch.Size) -> None:
         raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
     if mask.dim() == 3 and len(shape) == 4:
         raise ValueError(
-            "mask must have its head axis beside scores (B, H, L, S): index it with "
-            f"mask[:, None]; got mask {tuple(mask.shape)} and scores {tuple(shape)}"
+            f"mask must have its head axis beside {of} (B, H, L, S): index it with "
+            f"mask[:, None]; got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
         )
-    check_broadcast("mask", mask, shape)
+    check_broadcast("mask", mask, shape, of=of)
 
 
-def check_broadcast(name: str, tensor: Tensor, shape: torch.Size) -> None:
+def check_broadcast(name: str, tensor: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
     """Raise unless `tensor` broadcasts to scores of this shape without widening them.
 
     Args:
         name: what the message calls the tensor.
         tensor: a mask or a bias.
         shape: (..., L, S), the shape of the scores.
+        of: what the message calls them, where the caller handed in something else.
 
     Raises:
         ValueError: more axes than the scores, or an axis that is neither 1 nor theirs.
@@ -323,26 +390,9 @@ def check_broadcast(name: str, tensor: Tensor, shape: torch.Size) -> None:
     sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
     if tensor.dim() > len(shape) or any(t not in (1, s) for t, s in sizes):
         raise ValueError(
-            f"{name} must broadcast to the scores, got {name} {tuple(tensor.shape)} "
-            f"and scores {tuple(shape)}"
+            f"{name} must broadcast to the {of}, got {name} {tuple(tensor.shape)} "
+            f"and {of} {tuple(shape)}"
         )
-
-
-def _distance(L: int, S: int | None, offset: int, device: torch.device | str | None) -> Tensor:
-    """(L, S): how many positions key j lies before query i, negative where after it."""
-    S = L if S is None else S
-    for name, number in (("L", L), ("S", S), ("offset", offset)):
-        _check_integer(name, number)
-    if L < 0 or S < 0:
-        raise ValueError(f"L and S must not be negative, got L = {L} and S = {S}")
-    queries = torch.arange(L, device=device) + offset
-    return queries[:, None] - torch.arange(S, device=device)
-
-
-def _check_integer(name: str, number: int) -> None:
-    """Raise unless `number` is an integer: a size of 2.5 would be rounded in silence."""
-    if not isinstance(number, int | torch.SymInt):
-        raise TypeError(f"{name} must be an integer, got {number!r}")
 
 
 def _check_lengths(
@@ -353,14 +403,17 @@ def _check_lengths(
     They are checked where they come from, and moved then: to read them back from a GPU would make
     it wait.
     """
-    _check_integer("the size", size)
+    check_integers(0, size=size)
     if not isinstance(lengths, Tensor):
         device = torch.get_default_device() if device is None else device
-        lengths = torch.as_tensor(lengths, device="cpu")
-    if lengths.numel() and (lengths.is_floating_point() or lengths.dtype == torch.bool):
-        raise TypeError(f"{name} must be integers, got {lengths.dtype}")
-    if size < 0:
-        raise ValueError(f"the size must not be negative, got {size}")
+        try:
+            lengths = torch.as_tensor(lengths, device="cpu")
+        except (TypeError, ValueError, RuntimeError):  # strings, None, rows of several lengths
+            raise TypeError(
+                f"{name} must be integers, as many in each row, got {lengths}"
+            ) from None
+    if lengths.numel():  # an empty list has become floating point
+        check_integer_tensors(**{name: lengths})
     if lengths.numel() and not lengths.is_meta:
         low, high = (int(bound) for bound in lengths.aminmax())
         if low < 0 or high > size:

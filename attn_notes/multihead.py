@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_integers, check_shares
 from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
-from attn_notes.masks import causal_mask, check_mask
+from attn_notes.masks import and_causal, check_mask
 
 __all__ = [
     "Backend",
@@ -61,6 +62,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         (..., H, L, D) with D = E / H. Head h holds the features from h · D up to (h + 1) · D.
 
     Raises:
+        TypeError: an H that is not an integer.
         ValueError: a last axis that does not fall into `num_heads` equal parts.
 
     Example:
@@ -68,7 +70,8 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         >>> split_heads(x, num_heads=2).tolist()
         [[[11, 12], [21, 22]], [[13, 14], [23, 24]]]
     """
-    if x.dim() < 2 or num_heads < 1 or x.shape[-1] % num_heads:
+    check_integers(1, num_heads=num_heads)
+    if x.dim() < 2 or x.shape[-1] % num_heads:
         raise ValueError(
             "x must have shape (..., L, E) with num_heads dividing E, got "
             f"x {tuple(x.shape)} and num_heads = {num_heads}"
@@ -115,6 +118,7 @@ class SelfAttention(nn.Module):
         out_proj: whether to project the output back to E.
 
     Raises:
+        TypeError: a width that is not an integer, or a dropout that is not a number.
         ValueError: a width below 1, or a dropout outside 0 to 1.
 
     Example:
@@ -137,7 +141,8 @@ class SelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         qk_dim, v_dim = (embed_dim if n is None else n for n in (qk_dim, v_dim))
-        _check_positive(embed_dim=embed_dim, qk_dim=qk_dim, v_dim=v_dim)
+        check_integers(1, embed_dim=embed_dim, qk_dim=qk_dim, v_dim=v_dim)
+        check_shares(dropout=dropout)
         self.embed_dim, self.qk_dim, self.v_dim, self.fused = embed_dim, qk_dim, v_dim, fused
         if fused:
             self.qkv_proj = nn.Linear(embed_dim, qk_dim + qk_dim + v_dim, bias)
@@ -200,6 +205,7 @@ class MultiHeadAttention(nn.Module):
             them, and "auto" is explicit where weights are asked for. The numbers are the same.
 
     Raises:
+        TypeError: a width that is not an integer, or a dropout that is not a number.
         ValueError: a width below 1, heads that do not divide the widths, key-value heads that do
             not divide the heads, a dropout outside 0 to 1, or an unknown backend.
 
@@ -230,10 +236,11 @@ class MultiHeadAttention(nn.Module):
         widths = (qdim, kdim, vdim, qk_dim, v_dim)
         qdim, kdim, vdim, qk_dim, v_dim = (embed_dim if n is None else n for n in widths)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        _check_positive(
-            embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads,
+        check_integers(
+            1, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads,
             qdim=qdim, kdim=kdim, vdim=vdim, qk_dim=qk_dim, v_dim=v_dim,
         )  # fmt: skip
+        check_shares(dropout=dropout)
         _check_divides("num_heads", num_heads, qk_dim=qk_dim, v_dim=v_dim)
         _check_divides("num_kv_heads", num_kv_heads, num_heads=num_heads)
         if backend not in {"auto", "explicit", "fused"}:
@@ -300,7 +307,8 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             k, v = cache.update(k, v)  # S is all keys from here on, old and new
         if is_causal and offset:  # the flag alone would count the queries from key 0
-            attn_mask, is_causal = _and_causal(attn_mask, q, k, offset), False
+            attn_mask = and_causal(attn_mask, *shape[-2:], offset=offset, device=q.device)
+            is_causal = False
         heads, weights = self._attend(
             q, k, v, need_weights, attn_mask=attn_mask, attn_bias=attn_bias, is_causal=is_causal
         )
@@ -355,21 +363,6 @@ def _check_allowed(mask: Tensor | None, bias: Tensor | None, shape: torch.Size) 
         return mask[:, None]  # (B, 1, L, S)
     check_mask(mask, shape)
     return mask
-
-
-def _and_causal(mask: Tensor | None, q: Tensor, k: Tensor, offset: int) -> Tensor | None:
-    """The mask that allows what `mask` allows, and of that no key after query i + `offset`."""
-    if k.shape[-2] <= offset + 1:  # not even the first query has a later key: a step of decoding
-        return mask
-    causal = causal_mask(q.shape[-2], k.shape[-2], offset=offset, device=q.device)  # (L, S)
-    return causal if mask is None else mask & causal
-
-
-def _check_positive(**sizes: int) -> None:
-    """Raise unless every size is 1 or more."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
 
 
 def _check_divides(name: str, parts: int, **sizes: int) -> None:

@@ -161,7 +161,7 @@ def plot_heads(
     if weights.dim() != 3 or weights.shape[0] == 0:
         raise ValueError(f"weights must have shape (H, L, S), got {tuple(weights.shape)}")
     if mask is not None:
-        check_mask(mask, weights.shape)
+        check_mask(mask, weights.shape, of="weights")
         mask = mask.expand_as(weights)
     heads = weights.shape[0]
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
@@ -247,7 +247,7 @@ def _checked(
     if not bool(weights.isfinite().all()):
         raise ValueError("weights must be finite, got NaN or infinity")
     if mask is not None:
-        check_mask(mask, weights.shape)
+        check_mask(mask, weights.shape, of="weights")
     rows, columns = weights.shape
     for name, tokens, size in (
         ("query_tokens", query_tokens, rows),

@@ -13,6 +13,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_integers, check_positive
+from attn_notes.masks import relative_positions
+
 __all__ = [
     "LearnedEncoding",
     "RotaryLayout",
@@ -56,8 +59,8 @@ def sinusoidal_encoding(
         (L, E), from -1 to 1.
 
     Raises:
-        TypeError: a size or an offset that is not an integer, or a dtype that is not floating
-            point.
+        TypeError: a size or an offset that is not an integer, a base that is not a number, or a
+            dtype that is not floating point.
         ValueError: a negative length, an odd or too small E, or a base that is not positive.
 
     Example:
@@ -123,7 +126,7 @@ class SinusoidalEncoding(nn.Module):
         base: as in `sinusoidal_encoding`.
 
     Raises:
-        TypeError: an E that is not an integer.
+        TypeError: an E that is not an integer, or a base that is not a number.
         ValueError: an odd or too small E, or a base that is not positive.
 
     Example:
@@ -135,7 +138,7 @@ class SinusoidalEncoding(nn.Module):
     def __init__(self, embed_dim: int, *, base: float = 10000.0) -> None:
         super().__init__()
         _check_width("embed_dim", embed_dim)
-        _check_positive("base", base)
+        check_positive(base=base)
         self.embed_dim, self.base = embed_dim, base
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
@@ -186,10 +189,7 @@ class LearnedEncoding(nn.Module):
 
     def __init__(self, max_length: int, embed_dim: int) -> None:
         super().__init__()
-        _check_integers(max_length=max_length, embed_dim=embed_dim)
-        if max_length < 1 or embed_dim < 1:
-            got = f"got max_length = {max_length} and embed_dim = {embed_dim}"
-            raise ValueError(f"max_length and embed_dim must be at least 1, {got}")
+        check_integers(1, max_length=max_length, embed_dim=embed_dim)
         self.max_length, self.embed_dim = max_length, embed_dim
         weight = torch.empty(max_length, embed_dim, device=torch.get_default_device())
         self.weight = nn.Parameter(nn.init.normal_(weight))
@@ -209,7 +209,7 @@ class LearnedEncoding(nn.Module):
             ValueError: an x of another width, or positions below 0 or beyond the last.
         """
         _check_stream(x, self.embed_dim)
-        _check_integers(offset=offset)
+        check_integers(offset=offset)
         L = x.shape[-2]
         if offset < 0 or offset + L > self.max_length:
             raise ValueError(
@@ -249,8 +249,8 @@ def rotary_angles(
         (L, D/2), from 0 to 2π.
 
     Raises:
-        TypeError: a size or an offset that is not an integer, or a dtype that is not floating
-            point.
+        TypeError: a size or an offset that is not an integer, a base or a scale that is not a
+            number, or a dtype that is not floating point.
         ValueError: a negative length, an odd or too small D, or a base or a scale that is not
             positive.
 
@@ -326,9 +326,7 @@ def alibi_slopes(
         >>> alibi_slopes(4)
         tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
-    _check_integers(num_heads=num_heads)
-    if num_heads < 1:
-        raise ValueError(f"num_heads must be at least 1, got {num_heads}")
+    check_integers(1, num_heads=num_heads)
     n = 1 << (num_heads.bit_length() - 1)  # the power of two up to H
     steps = [*range(1, n + 1), *(h + 0.5 for h in range(num_heads - n))]
     slopes = [2 ** (-8 * step / n) for step in steps]
@@ -371,14 +369,9 @@ def alibi_bias(
         >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 1, one query after three cached keys
         tensor([[-1.5000, -1.0000, -0.5000,  0.0000]])
     """
-    S = L if S is None else S
-    _check_integers(L=L, S=S, offset=offset)
-    if L < 0 or S < 0:
-        raise ValueError(f"L and S must not be negative, got L = {L} and S = {S}")
     wide = torch.promote_types(_floating(dtype), torch.float32)  # half counts whole to 256 or 2048
     slopes = alibi_slopes(num_heads, dtype=wide, device=device)
-    queries = torch.arange(L, device=slopes.device) + offset
-    distance = (queries[:, None] - torch.arange(S, device=slopes.device)).abs()  # (L, S)
+    distance = relative_positions(L, S, offset=offset, device=slopes.device).abs()  # (L, S)
     return (slopes[:, None, None] * -distance).to(_floating(dtype))  # (H, L, S)
 
 
@@ -386,11 +379,9 @@ def _clock_angles(
     length: int, width: int, *, offset: int, base: float, scale: float = 1.0, device: Device
 ) -> Tensor:
     """(length, width/2): where the hands stand, position / scale times frequency, in float64."""
-    _check_integers(length=length, offset=offset)
-    _check_positive("base", base)
-    _check_positive("scale", scale)
-    if length < 0:
-        raise ValueError(f"length must not be negative, got {length}")
+    check_integers(0, length=length)
+    check_integers(offset=offset)
+    check_positive(base=base, scale=scale)
     home = _home(device)
     home = torch.device("cpu") if home.type == "mps" else home  # which has no float64
     positions = torch.arange(length, dtype=torch.float64, device=home) + offset
@@ -410,29 +401,18 @@ def _home(device: Device) -> torch.device:
 
 def _floating(dtype: torch.dtype | None) -> torch.dtype:
     """The dtype asked for, float32 by default."""
-    if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating point, got {dtype}")
-    return torch.float32 if dtype is None else dtype
-
-
-def _check_integers(**numbers: int) -> None:
-    """Raise unless all are integers: a position of 2.5 would pass, and a size be rounded."""
-    for name, number in numbers.items():
-        if not isinstance(number, int | torch.SymInt):
-            raise TypeError(f"{name} must be an integer, got {number!r}")
+    if dtype is None:
+        return torch.float32
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating point, got {dtype!r}")
+    return dtype
 
 
 def _check_width(name: str, width: int) -> None:
     """Raise unless `width` falls into pairs."""
-    _check_integers(**{name: width})
+    check_integers(**{name: width})
     if width < 2 or width % 2:
         raise ValueError(f"{name} must be even, 2 or more: features turn in pairs, got {width}")
-
-
-def _check_positive(name: str, number: float) -> None:
-    """Raise unless `number` is above 0, and finite."""
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a positive number, got {number}")
 
 
 def _check_stream(x: Tensor, width: int) -> None:

@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_integers
 from attn_notes.attention import check_query_key
 
 __all__ = [
@@ -113,6 +114,10 @@ class BilinearScore(nn.Module):
         query_dim: width of the queries.
         key_dim: width of the keys.
 
+    Raises:
+        TypeError: a width that is not an integer.
+        ValueError: a width below 1.
+
     Example:
         >>> BilinearScore(2, 3)(torch.ones(5, 2), torch.ones(7, 3)).shape
         torch.Size([5, 7])
@@ -120,6 +125,7 @@ class BilinearScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()
+        check_integers(1, query_dim=query_dim, key_dim=key_dim)
         self.query_dim, self.key_dim = query_dim, key_dim
         # W k for every key; the bias-free layer's weight is W itself, (query_dim, key_dim).
         self.weight = nn.Linear(key_dim, query_dim, bias=False)
@@ -150,6 +156,10 @@ class AdditiveScore(nn.Module):
         key_dim: width of the keys.
         hidden_dim: width of the layer in between.
 
+    Raises:
+        TypeError: a width that is not an integer.
+        ValueError: a width below 1.
+
     Example:
         >>> AdditiveScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
         torch.Size([5, 7])
@@ -157,6 +167,7 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
         super().__init__()
+        check_integers(1, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim)
         self.query_dim, self.key_dim = query_dim, key_dim
         self.q_proj = nn.Linear(query_dim, hidden_dim, bias=False)
         self.k_proj = nn.Linear(key_dim, hidden_dim, bias=False)
@@ -192,6 +203,10 @@ class ConcatScore(nn.Module):
         key_dim: width of the keys.
         hidden_dim: width of the layer in between.
 
+    Raises:
+        TypeError: a width that is not an integer.
+        ValueError: a width below 1.
+
     Example:
         >>> ConcatScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
         torch.Size([5, 7])
@@ -199,6 +214,7 @@ class ConcatScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
         super().__init__()
+        check_integers(1, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim)
         self.query_dim, self.key_dim = query_dim, key_dim
         self.proj = nn.Linear(query_dim + key_dim, hidden_dim, bias=False)
         self.v_proj = nn.Linear(hidden_dim, 1, bias=False)

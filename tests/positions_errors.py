@@ -66,6 +66,15 @@ TABLE = [
     ],
     *[
         (
+            f"a base in words: {call}",
+            lambda make=make: make(base="large"),
+            T,
+            "base must be a number, got 'large'",
+        )
+        for call, (_, make) in BY_WIDTH.items()
+    ],
+    *[
+        (
             f"a scale of {scale}",
             lambda scale=scale: P.rotary_angles(3, 4, scale=scale),
             V,
@@ -78,7 +87,7 @@ TABLE = [
         (f"{what}: {call}", lambda make=make, wrong=wrong: make(**wrong), error, *words)
         for call, make in BY_POSITION.items()
         for what, wrong, error, *words in (
-            ("a negative length", {"length": -1}, V, "length must not be negative", "got -1"),
+            ("a negative length", {"length": -1}, V, "length must be at least 0", "got -1"),
             ("a float length", {"length": 2.5}, T, "length must be an integer", "got 2.5"),
             ("half a position", {"offset": 0.5}, T, "offset must be an integer", "got 0.5"),
             ("a tensor for offset", {"offset": zeros(1)}, T, "offset must be an integer"),
@@ -91,10 +100,10 @@ TABLE = [
             lambda make=make, dtype=dtype: make(dtype),
             T,
             "dtype must be floating point",
-            f"got {dtype}",
+            f"got {dtype!r}",
         )
         for call, make in WITH_DTYPE.items()
-        for dtype in (torch.int64, torch.complex64)
+        for dtype in (torch.int64, torch.complex64, "float32")
     ],
     *[
         (f"{what}: {call}", lambda module=module, x=x: module(x), error, *words)
@@ -130,10 +139,13 @@ TABLE = [
             f"{sizes} learned positions",
             lambda sizes=sizes: P.LearnedEncoding(*sizes),
             V,
-            "max_length and embed_dim must be at least 1",
-            f"max_length = {sizes[0]} and embed_dim = {sizes[1]}",
+            words,
         )
-        for sizes in ((0, 4), (8, 0), (-1, 4))
+        for sizes, words in (
+            ((0, 4), "max_length must be at least 1, got 0"),
+            ((8, 0), "embed_dim must be at least 1, got 0"),
+            ((-1, 4), "max_length must be at least 1, got -1"),
+        )
     ],
     ("a float max_length", lambda: P.LearnedEncoding(8.0, 4), T, "max_length must be an integer"),
     ("a float embed_dim", lambda: P.LearnedEncoding(8, 4.0), T, "embed_dim must be an integer"),
@@ -158,8 +170,8 @@ TABLE = [
     ("slopes of -1 heads", lambda: P.alibi_slopes(-1), V, "at least 1", "got -1"),
     ("slopes of 2.0 heads", lambda: P.alibi_slopes(2.0), T, "num_heads must be an integer", "2.0"),
     ("a bias of no head", lambda: P.alibi_bias(0, 3), V, "num_heads must be at least 1", "got 0"),
-    ("a bias with a negative L", lambda: P.alibi_bias(2, -1), V, "negative", "L = -1"),
-    ("a bias with a negative S", lambda: P.alibi_bias(2, 3, -1), V, "L = 3 and S = -1"),
+    ("a bias with a negative L", lambda: P.alibi_bias(2, -1), V, "L must be at least 0, got -1"),
+    ("a bias with a negative S", lambda: P.alibi_bias(2, 3, -1), V, "S must be at least 0, got -1"),
     ("a bias with a float L", lambda: P.alibi_bias(2, 3.0), T, "L must be an integer", "3.0"),
     ("a bias with a float S", lambda: P.alibi_bias(2, 3, 4.5), T, "S must be an integer", "4.5"),
     (

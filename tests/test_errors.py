@@ -20,6 +20,8 @@ from attn_notes.attention import (
 from attn_notes.checks import (
     check_causal,
     check_padding_invariant,
+    check_permutation_equivariant,
+    check_pieces_match_whole,
     check_weights,
     influence,
 )
@@ -70,8 +72,23 @@ MASKS = [
     ("float lengths", lambda: M.padding_mask([2.0], 5), T, "lengths must be integers", "float32"),
     ("bool lengths", lambda: M.padding_mask([True], 5), T, "lengths must be integers", "bool"),
     ("lengths of three axes", lambda: M.padding_mask([[[1]]], 5), V, "(B,) or (B, L)", "(1, 1, 1)"),
+    ("lengths in words", lambda: M.padding_mask(["two"], 5), T, "lengths must be integers", "two"),
+    ("no lengths", lambda: M.padding_mask(None, 5), T, "lengths must be integers", "got None"),
+    (
+        "rows of several lengths",
+        lambda: M.padding_mask([[1, 2], [1]], 5),
+        T,
+        "as many in each row",
+        "got [[1, 2], [1]]",
+    ),
+    (
+        "complex lengths",
+        lambda: M.padding_mask(torch.tensor([1j]), 5),
+        T,
+        "lengths must be integers, got torch.complex64",
+    ),
     ("one number for lengths", lambda: M.padding_mask(3, 5), V, "(B,) or (B, L)", "()"),
-    ("a negative size", lambda: M.padding_mask([], -1), V, "size must not be negative", "-1"),
+    ("a negative size", lambda: M.padding_mask([], -1), V, "size must be at least 0", "-1"),
     (
         "a size that is no integer",
         lambda: M.padding_mask([1], 2.5),
@@ -79,8 +96,8 @@ MASKS = [
         "size must be an integer",
         "2.5",
     ),
-    ("a negative L", lambda: M.causal_mask(-1), V, "must not be negative", "L = -1"),
-    ("a negative S", lambda: M.causal_mask(2, -3), V, "must not be negative", "S = -3"),
+    ("a negative L", lambda: M.causal_mask(-1), V, "L must be at least 0", "got -1"),
+    ("a negative S", lambda: M.causal_mask(2, -3), V, "S must be at least 0", "got -3"),
     ("a float L", lambda: M.causal_mask(2.5), T, "L must be an integer", "2.5"),
     ("a float S", lambda: M.causal_mask(2, 3.0), T, "S must be an integer", "3.0"),
     ("a float offset", lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer", "0.5"),
@@ -99,7 +116,12 @@ MASKS = [
         "window must be an integer",
         "1.5",
     ),
-    ("a window on a negative size", lambda: M.sliding_window_mask(-3, window=1), V, "L = -3"),
+    (
+        "a window on a negative size",
+        lambda: M.sliding_window_mask(-3, window=1),
+        V,
+        "L must be at least 0, got -3",
+    ),
     ("a negative prefix", lambda: M.prefix_mask(3, prefix=-1), V, "from 0 to S = 3", "-1"),
     ("a prefix beyond S", lambda: M.prefix_mask(3, 5, prefix=6), V, "from 0 to S = 5", "6"),
     ("a float prefix", lambda: M.prefix_mask(3, prefix=1.0), T, "prefix must be an integer", "1.0"),
@@ -128,7 +150,8 @@ MASKS = [
         "one number for segments",
         lambda: M.block_mask(torch.tensor(1)),
         V,
-        "query_segments must have shape (..., length)",
+        "query_segments (..., L) and key_segments (..., S)",
+        "got () and ()",
     ),
     (
         "two batches of lengths",
@@ -164,7 +187,6 @@ TAKES_A_MASK = {
     ),
     "Attention": lambda mask: Attention(C.DotProductScore())(Q, KEY, VALUE, mask),
     "check_mask": lambda mask: M.check_mask(mask, torch.Size((B, H, L, S))),
-    "check_weights": lambda mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
 }
 WRONG_MASKS = [
     ("a float mask", zeros(L, S), T, "mask must be a bool tensor (True = may attend)", "float32"),
@@ -246,6 +268,16 @@ WRONG_VALUES = [
     ("values of one axis", (zeros(S, D), zeros(S)), f"value ({S},)"),
 ]
 
+WRONG_SIZES = {
+    "BilinearScore": lambda size: C.BilinearScore(size, 3),
+    "AdditiveScore": lambda size: C.AdditiveScore(2, 3, size),
+    "ConcatScore": lambda size: C.ConcatScore(2, size, 5),
+    "SelfAttention": lambda size: SelfAttention(12, qk_dim=size),
+    "MultiHeadAttention": lambda size: MultiHeadAttention(12, size),
+    "split_heads": lambda size: split_heads(zeros(L, 12), size),
+    "causal_mask": M.causal_mask,
+    "pair_mask": lambda size: M.pair_mask([1], [1], 3, size),
+}
 WIDE_SCORES = {
     "BilinearScore": C.BilinearScore(2, 3),
     "AdditiveScore": C.AdditiveScore(2, 3, 5),
@@ -287,9 +319,49 @@ OTHERS = [
         "a bandwidth that would widen the weights",
         lambda: nw(bandwidth=zeros(3, 1, 1) + 1),
         V,
-        "bandwidth must broadcast",
-        "(3, 1, 1)",
+        "bandwidth must broadcast to the weights",
+        "bandwidth (3, 1, 1) and weights",
     ),
+    ("a bandwidth in words", lambda: nw(bandwidth="wide"), T, "must be a number, got 'wide'"),
+    ("no bandwidth", lambda: nw(bandwidth=None), T, "bandwidth must be a number, got None"),
+    (
+        "a bandwidth of truths",
+        lambda: nw(bandwidth=true(S)),
+        T,
+        "bandwidth must hold real numbers, got torch.bool",
+    ),
+    ("a model from words", lambda: K.KernelRegression("w"), T, "w must be a number, got 'w'"),
+    ("a dropout in words", lambda: Attention(None, "half"), T, "dropout must be a number", "half"),
+    (
+        "an input of whole numbers, which no noise can change",
+        lambda: influence(lambda x: x, zeros(3, 2).long()),
+        T,
+        "x must be floating point, got torch.int64",
+    ),
+    (
+        "a permutation of one axis",
+        lambda: check_permutation_equivariant(lambda x: x, zeros(3)),
+        V,
+        "(..., L, E)",
+        "(3,)",
+    ),
+    (
+        "a permutation that loses a position",
+        lambda: check_permutation_equivariant(lambda x: x[:2], zeros(3, 2)),
+        V,
+        "layer must keep the length",
+        "output (2, 2)",
+    ),
+    *[
+        (
+            f"pieces of {length}",
+            lambda length=length: check_pieces_match_whole(lambda x, _: x, zeros(B, length)),
+            V,
+            "L of 2 or more",
+            f"got ({B}, {length})",
+        )
+        for length in (0, 1)
+    ],
     (
         "keys without values",
         lambda: nw(values=zeros(L)),
@@ -355,14 +427,14 @@ OTHERS = [
         "a dropout above 1",
         lambda: Attention(C.DotProductScore(), 1.5),
         V,
-        "dropout probability",
+        "dropout must be from 0 to 1",
         "1.5",
     ),
     (
         "a negative dropout",
         lambda: Attention(C.DotProductScore(), -0.1),
         V,
-        "dropout probability",
+        "dropout must be from 0 to 1",
         "-0.1",
     ),
     (
@@ -586,7 +658,7 @@ MULTIHEAD = [
         V,
         f"x ({B}, {L}, 12) and num_heads = 5",
     ),
-    ("a split into no head", lambda: split_heads(X, 0), V, "num_heads = 0"),
+    ("a split into no head", lambda: split_heads(X, 0), V, "num_heads must be at least 1, got 0"),
     ("a split of one axis", lambda: split_heads(zeros(12), 3), V, "(..., L, E)", "(12,)"),
     ("a merge of two axes", lambda: merge_heads(zeros(L, D)), V, "(..., H, L, D)", f"({L}, {D})"),
 ]
@@ -622,7 +694,7 @@ PLOTS = [
         "a mask of other sizes",
         lambda: plot_attention(zeros(L, S), mask=true(S, L)),
         V,
-        "mask must broadcast",
+        "mask must broadcast to the weights",
         f"({S}, {L})",
     ),
     (
@@ -681,8 +753,27 @@ TABLE = [
     ],
     *PLOTS,
     *[
+        (f"a size of {size!r}: {name}", lambda call=call, size=size: call(size), error, words)
+        for name, call in WRONG_SIZES.items()
+        for size, error, words in (
+            (2.0, T, "must be an integer, got 2.0"),
+            ("2", T, "must be an integer, got '2'"),
+            (True, T, "must be an integer, got True"),
+            (-2, V, "must be at least"),
+        )
+    ],
+    *[
         (f"{what}: {name}", lambda call=call, mask=mask: call(mask), error, *words)
         for name, call in TAKES_A_MASK.items()
+        for what, mask, error, *words in WRONG_MASKS
+    ],
+    *[
+        (
+            f"{what}: check_weights",
+            lambda mask=mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
+            error,
+            *[word.replace("scores", "weights") for word in words],
+        )
         for what, mask, error, *words in WRONG_MASKS
     ],
     *[
@@ -757,6 +848,12 @@ def test_query_and_key_of_two_dtypes_are_refused(take, key):
 def test_whole_numbers_are_named_as_they_came(take):
     with pytest.raises(TypeError, match=r"floating point .* got torch\.int64 and torch\.int64"):
         take(zeros(L, D).long(), zeros(S, D).long())
+
+
+@pytest.mark.parametrize("take", [TAKES_A_VALUE["fused"], TAKES_A_VALUE["Attention"]])
+def test_values_of_another_dtype_are_refused(take):
+    with pytest.raises(TypeError, match=r"of one dtype, got torch\.float32 and torch\.float64"):
+        take(zeros(S, D), zeros(S, DV).double())
 
 
 def test_a_score_that_does_not_give_one_number_a_pair_is_refused():

@@ -342,3 +342,10 @@ def test_training_with_self_among_the_keys_narrows_the_width_and_leaving_it_out_
         widths[exclude_self] = model.bandwidth.item()
     assert widths[False] < 0.1
     assert 0.15 < widths[True] < 1.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+def test_a_bandwidth_for_each_key_may_be_of_another_dtype(dtype):
+    keys, bandwidth = torch.arange(4.0), torch.tensor([1, 2, 4, 8])
+    given = nadaraya_watson(keys, keys, keys, bandwidth=bandwidth.to(dtype))
+    torch.testing.assert_close(given, nadaraya_watson(keys, keys, keys, bandwidth=bandwidth + 0.0))

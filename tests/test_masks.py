@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attn_notes.masks import (
+    and_causal,
     block_mask,
     causal_mask,
     masked_softmax,
     padding_mask,
     pair_mask,
     prefix_mask,
+    relative_positions,
     sliding_window_mask,
 )
 from tests.oracles import B, H, L, S, assert_same, coin, gradients, normal, softmax_by_loop
@@ -301,3 +303,21 @@ def test_empty_scores_give_empty_weights(shape):
     weights = masked_softmax(scores, torch.ones(shape, dtype=torch.bool))
     assert weights.shape == shape
     assert gradients(weights, [scores])[0].shape == shape
+
+
+def test_relative_positions_count_from_the_key_to_the_query():
+    wanted = [[i + 2 - j for j in range(4)] for i in range(3)]
+    assert relative_positions(3, 4, offset=2).tolist() == wanted
+
+
+@pytest.mark.parametrize("mask", [None, torch.tensor([True, False, True, True])])
+def test_and_causal_allows_what_both_do(mask):
+    both = and_causal(mask, 3, 4, offset=1)
+    causal = causal_mask(3, 4, offset=1)
+    assert torch.equal(both, causal if mask is None else causal & mask)
+
+
+def test_and_causal_makes_nothing_where_no_key_is_in_the_future():
+    assert and_causal(None, 1, 4, offset=3) is None
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    assert and_causal(mask, 1, 4, offset=3) is mask

@@ -19,6 +19,7 @@ __all__ = [
     "check_small",
     "check_weights",
     "influence",
+    "noise_source",
 ]
 
 Layer = Callable[[Tensor], Tensor]
@@ -45,6 +46,7 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
         (L, L), 0 or more; exactly 0 where nothing flows from t to i.
 
     Raises:
+        TypeError: an input that is not floating point, such as token ids: noise has no integers.
         ValueError: an input of fewer than two axes or without an entry, or a layer that changes
             the length.
 
@@ -57,13 +59,10 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """
     if x.dim() < 2 or x.numel() == 0:
         raise ValueError(f"x must have shape (..., L, E), none of them 0, got {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be floating point, got {x.dtype}")
     with torch.no_grad():
-        before = layer(x.clone())  # a layer may work in place
-        if before.dim() < 2 or before.shape[-2] != x.shape[-2]:
-            raise ValueError(
-                "layer must keep the length (axis -2), got input "
-                f"{tuple(x.shape)} and output {tuple(before.shape)}"
-            )
+        before = _output(layer, x)
         columns = [
             _largest((layer(_with_noise(x, t, seed)) - before).abs()) for t in range(x.shape[-2])
         ]
@@ -106,15 +105,18 @@ def check_permutation_equivariant(
 
     Raises:
         CheckFailed: the permuted output differs from the output of the permuted input.
+        ValueError: an input of fewer than two axes, or a layer that changes the length.
 
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
     """
-    generator = _noise_source(seed)
-    cycle = torch.randperm(x.shape[-2], generator=generator).to(x.device)
+    if x.dim() < 2:
+        raise ValueError(f"x must have shape (..., L, E), got {tuple(x.shape)}")
+    cycle = torch.randperm(x.shape[-2], generator=noise_source(seed)).to(x.device)
     order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
     with torch.no_grad():
-        difference = _largest((layer(x[..., order, :]) - layer(x)[..., order, :]).abs())
+        before = _output(layer, x)
+        difference = _largest((layer(x[..., order, :]) - before[..., order, :]).abs())
     check_small(
         difference,
         atol,
@@ -156,9 +158,9 @@ def check_padding_invariant(
             f"lengths must have shape (B,), got {tuple(lengths.shape)} and x {tuple(x.shape)}"
         )
     if x.is_floating_point():
-        noise = torch.randn(x.shape, generator=_noise_source(seed)).to(x)
+        noise = torch.randn(x.shape, generator=noise_source(seed)).to(x)
     else:  # token ids: any of them may stand in the padding
-        draw = torch.randint(x.numel(), x.shape, generator=_noise_source(seed)).to(x.device)
+        draw = torch.randint(x.numel(), x.shape, generator=noise_source(seed)).to(x.device)
         noise = x.flatten()[draw]
     other = torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
@@ -191,7 +193,7 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     """
     if mask is None:
         mask = torch.ones_like(weights, dtype=torch.bool)
-    check_mask(mask, weights.shape)
+    check_mask(mask, weights.shape, of="weights")
     if not bool((weights >= 0).all()):
         raise CheckFailed("weights must be numbers of 0 or more")
     allowed = mask.expand_as(weights)
@@ -208,14 +210,36 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     )
 
 
-def _noise_source(seed: int) -> torch.Generator:
-    """A generator that shares no seed with the reader: noise equal to `x` would change nothing."""
+def noise_source(seed: int) -> torch.Generator:
+    """A generator that shares no seed with the reader: noise equal to `x` would change nothing.
+
+    Args:
+        seed: any.
+
+    Returns:
+        A generator of the CPU.
+
+    Example:
+        >>> torch.rand(1, generator=noise_source(0)) == torch.rand(1, generator=noise_source(0))
+        tensor([True])
+    """
     return torch.Generator().manual_seed(seed + 7_919_000)
+
+
+def _output(layer: Layer, x: Tensor) -> Tensor:
+    """What the layer makes of `x`: as many positions, or there is nothing to compare."""
+    output = layer(x.clone())  # a layer may work in place
+    if output.dim() < 2 or output.shape[-2] != x.shape[-2]:
+        raise ValueError(
+            "layer must keep the length (axis -2), got input "
+            f"{tuple(x.shape)} and output {tuple(output.shape)}"
+        )
+    return output
 
 
 def _with_noise(x: Tensor, position: int, seed: int) -> Tensor:
     """A copy of `x` whose row `position` is noise; the same noise at every position."""
-    changed, generator = x.clone(), _noise_source(seed)
+    changed, generator = x.clone(), noise_source(seed)
     changed[..., position, :] = torch.randn(x[..., 0, :].shape, generator=generator).to(x)
     return changed
 

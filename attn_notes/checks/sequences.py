@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_integers
 from attn_notes.cache import KVCache
-from attn_notes.checks.properties import CheckFailed, Describe, check_small
+from attn_notes.checks.properties import CheckFailed, Describe, check_small, noise_source
 from attn_notes.data import PAD
 
 __all__ = [
@@ -172,6 +173,7 @@ def check_pieces_match_whole(
 
     Raises:
         CheckFailed: a position whose output hangs on where the sequence was cut.
+        ValueError: a sequence of fewer than two positions, which can't be cut.
 
     Example:
         >>> def place(x, cache):  # counts its positions from 0 again in each piece
@@ -181,6 +183,8 @@ def check_pieces_match_whole(
         attn_notes.checks.properties.CheckFailed: in pieces of 1, 1, 1, 1 the output at position \
 3 of sequence 0 differs by 3
     """
+    if x.dim() < 2 or x.shape[1] < 2:
+        raise ValueError(f"x must have shape (B, L, ...), L of 2 or more, got {tuple(x.shape)}")
     L = x.shape[1]
     with torch.no_grad():
         whole = layer(x, None)
@@ -206,6 +210,7 @@ def check_masked_loss(
     Raises:
         CheckFailed: padding that counts, pulls at the model, or hides real tokens; or a loss
             through which no gradient flows.
+        TypeError: a `vocab_size` that is not an integer.
         ValueError: a `vocab_size` below 5.
 
     Example:
@@ -216,9 +221,8 @@ def check_masked_loss(
         attn_notes.checks.properties.CheckFailed: the gradient of the loss at padding \
 (sequence 0, position 4) is 0.096: must be 0
     """
-    if vocab_size < 5:
-        raise ValueError(f"vocab_size must be at least 5, got {vocab_size}")
-    generator = torch.Generator().manual_seed(seed + 7_919_000)
+    check_integers(5, vocab_size=vocab_size)
+    generator = noise_source(seed)
     labels = torch.randint(4, vocab_size, (2, 5), generator=generator, device="cpu")
     labels[0, 2:] = PAD
     logits = torch.randn(2, 5, vocab_size, generator=generator, device="cpu").requires_grad_()

@@ -78,7 +78,7 @@ class AttentionHeatmap(BookWidget):
         numbers = finite(kind, weights if scores is None else scores, 2, 3, 4)
         L, S = numbers.shape[-2:]
         if mask is not None:
-            check_mask(mask, numbers.shape[-2:])
+            check_mask(mask, numbers.shape[-2:], of=kind)
             mask = mask.expand(L, S)
         queries = tokens_for("query_tokens", query_tokens, L)
         keys = tokens_for("key_tokens", key_tokens, S)
