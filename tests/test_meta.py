@@ -241,6 +241,13 @@ CALLS = {
         "pair_mask": [lambda: (M.pair_mask(integers(B), integers(B), L, S), (B, L, S))],
         "block_mask": [lambda: (M.block_mask(integers(B, L), integers(B, S)), (B, L, S))],
         "causal_mask": [lambda: (M.causal_mask(L, S, offset=2, device="meta"), (L, S))],
+        "and_causal": [
+            lambda: (M.and_causal(None, L, S, device="meta"), (L, S)),
+            lambda: (M.and_causal(allowed(B, 1, S), L, S, device="meta"), (B, L, S)),
+        ],
+        "relative_positions": [
+            lambda: (M.relative_positions(L, S, offset=2, device="meta"), (L, S))
+        ],
         "sliding_window_mask": [
             lambda: (M.sliding_window_mask(L, S, window=2, device="meta"), (L, S))
         ],
