@@ -965,7 +965,7 @@ WRONG = {
     "mask shape": (
         lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3, dtype=torch.bool)),
         ValueError,
-        "got mask (2, 3) and scores (2, 2)",
+        "got mask (2, 3) and weights (2, 2)",
     ),
     "too few tokens": (
         lambda: AttentionHeatmap(EYE, query_tokens=["a"]),
