@@ -1,4 +1,4 @@
-"""Trains a language model in several processes, and does to them what happens to processes.
+"""Trains models in several processes, and does to them what happens to processes.
 
 `python -m tests.several_processes FOLDER` writes what became of each to its report.json. Torch is
 loaded once, and every process is a fork of this one; what torchrun's agent does for its workers, a
@@ -15,13 +15,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import torch._dynamo  # noqa: F401, or each process would load it
+import torch
+import torch._dynamo  # or each process would load it
 import torch.distributed as dist
 
+from attn_notes.data import PAD, Batch, Batches, number_pairs
+from attn_notes.train import Seq2SeqSettings, build_model, stopping
 from attn_notes.train import command as commands
-from attn_notes.train import stopping
 from attn_notes.train.command import main
-from attn_notes.training import load_checkpoint
+from attn_notes.train.pairs import complete
+from attn_notes.training import fit, load_checkpoint, process_group, translation_loss
 from attn_notes.training.updates import Updates
 from tests.killed_trainings import dying
 
@@ -162,6 +165,52 @@ def result(folder: Path) -> dict[str, object]:
     }
 
 
+def translate(folder: Path) -> Work:
+    """A training on padded pairs. Shares are as unequal as can be, in number and in length.
+
+    The shortest pairs go to the first process, one to each but the last; and in every third step
+    none of the first one's tokens counts. After each step the first process measures, all alone.
+    """
+    settings = Seq2SeqSettings(source="de", target="en", embed_dim=4, hidden_dim=8)
+    train, held_out = number_pairs("de", "en", count=300)
+    settings = complete(settings, (train, held_out))
+    batches = Batches(train[:256], *settings.vocabularies(), batch_size=8)
+
+    def share(step: int, rank: int, world: int) -> Batch:
+        source, lengths, target = batches(step)
+        rows = lengths.argsort()[rank : rank + 1 if rank + 1 < world else None]
+        if step % 3 == 0 and rank == 0:
+            target = target.index_fill(0, lengths.argsort()[:1], PAD)
+        return Batch(source[rows], lengths[rows], target[rows])
+
+    def work(number: int) -> int:
+        torch.set_num_threads(1)
+        with process_group(torch.device("cpu")) as (rank, world, _):
+            model, measured = build_model(settings), []
+
+            def measure(*_) -> None:
+                if rank == 0:
+                    with torch.no_grad():
+                        measured.append(translation_loss(model, batches(0)).item())
+
+            losses = fit(
+                model, lambda step: share(step, rank, world), steps=OPTIONS["steps"], lr=0.01,
+                on_step=measure,
+            )  # fmt: skip
+        numbers = torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+        found = {"losses": losses, "measured": measured, "numbers": numbers}
+        folder.with_name(f"{folder.name}-{number}.json").write_text(json.dumps(found))
+        return 0
+
+    return work
+
+
+def translated(folder: Path, count: int) -> list[dict[str, list[float]]]:
+    assert together(translate(folder), count) == [0] * count
+    paths = (folder.with_name(f"{folder.name}-{number}.json") for number in range(count))
+    return [json.loads(path.read_text()) for path in paths]
+
+
 # What happens to them
 
 
@@ -291,6 +340,7 @@ def report(place: Path) -> dict[str, object]:
         folder = place / name
         assert together(train(folder, *options), count) == [0] * count, said(folder)
         found[name] = result(folder)
+    found["translated"] = [translated(place / f"padded {n}", n) for n in (1, 2, 3)]
     for number in (0, 1):
         folder = place / f"killed {number}"
         found[folder.name] = killed(folder, number)

@@ -60,6 +60,15 @@ def test_several_processes_have_the_losses_of_one_on_the_same_batches(report, na
     assert report[name]["files"] == WHOLE
 
 
+def test_however_unequal_their_shares_of_padded_pairs_are_they_learn_what_one_does(report):
+    (one,), *others = report["translated"]
+    for processes in others:
+        for found in processes:
+            assert close(found["losses"], one["losses"])
+            assert found["numbers"] == pytest.approx(one["numbers"], rel=1e-3, abs=1e-5)
+        assert processes[0]["measured"] == pytest.approx(one["measured"], rel=TOLERANCE)
+
+
 def test_the_first_alone_speaks_and_measures(report):
     first, *others = report["three"]["out"]
     assert "on cpu, 3 processes, in float32" in first

@@ -27,15 +27,18 @@ __all__ = [
     "data_parallel",
     "first_to",
     "from_first",
+    "mean_of_all",
     "peers_needed",
     "process_group",
     "rank",
+    "together",
     "world",
 ]
 
 PATIENCE = timedelta(minutes=10)  # with a machine that has gone without closing its connections
 
 _stores: list[Any] = []  # of `process_group`: what all processes can write to
+_computing: list[None] = []  # not empty in `together`
 
 
 class PeerLost(RuntimeError):
@@ -180,6 +183,49 @@ def average(value: Tensor) -> Tensor:
     total = value.clone()
     dist.all_reduce(total)
     return total / world()
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Inside, all processes compute the loss of one step, each of its share of the batch.
+
+    Returns:
+        A context; outside, no process waits for another's count: one may measure a model alone.
+
+    Example:
+        >>> with together():
+        ...     mean_of_all(torch.tensor(6.0), torch.tensor(3))
+        tensor(2.)
+    """
+    _computing.append(None)
+    try:
+        yield
+    finally:
+        _computing.pop()
+
+
+def mean_of_all(total: Tensor, count: Tensor) -> Tensor:
+    """A sum divided by what was counted; `together`, by the mean of what all processes counted.
+
+    Then the mean of what the processes get, and of its gradients, is that over all that they
+    counted, however unevenly. Each process must come here as often as the others.
+
+    Args:
+        total: (), the sum over this process's share; it may have a history.
+        count: (), integer, how many numbers were summed.
+
+    Returns:
+        (), 0 where nothing was counted and the sum is 0.
+
+    Example:
+        >>> mean_of_all(torch.tensor(0.0), torch.tensor(0))
+        tensor(0.)
+    """
+    if world() == 1 or not _computing:
+        return total / count.clamp(min=1)
+    of_all = count.clone()
+    dist.all_reduce(of_all)
+    return total * world() / of_all.clamp(min=1)
 
 
 def any_of_all(asked: bool) -> bool:

@@ -20,6 +20,7 @@ from attn_notes.training.distributed import (
     from_first,
     peers_needed,
     rank,
+    together,
     world,
 )
 from attn_notes.training.losses import translation_loss
@@ -83,8 +84,10 @@ def fit(
 
     Inside `process_group`, all processes that torchrun has started train together: the gradient is
     the mean of theirs, and process 0 writes the checkpoint, with which any number of processes may
-    go on. Where each has its share of one batch, in parts of one size, the losses are those of one
-    process on that batch, up to rounding. Dropout is drawn anew in each process and step.
+    go on. Where each has its share of one batch, the losses are those of one process on that batch,
+    up to rounding: with the losses of this package whatever the shares are, for they are means over
+    the real tokens of all; with any other mean where the shares are of one size. Dropout is drawn
+    anew in each process and step.
 
     Args:
         model: its parameters that require a gradient are trained, where they live.
@@ -186,7 +189,7 @@ class _State:
         rate = self._rate(self.done)
         if world() > 1:  # of this step alone: whoever goes on from here draws the same
             sow(self.device, seed_of(self.settings["seed"], self.done, rank()))
-        with self.updates.in_precision():
+        with self.updates.in_precision(), together():
             loss = compute()
         if not (isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad):
             kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.data import PAD, Batch
+from attn_notes.training.distributed import mean_of_all
 
 __all__ = ["language_model_loss", "masked_cross_entropy", "translation_loss"]
 
@@ -17,6 +18,9 @@ def masked_cross_entropy(
     A mean over all tokens would pay the model for predicting padding, which is easy and worth
     nothing. With smoothing the target is $1-\varepsilon$ on the label and $\varepsilon/V$ on all
     V tokens: Szegedy et al. (2016), section 7.
+
+    Where `fit` trains in several processes, each divides by the mean of their numbers of tokens,
+    so that a share with much padding weighs no more than its tokens do.
 
     Args:
         logits: (B, L, V).
@@ -50,7 +54,7 @@ def masked_cross_entropy(
         reduction="sum",
         label_smoothing=label_smoothing,
     )
-    return total / (labels != ignore_index).sum().clamp(min=1)
+    return mean_of_all(total, (labels != ignore_index).sum())
 
 
 def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
