@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -509,6 +510,39 @@ def test_what_is_not_known_is_said_and_translated_all_the_same(folder, capsys):
     assert said.err == "not known: 'siebzich', 'Milliarden'\n"
 
 
+def test_a_line_that_cannot_be_translated_is_named_and_the_others_are(
+    tmp_path, capsys, monkeypatch
+):
+    learned = trained(tmp_path / "out", "--positions=learned", model="transformer")
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("drei\n" + "drei " * 99 + "\n\nf\udcfcnf\nzwei"))
+    assert main(["translate", str(learned)]) == 1
+    said = capsys.readouterr()
+    translator = load_translator(learned)
+    three, two = map(translator.translate, ("drei", "zwei"))
+    assert said.out.splitlines() == [three, "", "", "", two]
+    long, byte = said.err.splitlines()
+    assert long.startswith("attn_notes.train: line 2: text must have at most ")
+    assert byte == "attn_notes.train: line 4: byte 0xfc is no text in the terminal's encoding"
+
+
+def test_of_several_texts_one_that_cannot_be_translated_is_named(folder, capsys):
+    assert main(["translate", str(folder), "f\udcfcnf", "drei"]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["", load_translator(folder).translate("drei")]
+    assert said.err == "attn_notes.train: text 1: byte 0xfc is no text in the terminal's encoding\n"
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", "drei\ndrei\n"])
+def test_a_language_that_is_not_written_is_refused_once_and_without_a_text(
+    folder, capsys, monkeypatch, stdin
+):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+    assert main(["translate", str(folder), "--to", "fr"]) == 1
+    words = "attn_notes.train: the language to write must be one of en, got 'fr'\n"
+    assert one_line(capsys) == words
+
+
 def test_another_weights_file_may_be_named(folder, capsys):
     assert main(["translate", str(folder), "--weights", "weights-0.safetensors", "drei"]) == 0
     untrained = load_translator(folder, weights="weights-0.safetensors")
@@ -845,6 +879,29 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(folder, capsys, mo
         assert one_line(capsys) == "attn_notes.train: No space left on device\n"
 
 
+@contextmanager
+def no_reader(monkeypatch):
+    """Inside, stdout is a pipe whose other end is closed, as that of `| head` is in the end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        yield
+
+
+def test_where_nobody_reads_on_a_translation_ends_without_a_word(folder, capsys, monkeypatch):
+    with no_reader(monkeypatch):
+        assert main(["translate", str(folder), "drei"]) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_where_nobody_reads_on_a_training_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    with no_reader(monkeypatch):
+        assert main(["seq2seq", *NUMBERS, "--out", str(tmp_path / "out")]) == 141
+    words = "nobody reads what is printed; the same command goes on from the last checkpoint\n"
+    assert one_line(capsys) == f"attn_notes.train: {words}"
+
+
 # Killed, interrupted, out of room
 
 
@@ -915,6 +972,20 @@ def test_the_module_runs_as_a_command(monkeypatch, tmp_path, capsys):
     assert as_a_command(monkeypatch, "translate", str(tmp_path)) == 1
     assert "settings.json: No such file or directory" in one_line(capsys)
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_no_encoding_of_a_terminal_ends_it(monkeypatch, folder):
+    """Neither bytes that are no text in it, nor a text that has no bytes in it."""
+    stdin = io.TextIOWrapper(io.BytesIO(b"drei\nf\xc3\xbcnf\n"), encoding="ascii")
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    assert as_a_command(monkeypatch, "translate", str(folder)) == 1
+    assert as_a_command(monkeypatch, "--help") == 0
+    stdout.flush()
+    said = stdout.buffer.getvalue().decode("ascii")
+    assert said.startswith(load_translator(folder).translate("drei") + "\n\nusage: ")
+    assert "COMMAND \\u2026" in said
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["MARK", "NUL", "OTHER", "text_lines"]
+__all__ = ["MARK", "NUL", "OTHER", "no_text", "text_lines"]
 
 MARK = "\ufeff"
 """The byte order mark, once it is decoded."""
@@ -62,15 +62,34 @@ def text_lines(
         try:
             with io.TextIOWrapper(file, encoding, errors="attn_notes.half_pair") as text:
                 for number, line in enumerate(_pieces(text, longest), 1):
-                    if bad := _HALF_PAIR.search(line):
-                        raise ValueError(
-                            f"{path}:{number}: {_named(bad[0])} in {encoding}; {OTHER}"
-                        )
+                    if bad := no_text(line):
+                        raise ValueError(f"{path}:{number}: {bad} in {encoding}; {OTHER}")
                     yield number, line.removeprefix(MARK)
         except LookupError:
             raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
         except UnicodeError as error:  # UTF-16 by name without its mark; idna and its like
             raise ValueError(f"{path} must be text in {encoding}, got: {error}") from None
+
+
+def no_text(line: str) -> str:
+    r"""What was found in place of a character: a byte, or half a pair that was spelt out.
+
+    Args:
+        line: decoded so that a byte that is no text became half a surrogate pair.
+
+    Returns:
+        The first such thing and that it is none; nothing where all is text.
+
+    Example:
+        >>> no_text(b"f\xfcnf".decode("utf-8", errors="surrogateescape"))
+        'byte 0xfc is no text'
+    """
+    found = _HALF_PAIR.search(line)
+    if not found:
+        return ""
+    number = ord(found[0])
+    byte = 0xDC00 <= number < 0xDD00
+    return f"byte 0x{number - 0xDC00:02x} is no text" if byte else f"U+{number:X} is no character"
 
 
 def _pieces(text: TextIO, longest: int | None) -> Iterator[str]:
@@ -80,13 +99,6 @@ def _pieces(text: TextIO, longest: int | None) -> Iterator[str]:
         yield line
         while len(line) == size and not line.endswith("\n"):
             line = text.readline(size)
-
-
-def _named(half: str) -> str:
-    """What was found in place of a character: a byte, or half a pair that was spelt out."""
-    number = ord(half)
-    byte = 0xDC00 <= number < 0xDD00
-    return f"byte 0x{number - 0xDC00:02x} is no text" if byte else f"U+{number:X} is no character"
 
 
 def _half_pair(error: UnicodeError) -> tuple[str, int]:

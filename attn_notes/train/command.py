@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import fields
 from functools import partial
 from typing import Any, cast
@@ -19,7 +18,8 @@ from attn_notes.train.settings import PairSettings, Seq2SeqSettings, Transformer
 from attn_notes.train.shared_options import OneLineParser, fill_in, the_device
 from attn_notes.train.stopping import Unfinished, speak
 from attn_notes.train.text_options import add_language_model, add_sample
-from attn_notes.train.translator import Translator, load_translator
+from attn_notes.train.translating import translate
+from attn_notes.train.translator import Translator
 from attn_notes.train.writing import train_language_model, write
 from attn_notes.training import bleu, translation_loss
 
@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: as on the command line, without the program's name; by default those.
 
     Returns:
-        The exit code: 0, or 1 where something failed, or 130 where the reader stopped it.
+        The exit code: 0, or 1 where something failed, or 130 where the reader stopped it, or 141
+        where nobody reads on, as after `| head`.
 
     Raises:
         ModuleNotFoundError: a package that the data or the table need is not installed.
@@ -76,16 +77,21 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.threads:
             torch.set_num_threads(options.threads)
-        options.run(options)
+        code = options.run(options) or 0
         sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\nstopped{options.when_stopped}", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        if options.when_stopped:
+            speak(f"nobody reads what is printed{options.when_stopped}")
+        _give_up_stdout()
+        return 141
     except (OSError, ValueError, ArithmeticError, RuntimeError) as error:
         speak(_one_line(error))
         _give_up_stdout()
         return error.code if isinstance(error, Unfinished) else 1
-    return 0
+    return code
 
 
 def _give_up_stdout() -> None:
@@ -103,7 +109,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     if more and (not hasattr(options, "text") or any(text.startswith("-") for text in more)):
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     if more:
-        options.text += more
+        options.text = [*options.text, *more]
     return options
 
 
@@ -118,9 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         add_training(command, kind)
         command.set_defaults(run=_train, kind=kind, error=command.error, when_stopped=stopped)
     about = _about("translate FOLDER [TEXT …]", "Translate with a trained model.")
-    translate = commands.add_parser("translate", help="translate with a trained one", **about)
-    add_translate(translate)
-    translate.set_defaults(run=_translate, when_stopped="")
+    command = commands.add_parser("translate", help="translate with a trained one", **about)
+    add_translate(command)
+    command.set_defaults(run=translate, when_stopped="")
     _add_writing(commands, stopped)
     return parser
 
@@ -170,23 +176,6 @@ def _train(options: argparse.Namespace) -> None:
     )
     translator = Translator(settings, cast("Any", model))
     print(f"trained: {options.out}\n\non the pairs held out:\n{evaluate(translator, sides[1])}")
-
-
-def _translate(options: argparse.Namespace) -> None:
-    device = the_device(options)
-    translator = load_translator(options.folder, weights=options.weights, device=device)
-    for text in options.text or _lines():
-        beam, to = options.beam_size, options.to
-        said = translator.translate(text, beam_size=beam, to=to) if text.strip() else ""
-        if unknown := translator.unknown(text):
-            print(f"not known: {', '.join(map(repr, unknown))}", file=sys.stderr)
-        print(said, flush=True)
-
-
-def _lines() -> Iterable[str]:
-    if sys.stdin.isatty():
-        print("a text a line; Ctrl-D ends", file=sys.stderr)
-    return (line.rstrip("\r\n") for line in sys.stdin)
 
 
 def _settings(options: argparse.Namespace) -> PairSettings:

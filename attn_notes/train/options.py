@@ -63,7 +63,12 @@ def add_translate(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="what a training left behind")
     parser.add_argument(
-        "text", nargs="*", metavar="TEXT", help="texts; without one, the lines of stdin"
+        "text",
+        nargs="*",
+        default=(),
+        metavar="TEXT",
+        help="texts; without one, the lines of stdin. One that cannot be translated is named on "
+        "stderr, an empty line stands in its place, and the exit code is 1",
     )
     parser.add_argument("--to", metavar="LANGUAGE", help="of several; default: the first")
     add_option(parser, "--beam-size", whole(1), "hypotheses to follow; 1 is greedy", 1)
