@@ -498,9 +498,11 @@ def test_texts_are_translated_in_their_order(folder, capsys, monkeypatch):
     expected = [translator.translate(text, beam_size=2) for text in texts]
     assert main(["translate", str(folder), texts[0], "--beam-size", "2", *texts[1:]]) == 0
     assert capsys.readouterr().out.splitlines() == expected
-    monkeypatch.setattr(sys, "stdin", io.StringIO("drei\n\nsiebzig\r\nzwei"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\ufeffdrei\n\nsiebzig\r\nzwei"))
     assert main(["translate", str(folder), "--beam-size", "2"]) == 0
-    assert capsys.readouterr().out.splitlines() == [expected[0], "", *expected[1:]]
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [expected[0], "", *expected[1:]]
+    assert said.err == ""
 
 
 def test_what_is_not_known_is_said_and_translated_all_the_same(folder, capsys):
@@ -877,6 +879,32 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(folder, capsys, mo
         monkeypatch.setattr(sys, "stdout", full)
         assert main(["translate", str(folder), "drei"]) == 1
         assert one_line(capsys) == "attn_notes.train: No space left on device\n"
+
+
+def test_a_text_beyond_all_memory_is_named_and_the_others_are_translated(
+    folder, capsys, monkeypatch
+):
+    translate = Translator.translate
+
+    def with_little_memory(self, text, **options):
+        if len(text) > 9:
+            raise RuntimeError("can't allocate\n memory")
+        return translate(self, text, **options)
+
+    monkeypatch.setattr(Translator, "translate", with_little_memory)
+    assert main(["translate", str(folder), "drei " * 9, "drei"]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["", load_translator(folder).translate("drei")]
+    assert said.err == "attn_notes.train: text 1: can't allocate memory\n"
+
+
+def test_what_python_has_no_memory_for_is_said_in_one_line(capsys, monkeypatch):
+    def beyond_memory(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(command, "load_pairs", beyond_memory)
+    assert main(["seq2seq", *NUMBERS, "--out", "nowhere"]) == 1
+    assert one_line(capsys) == "attn_notes.train: MemoryError\n"
 
 
 @contextmanager

@@ -87,8 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
             speak(f"nobody reads what is printed{options.when_stopped}")
         _give_up_stdout()
         return 141
-    except (OSError, ValueError, ArithmeticError, RuntimeError) as error:
-        speak(_one_line(error))
+    except (OSError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        speak(_words(error))
         _give_up_stdout()
         return error.code if isinstance(error, Unfinished) else 1
     return code
@@ -201,9 +201,8 @@ def _settings(options: argparse.Namespace) -> PairSettings:
     return kind(**asked)
 
 
-def _one_line(error: Exception) -> str:
+def _words(error: Exception) -> str:
     """What went wrong, without the number that an OSError puts before it."""
-    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(text.split()) or type(error).__name__
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__

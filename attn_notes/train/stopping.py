@@ -146,13 +146,13 @@ def speak(message: str) -> None:
     """Say what went wrong, in one line; of several processes, the first to have something to say.
 
     Args:
-        message: the line.
+        message: the line; where it has several, they are joined.
 
     Example:
         >>> speak("all is lost")
     """
     if first_to("speak"):
-        print(f"attn_notes.train: {message}", file=sys.stderr, flush=True)
+        print(f"attn_notes.train: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 def leave(code: int) -> None:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from attn_notes.data.textfile import no_text
+from attn_notes.data.textfile import MARK, no_text
 from attn_notes.train.shared_options import the_device
 from attn_notes.train.stopping import speak
 from attn_notes.train.translator import Translator, load_translator
@@ -42,7 +42,7 @@ def translate(options: argparse.Namespace) -> int:
     for number, text in enumerate(texts, 1):
         try:
             said = _translation(translator, text, options)
-        except ValueError as refused:
+        except (ValueError, RuntimeError) as refused:  # torch's, of a text beyond all memory
             speak(f"{what} {number}: {refused}")
             said, code = "", 1
         print(said, flush=True)
@@ -52,7 +52,7 @@ def translate(options: argparse.Namespace) -> int:
 def _lines() -> Iterable[str]:
     if sys.stdin.isatty():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
-    return (line.rstrip("\r\n") for line in sys.stdin)
+    return (line.removeprefix(MARK).rstrip("\r\n") for line in sys.stdin)
 
 
 def _translation(translator: Translator, text: str, options: argparse.Namespace) -> str:
