@@ -1016,6 +1016,16 @@ def test_no_encoding_of_a_terminal_ends_it(monkeypatch, folder):
     assert "COMMAND \\u2026" in said
 
 
+def test_a_closed_stream_is_an_empty_one(folder):
+    """As in a shell's `<&- >&-`, which Python has None for."""
+    command = [sys.executable, "-m", "attn_notes.train", "translate", str(folder), "--device=cpu"]
+    ran = subprocess.run(
+        ["/bin/sh", "-c", '"$@" <&- >&-', "sh", *command],
+        stderr=subprocess.PIPE, check=False, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("missing", "data"),
     [

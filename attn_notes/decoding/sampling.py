@@ -86,7 +86,8 @@ def sample(
 
     A uniform number for each row picks the token at which the cumulative probability, in the
     order of the ids, passes it. The numbers are drawn on the CPU, one for every row at every
-    step, so that a seed gives the same text wherever the model is.
+    step, so that a seed gives the same text wherever the model is; but to a row among others it
+    gives other numbers than to that row alone.
 
     Args:
         model: see `Decodable`; in evaluation mode while this runs.

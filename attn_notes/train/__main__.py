@@ -1,16 +1,25 @@
 """`python -m attn_notes.train`."""
 
 import io
+import os
 import signal
 import sys
+from pathlib import Path
 
 __all__ = []
 
 if __name__ == "__main__":
     # What stdin holds that is no text is refused in its line, as on the command line; what the
     # encoding of stdout lacks is spelt out, as on stderr: after a night's training too.
-    for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):
+    for name, mode, errors in (
+        ("stdin", "r", "surrogateescape"),
+        ("stdout", "w", "backslashreplace"),
+        ("stderr", "w", "backslashreplace"),
+    ):
+        stream = getattr(sys, name)
+        if stream is None:  # closed before the command began
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115, until it ends
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
     # Torch takes seconds to load; a Ctrl-C meanwhile would end in a long traceback, or get lost.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
