@@ -5,6 +5,7 @@ stand in `CHAPTER_RULES`.
 """
 
 import ast
+import base64
 import importlib
 import json
 import math
@@ -23,6 +24,7 @@ KNOWN_TAGS = {"hide-input", "stub", "nbval-ignore-output", "raises-exception"}
 MOST_LINES = 14  # of code in a cell that is read
 MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
 MOST_WIDGET_BYTES = 250_000  # a page
+WIDEST_STILL = 650  # pixels: the labels of a wider one are under 8 pixels high on a telephone
 FEWEST_EXERCISES = 4
 
 FACTORIES = {
@@ -241,6 +243,19 @@ def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
     )
 
 
+def stills_can_be_read_on_a_telephone(cells: list[Cell]) -> list[str]:
+    widths = [
+        (cell["id"], int.from_bytes(base64.b64decode(png)[16:20]))  # where a PNG says its own
+        for cell in code(cells)
+        for png in data_of(cell, "image/png")
+    ]
+    return [
+        f"{name}: a still of {width} pixels, at most {WIDEST_STILL}"
+        for name, width in widths
+        if width > WIDEST_STILL
+    ]
+
+
 def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
     return [
         f"{cell['id']}: no still figure in the next two cells"
@@ -324,6 +339,7 @@ RULES: list[Rule] = [
     no_view_of_a_dead_widget,
     widgets_fit_on_a_page,
     a_still_follows_every_widget,
+    stills_can_be_read_on_a_telephone,
 ]
 CHAPTER_RULES: list[Rule] = [
     enough_exercises_and_all_solved,

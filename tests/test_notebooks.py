@@ -1,5 +1,6 @@
 """Every notebook keeps every rule, and every rule can be broken."""
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,11 @@ def markdown(source, tags=()):
 def shows(**data):
     mimes = {name.replace("_", "/"): value for name, value in data.items()}
     return {"output_type": "display_data", "metadata": {}, "data": mimes}
+
+
+def still(width):
+    begins = b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4) + b"IHDR" + width.to_bytes(4)
+    return shows(image_png=base64.b64encode(begins).decode())
 
 
 WIDGET = cell(outputs=[shows(text_html="<attn-widget></attn-widget>")])
@@ -194,6 +200,12 @@ BROKEN = [
         [WIDGET, markdown(""), STILL],
         [STILL, WIDGET, markdown(""), markdown(""), STILL],
         "no still figure",
+    ),
+    (
+        rules.stills_can_be_read_on_a_telephone,
+        [cell(outputs=[still(650)])],
+        [cell(outputs=[still(650), still(651)])],
+        "a still of 651 pixels",
     ),
     (rules.enough_exercises_and_all_solved, FOUR, FOUR[:-1], "d: has no solution"),
     (rules.enough_exercises_and_all_solved, [], FOUR[:-2], "3 exercises"),
