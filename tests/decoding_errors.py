@@ -12,7 +12,6 @@ import torch
 from attn_notes.cache import KVCache
 from attn_notes.data import Vocabulary
 from attn_notes.decoding import beam_search, sample, sampling_distribution, translate
-from attn_notes.decoding.steps import check_at_least_one
 from attn_notes.transformer import DecoderOnly, EncoderOnly, MaskedLanguageModel, TransformerConfig
 
 T, V = TypeError, ValueError
@@ -83,7 +82,6 @@ SAMPLING = [
         "meta",
     ),
     ("half a length", decode(max_length=2.5), T, "max_length must be an integer", "2.5"),
-    ("not even one", lambda: check_at_least_one("it", 0), V, "it must be at least 1", "got 0"),
 ]
 
 # ---- Search -------------------------------------------------------------------------------------

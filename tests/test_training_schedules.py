@@ -53,9 +53,9 @@ def test_the_constant_is_one():
         (-1, 10, ValueError, "got warmup -1 and total 10"),
         (10, 10, ValueError, "got warmup 10 and total 10"),
         (0, 0, ValueError, "got warmup 0 and total 0"),
-        (0.1, 10, TypeError, "got 0.1 and 10"),
-        (1, 10.0, TypeError, "got 1 and 10.0"),
-        (1, float("nan"), TypeError, "got 1 and nan"),
+        (0.1, 10, TypeError, "warmup must be an integer, got 0.1"),
+        (1, 10.0, TypeError, "total must be an integer, got 10.0"),
+        (1, float("nan"), TypeError, "total must be an integer, got nan"),
     ],
 )
 def test_numbers_that_make_no_schedule_are_refused(decay, warmup, total, error, words):
@@ -97,12 +97,12 @@ def test_noam_is_the_inverse_root_at_a_scale_that_hangs_on_width_and_warm_up(
 @pytest.mark.parametrize(
     ("schedule", "error", "words"),
     [
-        (lambda: noam(0, 10), ValueError, "embed_dim must be 1 or more, got 0"),
-        (lambda: noam(8, 0), ValueError, "warmup must be 1 or more, got 0"),
+        (lambda: noam(0, 10), ValueError, "embed_dim must be at least 1, got 0"),
+        (lambda: noam(8, 0), ValueError, "warmup must be at least 1, got 0"),
         (lambda: noam(8.0, 10), TypeError, "embed_dim must be an integer, got 8.0"),
-        (lambda: inverse_sqrt(-1), ValueError, "warmup must be 0 or more, got -1"),
+        (lambda: inverse_sqrt(-1), ValueError, "warmup must be at least 0, got -1"),
         (lambda: inverse_sqrt(0.5), TypeError, "warmup must be an integer, got 0.5"),
-        (lambda: constant(-1), ValueError, "warmup must be 0 or more, got -1"),
+        (lambda: constant(-1), ValueError, "warmup must be at least 0, got -1"),
     ],
 )
 def test_widths_and_warm_ups_that_make_no_schedule_are_refused(schedule, error, words):

@@ -13,7 +13,6 @@ from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 
 __all__ = [
-    "check_at_least_one",
     "evaluating",
     "first_tokens",
     "next_log_probs",
@@ -165,22 +164,3 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-
-
-def check_at_least_one(name: str, number: int) -> None:
-    """Raise unless the number is 1 or more.
-
-    Args:
-        name: what it is the number of.
-        number: any.
-
-    Raises:
-        TypeError: a number that is not an integer.
-        ValueError: a number below 1.
-
-    Example:
-        >>> check_at_least_one("beam_size", 0)
-        Traceback (most recent call last):
-        ValueError: beam_size must be at least 1, got 0
-    """
-    check_integers(1, **{name: number})

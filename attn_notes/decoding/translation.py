@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.decoding.search import beam_search
-from attn_notes.decoding.steps import check_at_least_one
 
 __all__ = ["translate"]
 
@@ -45,7 +45,7 @@ def translate(
         >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)
         []
     """
-    check_at_least_one("batch_size", batch_size)
+    check_integers(1, batch_size=batch_size)
     for sentence in sources:
         if isinstance(sentence, str):
             raise TypeError(f"a sentence must be a sequence of tokens, got the string {sentence!r}")

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_integers
 from attn_notes.training.checkpoints import load_checkpoint, load_state, save_checkpoint
 from attn_notes.training.distributed import (
     PeerLost,
@@ -126,8 +127,8 @@ def fit(
         OSError: the checkpoint cannot be read or written.
         TrainingStopped: told to by `stop`, or another process is gone. The checkpoint holds all
             steps that were completed.
-        TypeError: a loss that is not a tensor () with a gradient, or a number of steps that is
-            not an integer.
+        TypeError: a loss that is not a tensor () with a gradient, or steps or `checkpoint_every`
+            that are not an integer.
         ValueError: a number out of range, a model without parameters to train, or a checkpoint
             that is damaged, of other settings, or further than `steps`.
 
@@ -141,10 +142,11 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
-    _check_steps(steps)
+    check_integers(0, steps=steps)
+    check_integers(1, checkpoint_every=checkpoint_every)
     if not 0 <= weight_decay < math.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
-    _check_positive(lr=lr, max_norm=max_norm, checkpoint_every=checkpoint_every)
+    _check_positive(lr=lr, max_norm=max_norm)
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
     state = _State(model, settings | {"precision": precision}, schedule)
     path = None if checkpoint is None else Path(checkpoint)
@@ -302,13 +304,6 @@ def _training_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in before.items():
             module.training = mode
-
-
-def _check_steps(steps: int) -> None:
-    if not isinstance(steps, int):
-        raise TypeError(f"steps must be an integer, got {steps!r}")
-    if steps < 0:
-        raise ValueError(f"steps must be 0 or more, got {steps}")
 
 
 def _check_positive(**numbers: float) -> None:

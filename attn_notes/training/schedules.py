@@ -6,6 +6,8 @@
 import math
 from collections.abc import Callable
 
+from attn_notes.arguments import check_integers
+
 __all__ = ["Schedule", "constant", "cosine_decay", "inverse_sqrt", "linear_decay", "noam"]
 
 Schedule = Callable[[int], float]
@@ -28,7 +30,7 @@ def constant(warmup: int = 0) -> Schedule:
         >>> constant()(1000), constant(4)(0)
         (1.0, 0.25)
     """
-    _check_whole("warmup", warmup, 0)
+    check_integers(0, warmup=warmup)
     return lambda step: _warm(step, warmup)
 
 
@@ -103,7 +105,7 @@ def inverse_sqrt(warmup: int) -> Schedule:
         >>> [schedule(step) for step in (0, 1, 2, 3, 15, 63)]
         [0.25, 0.5, 0.75, 1.0, 0.5, 0.25]
     """
-    _check_whole("warmup", warmup, 0)
+    check_integers(0, warmup=warmup)
     return lambda step: min(_warm(step, warmup), math.sqrt(max(1, warmup) / (step + 1)))
 
 
@@ -129,8 +131,7 @@ def noam(embed_dim: int, warmup: int) -> Schedule:
         >>> [round(schedule(step), 3) for step in (0, 24, 99)]
         [0.004, 0.1, 0.05]
     """
-    _check_whole("embed_dim", embed_dim, 1)
-    _check_whole("warmup", warmup, 1)
+    check_integers(1, embed_dim=embed_dim, warmup=warmup)
     peak = 1.0 / math.sqrt(embed_dim * warmup)
     shape = inverse_sqrt(warmup)
     return lambda step: peak * shape(step)
@@ -147,18 +148,8 @@ def _progress(step: int, warmup: int, total: int) -> float:
 
 
 def _check_steps(warmup: int, total: int) -> None:
-    if not (isinstance(warmup, int) and isinstance(total, int)):
-        raise TypeError(
-            f"warmup and total must be numbers of steps, integers, got {warmup!r} and {total!r}"
-        )
+    check_integers(warmup=warmup, total=total)
     if not 0 <= warmup < total:
         raise ValueError(
             f"warmup must be 0 or more and below total, got warmup {warmup} and total {total}"
         )
-
-
-def _check_whole(name: str, number: int, least: int) -> None:
-    if not isinstance(number, int):
-        raise TypeError(f"{name} must be an integer, got {number!r}")
-    if number < least:
-        raise ValueError(f"{name} must be {least} or more, got {number}")
