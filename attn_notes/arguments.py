@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 __all__ = [
     "check_finite",
+    "check_fractions",
     "check_integer_tensors",
     "check_integers",
     "check_positive",
-    "check_shares",
     "look_up",
 ]
 
@@ -77,7 +77,7 @@ def check_positive(**numbers: float) -> None:
     _check(numbers, lambda number: 0 < number < math.inf, "a positive number")
 
 
-def check_shares(**numbers: float) -> None:
+def check_fractions(**numbers: float) -> None:
     """Raise unless all are from 0 to 1.
 
     Args:
@@ -88,7 +88,7 @@ def check_shares(**numbers: float) -> None:
         ValueError: a number outside 0 to 1, or NaN.
 
     Example:
-        >>> check_shares(dropout=1.5)
+        >>> check_fractions(dropout=1.5)
         Traceback (most recent call last):
         ValueError: dropout must be from 0 to 1, got 1.5
     """

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.arguments import check_shares
+from attn_notes.arguments import check_fractions
 from attn_notes.masks import and_causal, check_broadcast, check_mask, masked_softmax
 
 __all__ = [
@@ -156,7 +156,7 @@ class Attention(nn.Module):
 
     def __init__(self, score: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
-        check_shares(dropout=dropout)
+        check_fractions(dropout=dropout)
         self.score = score
         self.dropout = nn.Dropout(dropout)
 

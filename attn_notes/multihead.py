@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers, check_shares
+from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
 from attn_notes.masks import and_causal, check_mask
 
@@ -109,10 +109,11 @@ class SelfAttention(nn.Module):
 
     Args:
         embed_dim: E, the width of the input.
-        qk_dim: the width of queries and keys; `embed_dim` by default.
-        v_dim: the width of values and, without `out_proj`, of the output; `embed_dim` by default.
+        qk_proj_dim: the width of queries and keys; `embed_dim` by default.
+        v_proj_dim: the width of values and, without `out_proj`, of the output; `embed_dim` by
+            default.
         bias: whether the projections add a bias.
-        fused: one projection, `qkv_proj`, whose output is split, in place of three. The same
+        packed: one projection, `qkv_proj`, whose output is split, in place of three. The same
             model: its weight is those of `q_proj`, `k_proj` and `v_proj`, one above the other.
         dropout: the share of weights set to 0 while training, from 0 to 1.
         out_proj: whether to project the output back to E.
@@ -122,7 +123,7 @@ class SelfAttention(nn.Module):
         ValueError: a width below 1, or a dropout outside 0 to 1.
 
     Example:
-        >>> layer = SelfAttention(8, qk_dim=3, v_dim=5)
+        >>> layer = SelfAttention(8, qk_proj_dim=3, v_proj_dim=5)
         >>> output, weights = layer(torch.zeros(2, 7, 8))
         >>> output.shape, weights.shape
         (torch.Size([2, 7, 5]), torch.Size([2, 7, 7]))
@@ -132,26 +133,27 @@ class SelfAttention(nn.Module):
         self,
         embed_dim: int,
         *,
-        qk_dim: int | None = None,
-        v_dim: int | None = None,
+        qk_proj_dim: int | None = None,
+        v_proj_dim: int | None = None,
         bias: bool = True,
-        fused: bool = False,
+        packed: bool = False,
         dropout: float = 0.0,
         out_proj: bool = False,
     ) -> None:
         super().__init__()
-        qk_dim, v_dim = (embed_dim if n is None else n for n in (qk_dim, v_dim))
-        check_integers(1, embed_dim=embed_dim, qk_dim=qk_dim, v_dim=v_dim)
-        check_shares(dropout=dropout)
-        self.embed_dim, self.qk_dim, self.v_dim, self.fused = embed_dim, qk_dim, v_dim, fused
-        if fused:
-            self.qkv_proj = nn.Linear(embed_dim, qk_dim + qk_dim + v_dim, bias)
+        qk_proj_dim, v_proj_dim = (embed_dim if n is None else n for n in (qk_proj_dim, v_proj_dim))
+        check_integers(1, embed_dim=embed_dim, qk_proj_dim=qk_proj_dim, v_proj_dim=v_proj_dim)
+        check_fractions(dropout=dropout)
+        self.embed_dim, self.packed = embed_dim, packed
+        self.qk_proj_dim, self.v_proj_dim = qk_proj_dim, v_proj_dim
+        if packed:
+            self.qkv_proj = nn.Linear(embed_dim, qk_proj_dim + qk_proj_dim + v_proj_dim, bias)
         else:
-            self.q_proj = nn.Linear(embed_dim, qk_dim, bias)
-            self.k_proj = nn.Linear(embed_dim, qk_dim, bias)
-            self.v_proj = nn.Linear(embed_dim, v_dim, bias)
+            self.q_proj = nn.Linear(embed_dim, qk_proj_dim, bias)
+            self.k_proj = nn.Linear(embed_dim, qk_proj_dim, bias)
+            self.v_proj = nn.Linear(embed_dim, v_proj_dim, bias)
         self.dropout = nn.Dropout(dropout)
-        self.out_proj = nn.Linear(v_dim, embed_dim, bias) if out_proj else nn.Identity()
+        self.out_proj = nn.Linear(v_proj_dim, embed_dim, bias) if out_proj else nn.Identity()
 
     def forward(
         self, x: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
@@ -164,8 +166,8 @@ class SelfAttention(nn.Module):
             is_causal: no position reads a later one. Together with `attn_mask` it means both.
 
         Returns:
-            Output (..., L, v_dim), or (..., L, E) with `out_proj`, and weights (..., L, L), those
-            before dropout.
+            Output (..., L, v_proj_dim), or (..., L, E) with `out_proj`, and weights (..., L, L),
+            those before dropout.
 
         Raises:
             TypeError: a mask that is not bool.
@@ -173,8 +175,10 @@ class SelfAttention(nn.Module):
         """
         if x.dim() < 2 or x.shape[-1] != self.embed_dim:
             raise ValueError(f"x must have shape (..., L, {self.embed_dim}), got {tuple(x.shape)}")
-        if self.fused:
-            q, k, v = self.qkv_proj(x).split([self.qk_dim, self.qk_dim, self.v_dim], dim=-1)
+        if self.packed:
+            q, k, v = self.qkv_proj(x).split(
+                [self.qk_proj_dim, self.qk_proj_dim, self.v_proj_dim], dim=-1
+            )
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         weights = attention_weights(q, k, attn_mask=attn_mask, is_causal=is_causal)  # (..., L, L)
@@ -195,11 +199,11 @@ class MultiHeadAttention(nn.Module):
         qdim: the width of `query`.
         kdim: the width of `key`.
         vdim: the width of `value`.
-        qk_dim: the width of all heads' queries together: H times `head_dim`.
-        v_dim: the width of all heads' values together.
+        qk_proj_dim: the width of all heads' queries together: H times `head_dim`.
+        v_proj_dim: the width of all heads' values together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
-        out_proj: whether to project the heads to E; without it the output is (B, L, v_dim).
+        out_proj: whether to project the heads to E; without it the output is (B, L, v_proj_dim).
         dropout: the share of weights set to 0 while training, from 0 to 1.
         backend: "explicit" computes the weights, "fused" calls torch's kernel, which never stores
             them, and "auto" is explicit where weights are asked for. The numbers are the same.
@@ -224,8 +228,8 @@ class MultiHeadAttention(nn.Module):
         qdim: int | None = None,
         kdim: int | None = None,
         vdim: int | None = None,
-        qk_dim: int | None = None,
-        v_dim: int | None = None,
+        qk_proj_dim: int | None = None,
+        v_proj_dim: int | None = None,
         num_kv_heads: int | None = None,
         bias: bool = True,
         out_proj: bool = True,
@@ -233,23 +237,23 @@ class MultiHeadAttention(nn.Module):
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        widths = (qdim, kdim, vdim, qk_dim, v_dim)
-        qdim, kdim, vdim, qk_dim, v_dim = (embed_dim if n is None else n for n in widths)
+        widths = (qdim, kdim, vdim, qk_proj_dim, v_proj_dim)
+        qdim, kdim, vdim, qk_proj_dim, v_proj_dim = (embed_dim if n is None else n for n in widths)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         check_integers(
             1, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads,
-            qdim=qdim, kdim=kdim, vdim=vdim, qk_dim=qk_dim, v_dim=v_dim,
+            qdim=qdim, kdim=kdim, vdim=vdim, qk_proj_dim=qk_proj_dim, v_proj_dim=v_proj_dim,
         )  # fmt: skip
-        check_shares(dropout=dropout)
-        _check_divides("num_heads", num_heads, qk_dim=qk_dim, v_dim=v_dim)
+        check_fractions(dropout=dropout)
+        _check_divides("num_heads", num_heads, qk_proj_dim=qk_proj_dim, v_proj_dim=v_proj_dim)
         _check_divides("num_kv_heads", num_kv_heads, num_heads=num_heads)
         if backend not in {"auto", "explicit", "fused"}:
             raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
         self.num_heads, self.num_kv_heads, self.backend = num_heads, num_kv_heads, backend
-        self.q_proj = nn.Linear(qdim, qk_dim, bias)
-        self.k_proj = nn.Linear(kdim, qk_dim // num_heads * num_kv_heads, bias)
-        self.v_proj = nn.Linear(vdim, v_dim // num_heads * num_kv_heads, bias)
-        self.out_proj = nn.Linear(v_dim, embed_dim, bias) if out_proj else nn.Identity()
+        self.q_proj = nn.Linear(qdim, qk_proj_dim, bias)
+        self.k_proj = nn.Linear(kdim, qk_proj_dim // num_heads * num_kv_heads, bias)
+        self.v_proj = nn.Linear(vdim, v_proj_dim // num_heads * num_kv_heads, bias)
+        self.out_proj = nn.Linear(v_proj_dim, embed_dim, bias) if out_proj else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
     def forward(

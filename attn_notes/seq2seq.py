@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attn_notes.arguments import check_integer_tensors, check_integers, check_shares, look_up
+from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
 from attn_notes.attention import Attention
 from attn_notes.data import PAD
 from attn_notes.masks import padding_mask
@@ -418,7 +418,7 @@ class Seq2Seq(nn.Module):
 
 def _between_layers(dropout: float, num_layers: int) -> float:
     """What a GRU of so many layers takes: torch warns of dropout after the only one."""
-    check_shares(dropout=dropout)
+    check_fractions(dropout=dropout)
     return dropout if num_layers > 1 else 0.0
 
 

@@ -39,7 +39,7 @@ class Torchs(nn.Module):
             warnings.simplefilter("ignore")
             self.core = nn.Transformer(
                 config.embed_dim, config.num_heads, config.num_layers, config.num_layers,
-                config.hidden_dim, config.dropout, config.activation, batch_first=True,
+                config.ffn_dim, config.dropout, config.activation, batch_first=True,
                 norm_first=config.norm == "pre",
             )  # fmt: skip
         for theirs, half in ((self.core.encoder, ours.encoder), (self.core.decoder, ours.decoder)):
@@ -82,7 +82,7 @@ def in_torch_names(block: nn.Module) -> dict[str, Tensor]:
 def a_model(shape: tuple[int, ...], **choices: Any) -> Transformer:
     _, _, width, heads, hidden, layers = shape
     torch.manual_seed(0)
-    sizes = {"embed_dim": width, "num_heads": heads, "hidden_dim": hidden, "num_layers": layers}
+    sizes = {"embed_dim": width, "num_heads": heads, "ffn_dim": hidden, "num_layers": layers}
     return Transformer(TransformerConfig(vocab_size=V, positions="sinusoidal", **sizes, **choices))
 
 

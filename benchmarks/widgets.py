@@ -130,7 +130,7 @@ def player() -> TransformerPlayer:
 def writer() -> LanguageModelPlayer:
     """A language model as large as a page can hold, whatever it says."""
     config = TransformerConfig(
-        vocab_size=106, embed_dim=64, num_layers=3, hidden_dim=192, norm="pre", max_length=128
+        vocab_size=106, embed_dim=64, num_layers=3, ffn_dim=192, norm="pre", max_length=128
     )
     vocabulary = Vocabulary(map(chr, range(30, 132)))
     return LanguageModelPlayer(DecoderOnly(config), vocabulary, prompt="To be or not to be")

@@ -12,7 +12,7 @@ import torch
 from attn_notes.cache import KVCache
 from attn_notes.data import Vocabulary
 from attn_notes.decoding import beam_search, sample, sampling_distribution, translate
-from attn_notes.transformer import DecoderOnly, EncoderOnly, MaskedLanguageModel, TransformerConfig
+from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, TransformerConfig
 
 T, V = TypeError, ValueError
 LOGITS = torch.zeros(2, 7)
@@ -168,8 +168,8 @@ FAMILIES = [
         "offset = 0 and length = 6",
     ),
     ("too few caches of a text", with_caches(DecoderOnly, 1), V, "one for each of the 2", "got 1"),
-    ("too many caches of a text", with_caches(EncoderOnly, 3), V, "one for each of the 2", "got 3"),
-    ("no cache of a text", with_caches(EncoderOnly, 0), V, "one for each of the 2", "got 0"),
+    ("too many caches of a text", with_caches(Encoder, 3), V, "one for each of the 2", "got 3"),
+    ("no cache of a text", with_caches(Encoder, 0), V, "one for each of the 2", "got 0"),
     (
         "segments of a text",
         lambda: DecoderOnly(config(num_token_types=2)),
@@ -187,19 +187,19 @@ FAMILIES = [
     ),
     (
         "tokens that are no ids",
-        lambda: EncoderOnly(config())(torch.zeros(2, 3)),
+        lambda: Encoder(config())(torch.zeros(2, 3)),
         T,
         "tokens must be integers, got torch.float32",
     ),
     (
         "an id beyond the last",
-        lambda: EncoderOnly(config())(torch.tensor([[4, 13]])),
+        lambda: Encoder(config())(torch.tensor([[4, 13]])),
         V,
         "tokens must be ids from 0 to 12, got ids from 4 to 13",
     ),
     (
         "a segment beyond the last",
-        lambda: EncoderOnly(config(num_token_types=2))(ids(1, 1), 2 * ids(1, 1)),
+        lambda: Encoder(config(num_token_types=2))(ids(1, 1), 2 * ids(1, 1)),
         V,
         "token_types must be ids from 0 to 1, got ids from 2 to 2",
     ),

@@ -7,7 +7,7 @@ import torch
 import traitlets
 
 from attn_notes.data import END, START, Vocabulary
-from attn_notes.transformer import EncoderOnly, Transformer, TransformerConfig
+from attn_notes.transformer import Encoder, Transformer, TransformerConfig
 from attn_notes.widgets import LanguageModelPlayer, TransformerPlayer
 from attn_notes.widgets.packing import pack_transformer
 from tests.widgets import of_player, random_decoder, random_transformer
@@ -36,9 +36,9 @@ def writer_of(**given: object) -> LanguageModelPlayer:
 
 TRANSLATOR = {
     "not a Transformer": (
-        lambda: pack_transformer(EncoderOnly(TransformerConfig(vocab_size=9))),
+        lambda: pack_transformer(Encoder(TransformerConfig(vocab_size=9))),
         TypeError,
-        "model must be a Transformer or a DecoderOnly, got EncoderOnly",
+        "model must be a Transformer or a DecoderOnly, got Encoder",
     ),
     "rotary": (
         lambda: pack_transformer(random_transformer(positions="rotary")),

@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, models, processors
 
 from attn_notes.pretrained import SentenceEncoder, mean_pooling
-from attn_notes.transformer import EncoderOnly, TransformerConfig
+from attn_notes.transformer import Encoder, TransformerConfig
 
 T, V = TypeError, ValueError
 
@@ -25,7 +25,7 @@ def words(last: int = 4) -> Tokenizer:
 
 
 def encoder(tokenizer=None, **keywords):
-    return lambda: SentenceEncoder(EncoderOnly(CONFIG), tokenizer or words(), **keywords)
+    return lambda: SentenceEncoder(Encoder(CONFIG), tokenizer or words(), **keywords)
 
 
 def encode(*texts, **keywords):

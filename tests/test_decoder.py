@@ -439,7 +439,7 @@ def test_one_vocabulary_does_not_tie_by_itself():
 @pytest.mark.parametrize("change", [{}, {"tie_embeddings": True}, {"scale_embeddings": True}])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_it_begins_as_the_docstring_says(change, positions):
-    wide = {"embed_dim": 64, "num_heads": 4, "vocab_size": 400, "hidden_dim": 100}
+    wide = {"embed_dim": 64, "num_heads": 4, "vocab_size": 400, "ffn_dim": 100}
     model = Transformer(config(**wide, max_length=300, positions=positions, **change))
     quiet = 1.0 if not change else 1 / 8
     for half in (model.encoder, model.decoder):
@@ -497,7 +497,7 @@ def test_it_learns_to_copy():
     """Both norms, tied or not, from the parameters it begins with."""
     for norm, tied in itertools.product(("post", "pre"), (False, True)):
         torch.manual_seed(0)
-        small = {"vocab_size": 9, "embed_dim": 32, "hidden_dim": 64, "positions": "sinusoidal"}
+        small = {"vocab_size": 9, "embed_dim": 32, "ffn_dim": 64, "positions": "sinusoidal"}
         choices = {"norm": norm, "tie_embeddings": tied, "scale_embeddings": tied}
         model = Transformer(TransformerConfig(**small, **choices))
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

@@ -272,7 +272,7 @@ WRONG_SIZES = {
     "BilinearScore": lambda size: C.BilinearScore(size, 3),
     "AdditiveScore": lambda size: C.AdditiveScore(2, 3, size),
     "ConcatScore": lambda size: C.ConcatScore(2, size, 5),
-    "SelfAttention": lambda size: SelfAttention(12, qk_dim=size),
+    "SelfAttention": lambda size: SelfAttention(12, qk_proj_dim=size),
     "MultiHeadAttention": lambda size: MultiHeadAttention(12, size),
     "split_heads": lambda size: split_heads(zeros(L, 12), size),
     "causal_mask": M.causal_mask,
@@ -505,14 +505,14 @@ MULTIHEAD = [
         lambda: MultiHeadAttention(8, 3),
         V,
         "num_heads = 3",
-        "qk_dim = 8",
+        "qk_proj_dim = 8",
     ),
     (
         "heads that do not divide the values",
-        lambda: MultiHeadAttention(6, 3, v_dim=7),
+        lambda: MultiHeadAttention(6, 3, v_proj_dim=7),
         V,
-        "num_heads must divide v_dim",
-        "num_heads = 3 and v_dim = 7",
+        "num_heads must divide v_proj_dim",
+        "num_heads = 3 and v_proj_dim = 7",
     ),
     (
         "key-value heads that do not divide",
@@ -543,8 +543,8 @@ MULTIHEAD = [
             "qdim",
             "kdim",
             "vdim",
-            "qk_dim",
-            "v_dim",
+            "qk_proj_dim",
+            "v_proj_dim",
         )
         for size in (0, -3)
     ],
@@ -555,7 +555,7 @@ MULTIHEAD = [
             V,
             f"{name} must be at least 1, got 0",
         )
-        for name in ("embed_dim", "qk_dim", "v_dim")
+        for name in ("embed_dim", "qk_proj_dim", "v_proj_dim")
     ],
     (
         "a backend that is none",

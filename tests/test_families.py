@@ -22,7 +22,7 @@ from attn_notes.decoding import beam_search, greedy, sample
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.transformer import (
     DecoderOnly,
-    EncoderOnly,
+    Encoder,
     MaskedLanguageModel,
     TransformerConfig,
 )
@@ -60,7 +60,7 @@ def test_a_decoder_is_the_encoder_under_a_causal_mask_and_a_map_to_the_vocabular
     positions, norm, backend
 ):
     settings = config(positions=positions, norm=norm, backend=backend, embed_dim=12)
-    model, encoder = built(DecoderOnly(settings)), EncoderOnly(settings).double()
+    model, encoder = built(DecoderOnly(settings)), Encoder(settings).double()
     encoder.load_state_dict(model.body.state_dict())  # the same names, one by one
     got = model(WHOLE, need_hidden_states=True)
     for mask in ({"is_causal": True}, {"attn_mask": causal_mask(S)}):
@@ -73,7 +73,7 @@ def test_a_decoder_is_the_encoder_under_a_causal_mask_and_a_map_to_the_vocabular
 @both_norms
 @both_paths
 def test_a_mask_and_the_causal_rule_mean_both(norm, backend):
-    model = built(EncoderOnly(config(norm=norm, backend=backend)))
+    model = built(Encoder(config(norm=norm, backend=backend)))
     # In the second row only the last keys: its first queries have none at all.
     late = padding_mask(torch.tensor([S, 3]), S).flip(-1)
     both = model(WHOLE, attn_mask=late, is_causal=True).output
@@ -128,7 +128,7 @@ def test_a_masked_model_is_the_encoder_one_layer_and_a_map_to_the_vocabulary(nor
     ],
 )
 def test_the_published_sizes_have_the_published_numbers_of_parameters(family, settings, parameters):
-    size = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "hidden_dim": 3072}
+    size = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "ffn_dim": 3072}
     with torch.device("meta"):
         model = family(TransformerConfig(**size, **settings, tie_embeddings=True))
     assert sum(p.numel() for p in model.parameters()) == parameters
@@ -489,7 +489,7 @@ def test_autocast_trains_every_parameter(family):
 
 def test_a_decoder_learns_a_text_by_heart():
     torch.manual_seed(0)
-    settings = {"vocab_size": 9, "embed_dim": 16, "num_heads": 2, "hidden_dim": 32}
+    settings = {"vocab_size": 9, "embed_dim": 16, "num_heads": 2, "ffn_dim": 32}
     model = DecoderOnly(TransformerConfig(**settings, norm="pre", max_length=16))
     text = torch.tensor([[START, 4, 5, 4, 6, 4, 5, 4, 7, 8, END]])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

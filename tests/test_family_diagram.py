@@ -9,7 +9,7 @@ from torch import Tensor
 from attn_notes.masks import causal_mask, prefix_mask
 from attn_notes.transformer import (
     DecoderOnly,
-    EncoderOnly,
+    Encoder,
     MaskedLanguageModel,
     Transformer,
     TransformerConfig,
@@ -98,7 +98,7 @@ def test_what_an_output_can_know_is_a_power_of_the_masks(family, S, T, layers):
 
 
 def config(**changes: object) -> TransformerConfig:
-    sizes = {"vocab_size": 11, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "hidden_dim": 12}
+    sizes = {"vocab_size": 11, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "ffn_dim": 12}
     return TransformerConfig(**sizes, **changes)
 
 
@@ -111,7 +111,7 @@ def outputs(family: str, S: int) -> Callable[[Tensor], Tensor]:
         causal = DecoderOnly(config())
         return lambda tokens: causal(tokens[None]).logits[0]
     if family == "prefix":
-        body = EncoderOnly(config())
+        body = Encoder(config())
         return lambda tokens: body(
             tokens[None], attn_mask=prefix_mask(len(tokens), prefix=S)
         ).output[0]

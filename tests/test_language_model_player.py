@@ -22,7 +22,7 @@ LONG = [START, 8, 4, 11, 12, 18, 12, 15, 18, 3, 7, 5, 5, 19, 6]
 
 def test_a_model_of_the_budget_fits_a_page():
     config = TransformerConfig(
-        vocab_size=110, embed_dim=64, num_heads=4, num_layers=3, hidden_dim=192, max_length=128
+        vocab_size=110, embed_dim=64, num_heads=4, num_layers=3, ffn_dim=192, max_length=128
     )
     model = DecoderOnly(config)
     assert 135_000 < sum(p.numel() for p in model.parameters() if p.dim() == 2) < 180_000

@@ -38,8 +38,8 @@ from attn_notes.transformer import (
     DecoderBlock,
     DecoderOnly,
     Embeddings,
+    Encoder,
     EncoderBlock,
-    EncoderOnly,
     FeedForward,
     MaskedLanguageModel,
     Transformer,
@@ -140,14 +140,14 @@ def a_batch():
     return data.make_batch([(("a", "a"), ("a",))], words, words)
 
 
-CONFIG = TransformerConfig(vocab_size=17, embed_dim=6, num_heads=3, hidden_dim=19, norm="pre")
+CONFIG = TransformerConfig(vocab_size=17, embed_dim=6, num_heads=3, ffn_dim=19, norm="pre")
 SEGMENTED = dataclasses.replace(CONFIG, num_token_types=2)
 STREAM, MEMORY = meta(B, L, 6), meta(B, S, 6)
 
 
 def encoded(**keywords):
     keywords |= {"token_types": integers(B, L), "attn_mask": allowed(B, 1, L)}
-    return EncoderOnly(SEGMENTED).to("meta")(integers(B, L), **keywords)
+    return Encoder(SEGMENTED).to("meta")(integers(B, L), **keywords)
 
 
 def of_transformer(**changes):
@@ -368,7 +368,7 @@ CALLS = {
         "SelfAttention": [
             lambda: (SelfAttention(D, dropout=0.5).to("meta")(meta(B, L, D))[0], (B, L, D)),
             lambda: (
-                SelfAttention(D, fused=True).to("meta")(meta(B, L, D), is_causal=True)[1],
+                SelfAttention(D, packed=True).to("meta")(meta(B, L, D), is_causal=True)[1],
                 (B, L, L),
             ),
         ],
@@ -395,7 +395,7 @@ CALLS = {
             lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, is_causal=True)[0], (B, L, 6)),
             lambda: (EncoderBlock(CONFIG).to("meta")(STREAM, need_weights=True)[1], (B, 3, L, L)),
         ],
-        "EncoderOnly": [
+        "Encoder": [
             lambda: (encoded().output, (B, L, 6)),
             lambda: (encoded(need_weights=True).weights[1], (B, 3, L, L)),
             lambda: (encoded(need_hidden_states=True).hidden_states[2], (B, L, 6)),

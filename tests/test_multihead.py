@@ -263,8 +263,8 @@ def any_layer(draw):
         "qdim": draw(size),
         "kdim": draw(size),
         "vdim": draw(size),
-        "qk_dim": heads * draw(st.integers(1, 3)),
-        "v_dim": heads * draw(st.integers(1, 3)),
+        "qk_proj_dim": heads * draw(st.integers(1, 3)),
+        "v_proj_dim": heads * draw(st.integers(1, 3)),
         "num_kv_heads": kv_heads,
         "bias": draw(st.booleans()),
         "out_proj": draw(st.booleans()),
@@ -295,7 +295,7 @@ def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
         ),
         *tensors,
     )  # fmt: skip
-    width = embed_dim if options["out_proj"] else options["v_dim"]
+    width = embed_dim if options["out_proj"] else options["v_proj_dim"]
     assert layer(*tensors)[0].shape == (batch, rows, width)
     assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
 
@@ -434,8 +434,8 @@ def test_layout_in_memory_does_not_matter(backend):
 
 
 def test_one_head_is_self_attention():
-    one = filled(SelfAttention(E, qk_dim=D, v_dim=DV, out_proj=True).double())
-    many = MultiHeadAttention(E, 1, qk_dim=D, v_dim=DV).double()
+    one = filled(SelfAttention(E, qk_proj_dim=D, v_proj_dim=DV, out_proj=True).double())
+    many = MultiHeadAttention(E, 1, qk_proj_dim=D, v_proj_dim=DV).double()
     many.load_state_dict(one.state_dict())
     x = normal(B, L, E)
     mask = coin(B, L, L, seed=4)
@@ -674,9 +674,9 @@ def test_with_a_cache_the_queries_count_from_its_end_however_many_keys_are_new(b
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("out_proj", [True, False])
 def test_a_fused_projection_is_the_three_stacked(bias, out_proj):
-    options = {"qk_dim": D, "v_dim": DV, "bias": bias, "out_proj": out_proj}
+    options = {"qk_proj_dim": D, "v_proj_dim": DV, "bias": bias, "out_proj": out_proj}
     three = filled(SelfAttention(E, **options).double())
-    one = SelfAttention(E, fused=True, **options).double()
+    one = SelfAttention(E, packed=True, **options).double()
     state = three.state_dict()
     for kind in ("weight", "bias") if bias else ("weight",):
         parts = [state.pop(f"{name}_proj.{kind}") for name in "qkv"]
@@ -692,12 +692,12 @@ def test_a_fused_projection_is_the_three_stacked(bias, out_proj):
     assert one(x)[0].shape == (B, L, E if out_proj else DV)
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_self_attention_is_the_formula(fused):
-    layer = filled(SelfAttention(E, fused=fused, bias=False).double())
+@pytest.mark.parametrize("packed", [True, False])
+def test_self_attention_is_the_formula(packed):
+    layer = filled(SelfAttention(E, packed=packed, bias=False).double())
 
     def formula(x):
-        if fused:
+        if packed:
             q, k, v = (x @ layer.qkv_proj.weight.T).chunk(3, dim=-1)
         else:
             q, k, v = (x @ proj.weight.T for proj in (layer.q_proj, layer.k_proj, layer.v_proj))
@@ -708,7 +708,7 @@ def test_self_attention_is_the_formula(fused):
 
 @pytest.mark.parametrize("lead", [(), (B,), (B, 3)])
 def test_self_attention_takes_any_leading_axes(lead):
-    layer = filled(SelfAttention(E, v_dim=DV).double())
+    layer = filled(SelfAttention(E, v_proj_dim=DV).double())
     output, weights = layer(normal(*lead, L, E), attn_mask=causal_mask(L))
     assert output.shape == (*lead, L, DV)
     assert weights.shape == (*lead, L, L)
@@ -716,7 +716,9 @@ def test_self_attention_takes_any_leading_axes(lead):
 
 
 def test_projections_are_linear_and_of_the_stated_sizes():
-    layer = MultiHeadAttention(30, 6, qdim=7, kdim=11, vdim=13, qk_dim=12, v_dim=18, num_kv_heads=2)
+    layer = MultiHeadAttention(
+        30, 6, qdim=7, kdim=11, vdim=13, qk_proj_dim=12, v_proj_dim=18, num_kv_heads=2
+    )
     sizes = {
         name: (proj.in_features, proj.out_features)
         for name, proj in layer.named_children()

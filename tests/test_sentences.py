@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models
 
 from attn_notes.masks import padding_mask
 from attn_notes.pretrained import SentenceEncoder, load_encoder, mean_pooling, minilm_folder
-from attn_notes.transformer import EncoderOnly, TransformerConfig
+from attn_notes.transformer import Encoder, TransformerConfig
 from tests.oracles import coin, rng
 
 TEXTS = [
@@ -111,12 +111,12 @@ def test_like_texts_have_like_vectors(sentences):
 CONFIG = TransformerConfig(vocab_size=5, embed_dim=6, num_heads=3, max_length=11, dropout=0.5)
 
 
-def small() -> tuple[EncoderOnly, Tokenizer]:
+def small() -> tuple[Encoder, Tokenizer]:
     torch.manual_seed(0)
     words = Tokenizer(models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>"))
     words.enable_padding(length=4)
     words.enable_truncation(2)
-    return EncoderOnly(CONFIG), words
+    return Encoder(CONFIG), words
 
 
 def test_the_tokenizer_and_the_mode_of_the_encoder_stay_as_they_are():

@@ -243,7 +243,7 @@ def test_options_reach_the_transformer(tmp_path):
     assert (s.label_smoothing, s.schedule, s.weight_decay, s.lr) == (0.1, "noam", 0.01, 1.0)
     assert (config.num_layers, config.num_heads, config.norm) == (3, 2, "post")
     assert (config.positions, config.activation, config.dropout) == ("learned", "gelu", 0.2)
-    assert (config.embed_dim, config.hidden_dim, config.tie_embeddings) == (4, 8, False)
+    assert (config.embed_dim, config.ffn_dim, config.tie_embeddings) == (4, 8, False)
     assert config.scale_embeddings
     settings = load_checkpoint(tmp_path / "out" / "checkpoint.pt")["settings"]
     assert settings["learning rate of the last step"] == noam(4, 1)(3)

@@ -17,8 +17,8 @@ from attn_notes.positions import alibi_bias, apply_rotary, rotary_angles, sinuso
 from attn_notes.transformer import (
     AddNorm,
     Embeddings,
+    Encoder,
     EncoderBlock,
-    EncoderOnly,
     FeedForward,
     Transformer,
     TransformerConfig,
@@ -32,7 +32,7 @@ LENGTHS = torch.tensor([L, 2])
 
 
 def config(**changes) -> TransformerConfig:
-    sizes = {"vocab_size": V, "embed_dim": E, "num_heads": H, "hidden_dim": F, "num_layers": N}
+    sizes = {"vocab_size": V, "embed_dim": E, "num_heads": H, "ffn_dim": F, "num_layers": N}
     return TransformerConfig(**sizes | {"max_length": 11} | changes)
 
 
@@ -108,7 +108,7 @@ def test_dropout_can_be_switched_on_by_itself():
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
     settings = config(norm=norm)
-    model = built(EncoderOnly(settings))
+    model = built(Encoder(settings))
     tokens, mask = ids(B, L), padding_mask(LENGTHS, L)
     table = model.embeddings
     x = table.tokens.weight[tokens] + table.positions.weight[:L]
@@ -124,7 +124,7 @@ def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_states_and_weights_of_every_layer_are_those_of_its_blocks(norm):
-    model = built(EncoderOnly(config(norm=norm)))
+    model = built(Encoder(config(norm=norm)))
     tokens, mask = ids(B, L), padding_mask(LENGTHS, L)
     output, states, weights = model(
         tokens, attn_mask=mask, need_weights=True, need_hidden_states=True
@@ -139,7 +139,7 @@ def test_states_and_weights_of_every_layer_are_those_of_its_blocks(norm):
 
 
 def test_what_is_not_asked_for_is_not_given_and_changes_nothing():
-    model = built(EncoderOnly(config()))
+    model = built(Encoder(config()))
     plain = model(ids(B, L))
     assert (plain.hidden_states, plain.weights) == (None, None)
     asked = model(ids(B, L), need_weights=True, need_hidden_states=True)
@@ -147,14 +147,14 @@ def test_what_is_not_asked_for_is_not_given_and_changes_nothing():
 
 
 def test_the_weights_returned_are_the_ones_that_the_output_hangs_on():
-    model = built(EncoderOnly(config()))
+    model = built(Encoder(config()))
     result = model(ids(B, L), need_weights=True)
     assert all(bool(g.any()) for g in torch.autograd.grad(result.output[0, 0, 0], result.weights))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_padding_changes_nothing(norm):
-    model = built(EncoderOnly(config(norm=norm)))
+    model = built(Encoder(config(norm=norm)))
 
     def layer(tokens, lengths):
         return model(tokens, attn_mask=padding_mask(lengths, tokens.shape[1])).output
@@ -169,11 +169,11 @@ def test_a_causal_mask_makes_it_causal():
 
 
 def test_without_positions_order_says_nothing_and_with_them_it_does():
-    model = built(EncoderOnly(config(positions="none")))
+    model = built(Encoder(config(positions="none")))
     order = torch.tensor([3, 0, 4, 1, 2])
     tokens = ids(B, L)
     torch.testing.assert_close(model(tokens[:, order]).output, model(tokens).output[:, order])
-    model = built(EncoderOnly(config()))
+    model = built(Encoder(config()))
     assert not torch.allclose(model(tokens[:, order]).output, model(tokens).output[:, order])
     block = built(EncoderBlock(config()))
     check_permutation_equivariant(lambda x: block(x)[0], normal(B, L, E).detach())
@@ -224,7 +224,7 @@ def test_positions_that_are_added_say_nothing_to_attention(positions):
 
 def test_every_block_of_an_encoder_is_told_the_same_positions():
     for positions in ("rotary", "alibi"):
-        model = built(EncoderOnly(config(positions=positions, embed_dim=12)))
+        model = built(Encoder(config(positions=positions, embed_dim=12)))
         tokens, mask = ids(B, L), padding_mask(LENGTHS, L)
         x = table = model.embeddings(tokens)
         if positions == "rotary":
@@ -257,7 +257,7 @@ def test_embeddings_are_dropped_while_training_only():
 
 
 def test_every_norm_takes_the_configs_eps():
-    model = EncoderOnly(config(norm="pre", embed_norm=True, layer_norm_eps=0.25))
+    model = Encoder(config(norm="pre", embed_norm=True, layer_norm_eps=0.25))
     eps = [module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)]
     assert eps == [0.25] * (2 + 2 * N)
 
@@ -269,7 +269,7 @@ def test_query_heads_share_key_value_heads():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_finite_and_near(dtype):
-    model = EncoderOnly(config())
+    model = Encoder(config())
     expected = model(ids(B, L)).output
     got = model.to(dtype)(ids(B, L)).output
     assert got.dtype == dtype
@@ -279,7 +279,7 @@ def test_half_precision_stays_finite_and_near(dtype):
 # ---- The config -------------------------------------------------------------------------------
 
 CHANGES = [
-    {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"hidden_dim": 5},
+    {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"ffn_dim": 5},
     {"num_kv_heads": 1}, {"norm": "pre"}, {"activation": "relu"}, {"positions": "none"},
     {"max_length": 7}, {"embed_norm": True}, {"dropout": 0.5},
     {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"target_vocab_size": 31},
@@ -320,7 +320,7 @@ def test_a_config_does_not_change():
         ({"embed_dim": 0}, "embed_dim must be a whole number, 1 or more, got 0"),
         ({"num_heads": 0}, "num_heads must be a whole number, 1 or more, got 0"),
         ({"num_layers": -1}, "num_layers must be a whole number, 1 or more, got -1"),
-        ({"hidden_dim": 2.5}, "hidden_dim must be a whole number, 1 or more, got 2.5"),
+        ({"ffn_dim": 2.5}, "ffn_dim must be a whole number, 1 or more, got 2.5"),
         ({"max_length": "9"}, "max_length must be a whole number, 1 or more, got '9'"),
         ({"num_token_types": -1}, "num_token_types must be a whole number, 0 or more, got -1"),
         ({"num_heads": 4}, "num_heads must divide embed_dim, got num_heads = 4 and embed_dim = 6"),
@@ -368,15 +368,15 @@ def test_a_config_that_cannot_be_is_refused(change, words):
 )
 def test_tokens_that_do_not_fit_are_refused(arguments, changes, words):
     with pytest.raises(ValueError, match=words):
-        EncoderOnly(config(**changes))(*arguments)
+        Encoder(config(**changes))(*arguments)
 
 
 def test_the_longest_sequence_is_max_length_and_without_positions_there_is_none():
-    assert EncoderOnly(config())(ids(1, 11)).output.shape == (1, 11, E)
+    assert Encoder(config())(ids(1, 11)).output.shape == (1, 11, E)
     for positions in ("none", "sinusoidal", "alibi"):
-        assert EncoderOnly(config(positions=positions))(ids(1, 13)).output.shape == (1, 13, E)
+        assert Encoder(config(positions=positions))(ids(1, 13)).output.shape == (1, 13, E)
 
 
 def test_weights_are_not_to_be_had_of_the_fused_kernel():
     with pytest.raises(ValueError, match="backend must be"):
-        EncoderOnly(config(backend="fused"))(ids(1, 3), need_weights=True)
+        Encoder(config(backend="fused"))(ids(1, 3), need_weights=True)

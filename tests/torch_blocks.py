@@ -25,7 +25,7 @@ def torch_twin(
     decodes = isinstance(block, DecoderBlock)
     kind = nn.TransformerDecoderLayer if decodes else nn.TransformerEncoderLayer
     twin = kind(
-        settings.embed_dim, settings.num_heads, settings.hidden_dim, settings.dropout,
+        settings.embed_dim, settings.num_heads, settings.ffn_dim, settings.dropout,
         settings.activation, settings.layer_norm_eps, batch_first=True,
         norm_first=settings.norm == "pre", dtype=torch.float64,
     )  # fmt: skip

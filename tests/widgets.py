@@ -217,7 +217,7 @@ def random_transformer(
         "embed_dim": 24,
         "num_heads": 4,
         "num_layers": 2,
-        "hidden_dim": 36,
+        "ffn_dim": 36,
         "norm": "pre",
         "activation": "relu",
         "positions": "sinusoidal",
@@ -245,7 +245,7 @@ def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
     others = [token for token in dict.fromkeys(tokens) if token not in ("<fr>", "de")]
     source = Vocabulary([*"0123456789", "<fr>", "de", *others])
     target = Vocabulary(others)
-    sizes = {"vocab_size": len(source), "target_vocab_size": len(target), "hidden_dim": 6}
+    sizes = {"vocab_size": len(source), "target_vocab_size": len(target), "ffn_dim": 6}
     model = random_transformer(
         noise=0.9, seed=13, embed_dim=8, num_heads=2, tie_embeddings=False, **sizes
     )
@@ -265,7 +265,7 @@ def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
 def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     """A random language model on digits, white space and whole words; it reads six at a time."""
     vocab = Vocabulary(dict.fromkeys([*"0123456789 \n", *tokens]))
-    sizes = {"vocab_size": len(vocab), "hidden_dim": 6, "embed_dim": 8}
+    sizes = {"vocab_size": len(vocab), "ffn_dim": 6, "embed_dim": 8}
     kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
     examples = ("407", "19\n")

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import groupby, product
 from typing import Any
 
-from attn_notes.arguments import check_integers, check_shares
+from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data.split import Pair, is_held_out
 
 __all__ = [
@@ -173,7 +173,7 @@ def number_pairs(
         (('<fr>', '4', '9'), ('quarante', '-neuf'))
     """
     check_integers(1, count=count)
-    check_shares(balance=balance)
+    check_fractions(balance=balance)
     routes = _routes(source, target)
     languages = dict.fromkeys(language for _, *route in routes for language in route)
     sides: tuple[list[Pair], list[Pair]] = ([], [])

@@ -7,7 +7,7 @@ drawn anew with every seed would leak into the training set of the next run.
 import hashlib
 from collections.abc import Iterable
 
-from attn_notes.arguments import check_shares
+from attn_notes.arguments import check_fractions
 
 __all__ = ["Pair", "is_held_out", "split_pairs"]
 
@@ -36,7 +36,7 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
         >>> [value for value in range(40) if is_held_out(value)]
         [9, 39]
     """
-    check_shares(share=share)
+    check_fractions(share=share)
     digest = hashlib.sha256(str(key).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
 

@@ -17,7 +17,7 @@ from attn_notes.pretrained.folders import (
     rename,
 )
 from attn_notes.training import check_tensors, read_tensors
-from attn_notes.transformer import EncoderOnly, MaskedLanguageModel, TransformerConfig
+from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
 
 __all__ = ["load_encoder", "load_masked_language_model"]
 
@@ -50,7 +50,7 @@ KEYS = {
     "embed_dim": "hidden_size",
     "num_heads": "num_attention_heads",
     "num_layers": "num_hidden_layers",
-    "hidden_dim": "intermediate_size",
+    "ffn_dim": "intermediate_size",
     "activation": "hidden_act",
     "max_length": "max_position_embeddings",
     "num_token_types": "type_vocab_size",
@@ -68,7 +68,7 @@ FIXED = {
 DEFAULTS = {"tie_word_embeddings": True}
 
 
-def load_encoder(source: str | Path) -> tuple[EncoderOnly, Tokenizer]:
+def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """Read a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
 
     Args:
@@ -97,7 +97,7 @@ def load_encoder(source: str | Path) -> tuple[EncoderOnly, Tokenizer]:
     # Saved with a head on top, the encoder's names begin with "bert." and the head's do not.
     inside = {name: tensor for name, tensor in tensors.items() if name.startswith("bert.")}
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
-        encoder = EncoderOnly(config)
+        encoder = Encoder(config)
     _fill(encoder, ENCODER, _newest_names(inside or tensors, files.weights), files.weights)
     return encoder.eval(), read_tokenizer(files.tokenizer, config.vocab_size)
 
@@ -168,7 +168,7 @@ def _settle_head(tensors: dict[str, Tensor], tied: bool, origin: Path) -> dict[s
 
 
 def _fill(
-    model: EncoderOnly | MaskedLanguageModel,
+    model: Encoder | MaskedLanguageModel,
     names: Mapping[str, str],
     tensors: Mapping[str, Tensor],
     origin: Path,

@@ -49,7 +49,7 @@ KEYS = {
     "embed_dim": "n_embd",
     "num_heads": "n_head",
     "num_layers": "n_layer",
-    "hidden_dim": "n_inner",
+    "ffn_dim": "n_inner",
     "activation": "activation_function",
     "max_length": "n_positions",
     "dropout": "resid_pdrop",

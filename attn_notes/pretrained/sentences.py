@@ -14,7 +14,7 @@ from attn_notes.data.text import check_texts
 from attn_notes.decoding.steps import evaluating
 from attn_notes.masks import padding_mask
 from attn_notes.pretrained.folders import check_ids
-from attn_notes.transformer import EncoderOnly
+from attn_notes.transformer import Encoder
 
 __all__ = ["SentenceEncoder", "mean_pooling"]
 
@@ -78,9 +78,7 @@ class SentenceEncoder:
         True
     """
 
-    def __init__(
-        self, encoder: EncoderOnly, tokenizer: Tokenizer, *, max_length: int = 256
-    ) -> None:
+    def __init__(self, encoder: Encoder, tokenizer: Tokenizer, *, max_length: int = 256) -> None:
         check_integers(max_length=max_length)
         marks = tokenizer.num_special_tokens_to_add(is_pair=False)
         if max_length <= marks:

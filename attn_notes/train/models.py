@@ -110,7 +110,7 @@ def _config(s: BlockSettings, **others: Any) -> TransformerConfig:
         embed_dim=s.embed_dim,
         num_heads=s.heads,
         num_layers=s.layers,
-        hidden_dim=s.hidden_dim,
+        ffn_dim=s.hidden_dim,
         norm=s.norm,
         activation=s.activation,
         positions=s.positions,

@@ -9,7 +9,7 @@ from attn_notes.transformer.blocks import AddNorm, DecoderBlock, EncoderBlock, F
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import Decoder, DecoderOutput
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
-from attn_notes.transformer.encoder import EncoderOnly, EncoderOutput
+from attn_notes.transformer.encoder import Encoder, EncoderOutput
 from attn_notes.transformer.families import (
     DecoderOnly,
     DecoderOnlyState,
@@ -26,8 +26,8 @@ __all__ = [
     "DecoderOnlyState",
     "DecoderOutput",
     "Embeddings",
+    "Encoder",
     "EncoderBlock",
-    "EncoderOnly",
     "EncoderOutput",
     "FeedForward",
     "LanguageModelOutput",

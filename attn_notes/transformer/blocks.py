@@ -76,11 +76,11 @@ class FeedForward(nn.Module):
     Vaswani et al. (2017), equation 2, with torch's dropout after the activation.
 
     Args:
-        config: its `embed_dim`, `hidden_dim`, `activation` and `dropout` count.
+        config: its `embed_dim`, `ffn_dim`, `activation` and `dropout` count.
 
     Example:
         >>> import torch
-        >>> network = FeedForward(TransformerConfig(vocab_size=1, embed_dim=4, hidden_dim=16))
+        >>> network = FeedForward(TransformerConfig(vocab_size=1, embed_dim=4, ffn_dim=16))
         >>> network(torch.zeros(2, 3, 4)).shape
         torch.Size([2, 3, 4])
     """
@@ -88,9 +88,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
-        self.linear1 = nn.Linear(config.embed_dim, config.hidden_dim)
+        self.linear1 = nn.Linear(config.embed_dim, config.ffn_dim)
         self.dropout = nn.Dropout(config.dropout)
-        self.linear2 = nn.Linear(config.hidden_dim, config.embed_dim)
+        self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """Each position by itself.
@@ -101,7 +101,7 @@ class FeedForward(nn.Module):
         Returns:
             (..., E).
         """
-        x = self.activation(self.linear1(x))  # (..., hidden_dim)
+        x = self.activation(self.linear1(x))  # (..., ffn_dim)
         if self.dropout.training:
             x = self.dropout(x)
         return self.linear2(x)  # (..., E)

@@ -23,7 +23,7 @@ class TransformerConfig:
         embed_dim: E, the width of the residual stream.
         num_heads: H, which must divide E.
         num_layers: the number of blocks; in an encoder-decoder, of the encoder.
-        hidden_dim: the width inside the feed-forward network.
+        ffn_dim: the width inside the feed-forward network.
         num_kv_heads: G, the key-value heads that the query heads share; H by default.
         norm: "post" (Vaswani et al., 2017), or "pre", where one more norm follows the last block.
         activation: of the feed-forward network: "gelu", "relu", or "gelu_tanh", GPT-2's
@@ -60,7 +60,7 @@ class TransformerConfig:
     embed_dim: int = 128
     num_heads: int = 4
     num_layers: int = 2
-    hidden_dim: int = 512
+    ffn_dim: int = 512
     num_kv_heads: int | None = None
     norm: Norm = "post"
     activation: Activation = "gelu"
@@ -114,7 +114,7 @@ class TransformerConfig:
 
 OPTIONAL = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
 LEAST = dict.fromkeys(
-    ("vocab_size", "embed_dim", "num_heads", "num_layers", "hidden_dim", "max_length", *OPTIONAL), 1
+    ("vocab_size", "embed_dim", "num_heads", "num_layers", "ffn_dim", "max_length", *OPTIONAL), 1
 ) | {"num_token_types": 0}
 CHOICES = {
     "norm": get_args(Norm),

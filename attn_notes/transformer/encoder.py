@@ -11,11 +11,11 @@ from attn_notes.transformer.checks import check_caches
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
-__all__ = ["EncoderOnly", "EncoderOutput"]
+__all__ = ["Encoder", "EncoderOutput"]
 
 
 class EncoderOutput(NamedTuple):
-    """What `EncoderOnly` gives."""
+    """What `Encoder` gives."""
 
     output: Tensor
     """(B, L, E), after the last block and, with pre-norm, the last norm."""
@@ -25,7 +25,7 @@ class EncoderOutput(NamedTuple):
     """The attention weights of each block, (B, H, L, L), or, with caches, (B, H, L, all keys)."""
 
 
-class EncoderOnly(nn.Module):
+class Encoder(nn.Module):
     """Embeddings and encoder blocks: each output has read the whole sequence. Chapters 5 and 8.
 
     Devlin et al. (2019). It is also the encoder half of an encoder-decoder.
@@ -35,7 +35,7 @@ class EncoderOnly(nn.Module):
 
     Example:
         >>> import torch
-        >>> model = EncoderOnly(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
+        >>> model = Encoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
         >>> output, hidden_states, weights = model(torch.tensor([[5, 6, 7]]), need_weights=True)
         >>> output.shape, len(weights), weights[0].shape
         (torch.Size([1, 3, 8]), 2, torch.Size([1, 2, 3, 3]))

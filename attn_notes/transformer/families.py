@@ -1,6 +1,6 @@
 """What is asked of the encoder's blocks: the next token, or a hidden one (chapter 8).
 
-Both models are an `EncoderOnly` with a map to the vocabulary on top. Under a causal mask it says
+Both models are an `Encoder` with a map to the vocabulary on top. Under a causal mask it says
 what comes next, as GPT does; without one, what stands where a token was hidden, as BERT does.
 """
 
@@ -17,7 +17,7 @@ from attn_notes.transformer.blocks import ACTIVATIONS
 from attn_notes.transformer.checks import check_no_segments, check_source, check_step
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import join_weights
-from attn_notes.transformer.encoder import EncoderOnly
+from attn_notes.transformer.encoder import Encoder
 
 __all__ = ["DecoderOnly", "DecoderOnlyState", "LanguageModelOutput", "MaskedLanguageModel"]
 
@@ -93,7 +93,7 @@ class DecoderOnly(nn.Module):
         check_no_segments(config)
         self.config = config
         self.special_tokens = SpecialTokens()  # a published model has others
-        self.body = EncoderOnly(config)
+        self.body = Encoder(config)
         self.out_proj = nn.Linear(config.embed_dim, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.out_proj.weight = self.body.embeddings.tokens.weight
@@ -204,7 +204,7 @@ class MaskedLanguageModel(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.body = EncoderOnly(config)
+        self.body = Encoder(config)
         self.transform = nn.Linear(config.embed_dim, config.embed_dim)
         self.activation = ACTIVATIONS[config.activation]
         self.norm = nn.LayerNorm(config.embed_dim, config.layer_norm_eps)

@@ -11,7 +11,7 @@ from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.checks import check_source, check_step
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.decoder import Decoder, DecoderCaches, DecoderOutput, join_weights
-from attn_notes.transformer.encoder import EncoderOnly
+from attn_notes.transformer.encoder import Encoder
 
 __all__ = ["Transformer", "TransformerState", "TransformerWeights"]
 
@@ -89,7 +89,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         vocab_size = config.target_vocab_size or config.vocab_size
-        self.encoder = EncoderOnly(config)
+        self.encoder = Encoder(config)
         self.decoder = Decoder(
             replace(
                 config,
