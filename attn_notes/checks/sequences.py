@@ -75,15 +75,10 @@ def check_step_matches_parallel(
         atol: the largest difference to ignore.
 
     Example:
-        >>> class Sum:  # of the tokens so far
-        ...     def __call__(self, source, lengths, inputs):
-        ...         return inputs.cumsum(1)[..., None], None
-        ...     def start(self, source, lengths):
-        ...         return torch.ones(len(source), 1), torch.ones(len(source))
-        ...     def step(self, tokens, state):
-        ...         return (tokens + state)[:, None], tokens + state
-        >>> tokens = torch.tensor([[1, 4, 5]])
-        >>> check_step_matches_parallel(Sum(), tokens, torch.tensor([3]), tokens)
+        >>> from attn_notes.transformer import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
+        >>> check_step_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
     """
     _compare_steps(model, source, lengths, inputs, atol, reorder=False)
 
@@ -104,21 +99,10 @@ def check_cache_matches_parallel(
         atol: the largest difference to ignore.
 
     Example:
-        >>> class Sum:  # of the tokens so far; it is its own state
-        ...     def __init__(self, total=0):
-        ...         self.total = total
-        ...     def __call__(self, source, lengths, inputs):
-        ...         return inputs.cumsum(1)[..., None], None
-        ...     def start(self, source, lengths):
-        ...         return Sum().step(torch.ones(len(source)), Sum())
-        ...     def select(self, index):
-        ...         return self  # wrong: the rows stay where they are
-        ...     def step(self, tokens, state):
-        ...         return (state.total + tokens)[:, None], Sum(state.total + tokens)
-        >>> tokens = torch.tensor([[1, 4, 5], [1, 6, 5]])
-        >>> check_cache_matches_parallel(Sum(), tokens, torch.tensor([3, 3]), tokens)
-        Traceback (most recent call last):
-        attn_notes.checks.properties.CheckFailed: at step 2 the logits of sequence 0 differ by 2
+        >>> from attn_notes.transformer import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
+        >>> check_cache_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
     """
     _compare_steps(model, source, lengths, inputs, atol, reorder=True)
 

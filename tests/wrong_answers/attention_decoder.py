@@ -32,6 +32,7 @@ def say_greedily(model, source, lengths, max_length):
         said.append(tokens)
     return torch.stack(said, dim=1)
 """
+REPEAT = "\ndef say_greedily(model, source, lengths, max_length):\n    return "
 PICK = "\ndef pick(log_probs, lengths, alpha):\n    return "
 TABLE = "answer = torch.tensor({}, device='cpu')"
 EVEN = [[0.25] * 4] * 4
@@ -74,8 +75,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "it goes on although every sentence has ended",
         ),
         (
-            "\ndef say_greedily(model, source, lengths, max_length):\n"
-            "    return model.start(source, lengths)[0].argmax(-1)[:, None].expand(-1, max_length)",
+            REPEAT + "model.start(source, lengths)[0].argmax(-1)[:, None].expand(-1, max_length)",
             "each step should be given the words that were chosen last",
         ),
     ],

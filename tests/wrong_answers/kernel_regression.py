@@ -76,7 +76,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     ],
     "leave_group_out": [
         (
-            instead(GROUP, "groups[:, None] != groups", "scores < 0"),
+            instead(GROUP, "groups[:, None] != groups", "scores <= 0"),
             "output 0 depends on value 0, its own",
         ),
         (

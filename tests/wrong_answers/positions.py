@@ -30,8 +30,8 @@ def _same(**wrong: bool) -> str:
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "mended_slice": [
         (_encode("table[:L]"), "it starts at place 0 again, and not at 5"),
-        (_encode("table[cached:L]"), "with 5 cached and 1 new: table[5:1] has 0 rows"),
-        (_encode("table[cached]"), "all new tokens stand at place 0: each needs a row of its own"),
+        (_encode("table[cached:L]"), "with 5 cached and 1 new: the slice is empty"),
+        (_encode("table[cached]"), "all new tokens stand at place 0: each needs its own row"),
         (
             _encode("(table[:L] if cached == 0 else table[cached : cached + 1])"),
             "with 5 cached and 3 new: all new tokens stand at place 5",
@@ -43,9 +43,9 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             "def encode(x, table, cached):\n    return table[cached : cached + x.shape[1]]",
-            "of shape (2, 5, 8), got (5, 8)",
+            "the sum should have shape (2, 5, 8), got (5, 8)",
         ),
-        (_encode("table[cached : 2 * cached]"), "with 0 cached and 5 new: the answer raises"),
+        (_encode("table[cached : 2 * cached]"), "the answer raises RuntimeError"),
         (
             _encode("(table[:L] if cached == 0 else table[cached - 1 : cached - 1 + L])"),
             "one row too early",
@@ -55,7 +55,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (_same(causal=True), "causal is not True: the mask changes how many are averaged"),
         (_same(rotary=True), "rotary is not True: it turns queries and keys"),
         (_same(alibi=True), "alibi is not True: it changes the weights"),
-        ("differ = {'none': False}", "should be a dict with none, causal, sinusoidal"),
+        ("differ = {'none': False}", "causal has no guess: write True or False"),
         (_same(learned=False), "learned is not False: its rows are added"),
     ],
     "shift_matrix": [
@@ -80,7 +80,7 @@ def shift(offset, embed_dim):
             "that is the way back, from halves to pairs",
         ),
         (_order("[*range(1, D, 2), *range(0, D, 2)]"), "each pair would turn the other way"),
-        (_order("[*range(0, D, 2)] * 2"), "should hold each column once"),
+        (_order("[*range(0, D, 2)] * 2"), "order(4) = [0, 2, 0, 2]: it should be 1 at (2,)"),
     ],
     "alibi_horizon": [
         (

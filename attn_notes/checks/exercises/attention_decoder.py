@@ -156,7 +156,7 @@ class _Table:
 def _found(table: Tensor, width: int) -> tuple[str, float]:
     """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
     one = torch.ones(1, 1, dtype=torch.long, device="cpu")
-    model = _Table(table)
+    model: Any = _Table(table)
     found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
     tokens = found.tokens[0].tolist()
     words = " ".join("abc"[token - 4] for token in tokens if token > 3)

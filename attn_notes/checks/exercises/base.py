@@ -62,10 +62,11 @@ def difference(got: Any, expected: Value) -> str:
 
     Equal is up to 1e-4, in any precision and on any device.
     """
-    right = _on_cpu(expected)
     if not isinstance(got, Tensor | int | float):
-        return f"be a {'tensor' if right.dim() else 'number'}, got {type(got).__name__}"
-    answer = _on_cpu(got)
+        kind = "tensor" if isinstance(expected, Tensor) else "number"
+        return f"be a {kind}, got {type(got).__name__}"
+    # On the CPU, since not every device has 64-bit numbers.
+    answer, right = (torch.as_tensor(x, device="cpu").detach() for x in (got, expected))
     if answer.shape != right.shape:
         return f"have shape {tuple(right.shape)}, got {tuple(answer.shape)}"
     if (answer.dtype == torch.bool) != (right.dtype == torch.bool):
@@ -78,11 +79,6 @@ def difference(got: Any, expected: Value) -> str:
     at = tuple(int(i) for i in torch.unravel_index(apart.argmax(), apart.shape))
     place = f" at {at}" if at else ""
     return f"be {right[at].item():.6g}{place}, got {answer[at].item():.6g}"
-
-
-def _on_cpu(value: Any) -> Tensor:
-    """The value as a tensor; not every other device has 64-bit numbers."""
-    return torch.as_tensor(value, device="cpu").detach()
 
 
 def compare_parts(

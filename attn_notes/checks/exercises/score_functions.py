@@ -7,13 +7,7 @@ import torch
 
 from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
 
-__all__ = [
-    "additive_score",
-    "cosine_score",
-    "divide_by_width",
-    "softmax_axis",
-    "which_key_wins",
-]
+__all__ = ["additive_score", "cosine_score", "divide_by_width", "softmax_axis", "which_key_wins"]
 
 WINNERS = {
     "dot": ("b", "being the query itself is no guarantee: the dot product rewards length"),

@@ -158,10 +158,8 @@ def linear_work(answer: Any) -> None:
     got = answer(model, lambda: (model(x), model(x[:1])))
     if any(layer._forward_hooks or layer._forward_pre_hooks for layer in model.modules()):
         raise CheckFailed("a hook is still in the model: each handle has a remove()")
-    if [*got] == ["2.0"]:
-        raise CheckFailed("only 2.0 is there: does every hook see the loop's last name?")
     if {*got} != {"0", "2.0"}:
-        raise CheckFailed(f"the names should be '0' and '2.0', as in named_modules, got {[*got]}")
+        raise CheckFailed(f"the names should be '0' and '2.0', as in named_modules: got {[*got]}")
     for name, width, right in (("0", 3, 630), ("2.0", 5, 420)):
         mistakes = {
             "the bias is left out here, as in torch's counter": right + right // (2 * width),
