@@ -70,13 +70,11 @@ def _check_layer(
     """Compare the answer with a layer of four heads; `hint` is for an answer that raises."""
     key, *matrices = draw((2, 7, 8), (8, 8), (2 * G, 8), (2 * G, 8), (8, 8), seed=7)
     try:
-        got = answer(query, key, key, *matrices, 4, mask)
+        output, table = answer(query, key, key, *matrices, 4, mask)
     except (RuntimeError, ValueError) as error:
         if hint and not isinstance(error, NotImplementedError):
             raise CheckFailed(f"{case}{hint}") from error
         raise
-    if not isinstance(got, tuple) or len(got) != 2:
-        raise CheckFailed(f"the answer should be (output, weights), got {type(got).__name__}")
     w_q, w_k, w_v, w_o = matrices
     flat_q, flat_k, flat_v = query @ w_q.T, key @ w_k.T, key @ w_v.T
     q, k, v = split_heads(flat_q, 4), split_heads(flat_k, G), split_heads(flat_v, G)
@@ -93,12 +91,12 @@ def _check_layer(
         "neighbours share one: repeat_interleave, not repeat": attend(q, k.repeat(1, 4 // G, 1, 1)),
         "the mask changes nothing": attention_weights(q, own_k),
     }
-    compare(got[1], weights, "the weights", mistakes=mistakes, case=case)
+    compare(table, weights, "the weights", mistakes=mistakes, case=case)
     mistakes = {
         "w_o is missing: the heads are side by side, and not yet mixed": merge_heads(heads),
         "the heads are merged without transposing back": heads.reshape(2, 5, 8) @ w_o.T,
     }
-    compare(got[0], merge_heads(heads) @ w_o.T, "the output", mistakes=mistakes, case=case)
+    compare(output, merge_heads(heads) @ w_o.T, "the output", mistakes=mistakes, case=case)
 
 
 @exercise
