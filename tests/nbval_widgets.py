@@ -87,8 +87,8 @@ def _of_dicts(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | No
 
 def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
     """Compare two encoded arrays: what they say of themselves, then quantum by quantum."""
-    for key in ours.keys() - {"b64"}:
-        if found := _of_values(ours[key], theirs[key], f"{at}.{key}"):
+    for key, value in ours.items():
+        if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}")):
             return found
     raw = [base64.b64decode(array["b64"]) for array in (ours, theirs)]
     if len(raw[0]) != len(raw[1]):

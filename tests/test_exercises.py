@@ -44,10 +44,8 @@ class Exercise:
 def calls(stub: str) -> list[str]:
     """The lines at the end of a stub that hand the answer to its checks."""
     lines = stub.rstrip().splitlines()
-    found = 0
-    while found < len(lines) and lines[-1 - found].startswith("exercises."):
-        found += 1
-    return lines[len(lines) - found :]
+    others = [n for n, line in enumerate(lines) if not line.startswith("exercises.")]
+    return lines[others[-1] + 1 :]
 
 
 def wrong_answers(chapter: Path) -> dict[str, list[tuple[str, str]]]:
