@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 Layer = Callable[[Tensor], Tensor]
+PaddedLayer = Callable[[Tensor, Tensor], Tensor]
 
 
 class CheckFailed(AssertionError):
@@ -107,12 +108,7 @@ def check_permutation_equivariant(
 
 
 def check_padding_invariant(
-    layer: Callable[[Tensor, Tensor], Tensor],
-    x: Tensor,
-    lengths: Tensor,
-    *,
-    atol: float = 1e-5,
-    seed: int = 0,
+    layer: PaddedLayer, x: Tensor, lengths: Tensor, *, atol: float = 1e-5, seed: int = 0
 ) -> None:
     """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 

@@ -26,12 +26,7 @@ __all__ = [
 
 
 def check_batch_invariant(
-    model: Callable[..., Any],
-    source: Tensor,
-    lengths: Tensor,
-    inputs: Tensor,
-    *,
-    atol: float = 1e-5,
+    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
 ) -> None:
     """A sequence gets the same logits alone, without padding, as in a batch. Chapter 4.
 

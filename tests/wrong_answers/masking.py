@@ -17,9 +17,9 @@ def dilated_window(L, window, dilation):
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "empty_rows": [
-        (f"answer = {EMPTY | {'a': {0}}}", "mask a is not {0}: every query of a causal mask may"),
-        (f"answer = {EMPTY | {'b': {2, 3}}}", "mask b is not {2, 3}: keys are hidden, not queries"),
-        (f"answer = {EMPTY | {'d': set()}}", "mask d is not set(): query 0 had only itself"),
+        (f"answer = {EMPTY | {'a': {0}}}", "a is not {0}: every query of a causal mask may"),
+        (f"answer = {EMPTY | {'b': {2, 3}}}", "b is not {2, 3}: keys are hidden, not queries"),
+        (f"answer = {EMPTY | {'d': set()}}", "d is not set(): query 0 had only itself"),
     ],
     "mask_from_lengths": [
         (instead(LENGTHS, "<", ">="), "is the mask inverted?"),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
@@ -29,13 +29,8 @@ SHAPES = {
     "gru_input": ((1, 5, 16), "one step, and embedding and context end to end: 4 + 12"),
     "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
 }
-
-
-@exercise
-def decoder_shapes(answer: Any) -> None:
-    """Six shapes in a decoder, by name."""
-    guesses = {part: guess and tuple(guess) for part, guess in answer.items()}
-    compare_parts(guesses, SHAPES, "a shape such as (5, 7)")
+decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)")
+"""Six shapes in a decoder, by name."""
 
 
 @exercise

@@ -14,7 +14,7 @@ from torch import Tensor
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 
-__all__ = ["CheckFailed", "compare", "compare_parts", "difference", "draw", "exercise"]
+__all__ = ["CheckFailed", "compare", "difference", "draw", "exercise", "prediction"]
 
 Value = Tensor | float | Sequence[Any]
 
@@ -81,16 +81,19 @@ def difference(got: Any, expected: Value) -> str:
     return f"be {right[at].item():.6g}{place}, got {answer[at].item():.6g}"
 
 
-def compare_parts(
-    answer: Mapping[str, Any], truths: Mapping[str, tuple[Any, str]], options: str
-) -> None:
-    """Compare a prediction part by part; `truths` has the right guess and the reason for it."""
-    for part, (truth, why) in truths.items():
-        guess = answer.get(part)
-        if guess is None:
-            raise CheckFailed(f"{part} has no guess: write {options}")
-        if guess != truth:
-            raise CheckFailed(f"{part} is not {guess!r}: {why}")
+def prediction(truths: Mapping[str, tuple[Any, str]], options: str) -> Callable[[Any], None]:
+    """An exercise that asks for a guess for each part; `truths` holds the guess and its reason."""
+
+    @exercise
+    def check(answer: Mapping[str, Any]) -> None:
+        for part, (truth, why) in truths.items():
+            guess = answer.get(part)
+            if guess is None:
+                raise CheckFailed(f"{part} has no guess: write {options}")
+            if guess != truth:
+                raise CheckFailed(f"{part} is not {guess!r}: {why}")
+
+    return check
 
 
 def draw(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:

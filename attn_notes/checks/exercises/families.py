@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 from attn_notes.data import Vocabulary, python_documentation
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel
@@ -29,12 +29,8 @@ KNOWN = {
     "e": (4, "each block adds one token further back: 6, 5, 4, 3"),
     "f": (5, "three back, and ahead there is only token 7"),
 }
-
-
-@exercise
-def how_many_known(answer: Any) -> None:
-    """How many of eight tokens can each output know?"""
-    compare_parts(answer, KNOWN, "a number from 1 to 8")
+how_many_known = prediction(KNOWN, "a number from 1 to 8")
+"""How many of eight tokens can each output know?"""
 
 
 @exercise

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 from attn_notes.checks.properties import influence
 from attn_notes.device import get_device
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask, sliding_window_mask
@@ -22,19 +22,14 @@ __all__ = [
 ]
 
 EMPTY_ROWS: dict[str, tuple[set[int], str]] = {
-    "mask a": (set(), "every query of a causal mask may read itself"),
-    "mask b": (set(), "keys are hidden, not queries, and all may read key 0"),
-    "mask c": ({0, 1}, "what queries 0 and 1 may read is padding, keys 0 and 1"),
-    "mask d": ({0}, "query 0 had only itself to read, and the diagonal is forbidden"),
-    "mask e": ({2, 3}, "each query may read itself alone, and keys 2, 3 are padding"),
+    "a": (set(), "every query of a causal mask may read itself"),
+    "b": (set(), "keys are hidden, not queries, and all may read key 0"),
+    "c": ({0, 1}, "what queries 0 and 1 may read is padding, keys 0 and 1"),
+    "d": ({0}, "query 0 had only itself to read, and the diagonal is forbidden"),
+    "e": ({2, 3}, "each query may read itself alone, and keys 2, 3 are padding"),
 }
-
-
-@exercise
-def empty_rows(answer: Any) -> None:
-    """Which rows of five masks, named a to e, are empty?"""
-    named = {f"mask {name}": rows for name, rows in answer.items()}
-    compare_parts(named, EMPTY_ROWS, "a set of rows, or set() for none")
+empty_rows = prediction(EMPTY_ROWS, "a set of rows, or set() for none")
+"""Which rows of five masks, named a to e, are empty?"""
 
 
 @exercise

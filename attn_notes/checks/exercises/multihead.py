@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 from attn_notes.checks.properties import influence
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
@@ -22,12 +22,8 @@ SPLITS = {
     "e": ("mixed", "reshape copies in the order of the axes: head 0 of all tokens comes first"),
     "f": ("whole", "flatten copies after the transpose: that is merge_heads"),
 }
-
-
-@exercise
-def split_or_mix(answer: Any) -> None:
-    """Which expressions keep tokens whole, mix them, or raise?"""
-    compare_parts(answer, SPLITS, '"whole", "mixed" or "error"')
+split_or_mix = prediction(SPLITS, '"whole", "mixed" or "error"')
+"""Which expressions keep tokens whole, mix them, or raise?"""
 
 
 @exercise

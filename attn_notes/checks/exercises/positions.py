@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import compare, draw, exercise, prediction
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
 
@@ -41,12 +41,8 @@ CAN_DIFFER = {
     "rotary": (False, "it turns queries and keys, but the values that are averaged are equal"),
     "alibi": (False, "it changes the weights, but the values that are averaged are equal"),
 }
-
-
-@exercise
-def one_letter(answer: Any) -> None:
-    """Where can the outputs of equal tokens differ?"""
-    compare_parts(answer, CAN_DIFFER, "True or False")
+one_letter = prediction(CAN_DIFFER, "True or False")
+"""Where can the outputs of equal tokens differ?"""
 
 
 @exercise

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 
 __all__ = ["additive_score", "cosine_score", "divide_by_width", "softmax_axis", "which_key_wins"]
 
@@ -15,13 +15,9 @@ WINNERS = {
     "dot, keys moved": ("b", "the move adds the same number to every dot product"),
     "gaussian, keys moved": ("c", "every distance changes: which key is nearest now?"),
 }
+which_key_wins = prediction(WINNERS, '"a", "b", "c" or "d"')
+"""The winner among four keys under two scores, before and after all keys are moved."""
 IS_WEIGHTS = "these are the weights: return the scores, before the softmax"
-
-
-@exercise
-def which_key_wins(answer: Any) -> None:
-    """The winner among four keys under two scores, before and after all keys are moved."""
-    compare_parts(answer, WINNERS, '"a", "b", "c" or "d"')
 
 
 @exercise

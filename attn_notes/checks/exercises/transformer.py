@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, compare_parts, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 
 __all__ = [
     "add_and_norm",
@@ -28,6 +28,8 @@ MIXES = {
     "weights": ("positions", "feature j of the output is made of feature j of other positions"),
     "attention": ("both", "the projections mix features, and the weights mix positions"),
 }
+who_mixes = prediction(MIXES, '"positions", "features", "both" or "neither"')
+"""Which parts let positions, and which let features, exchange something?"""
 CAUGHT = {
     "a": ("steps", "in training mode it is sound; in evaluation the whole sees a later token"),
     "b": ("steps", "all at once has the right positions, one by one has not"),
@@ -35,18 +37,8 @@ CAUGHT = {
     "d": ("batch", "what a sentence reads depends on how much padding its company brings"),
     "e": ("causal", "an output moves when the next input does, in every mode"),
 }
-
-
-@exercise
-def who_mixes(answer: Any) -> None:
-    """Which parts let positions, and which let features, exchange something?"""
-    compare_parts(answer, MIXES, '"positions", "features", "both" or "neither"')
-
-
-@exercise
-def which_check(answer: Any) -> None:
-    """Which check catches which slip?"""
-    compare_parts(answer, CAUGHT, '"causal", "steps", "batch" or "none"')
+which_check = prediction(CAUGHT, '"causal", "steps", "batch" or "none"')
+"""Which check catches which slip?"""
 
 
 @exercise
