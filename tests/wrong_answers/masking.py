@@ -39,7 +39,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask.any(-1, keepdim=True)",
-            "with true scores near -2e9",
+            "with scores near -2e9",
         ),
         (
             SOFTMAX + "torch.where(mask.any(-1, keepdim=True), (scores + torch.zeros_like(scores)"

@@ -67,8 +67,8 @@ def eighty_ten_ten(answer: Any) -> None:
     chosen = asked != 0
     if bool((chosen & (x == 0)).any()):
         raise CheckFailed("padding is never chosen, and stays padding")
-    compare(asked, x * chosen, "asked", mistakes={"asked has the true token": shown * chosen})
-    compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown of the others")
+    compare(asked, x * chosen, "asked", mistakes={"asked must hold the true token": shown * chosen})
+    compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown elsewhere")
     there = shown[chosen]
     other = there[(there != hidden) & (there != 7)]
     for what, which, right in (

@@ -111,7 +111,7 @@ def leave_group_out(predict: Any) -> None:
     not_self = torch.eye(7, device=get_device()) == 0
     mistakes = {
         "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
-        "output 0 depends on value 5, the same point": masked_softmax(scores, not_self) @ values,
+        "output 0 depends on value 5, its copy": masked_softmax(scores, not_self) @ values,
         "each output reads its own group alone": masked_softmax(scores, ~other) @ values,
         "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
     }

@@ -62,12 +62,12 @@ def softmax_with_empty_rows(answer: Any) -> None:
     }
     compare(got, masked_softmax(scores, mask), "the weights", mistakes=mistakes)
     low = scores - 2e9
-    case = "with true scores near -2e9, where a finite number is not low enough for masked keys, "
+    case = "with scores near -2e9, for which no finite fill is low enough, "
     compare(answer(low, mask), masked_softmax(low, mask), "the weights", case=case)
     leaf = scores.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(answer(leaf, mask).square().sum(), leaf)
     if not bool(gradient.isfinite().all()):
-        raise CheckFailed("the empty row's gradient is NaN: mend the row before the division")
+        raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
 
 
 @exercise
