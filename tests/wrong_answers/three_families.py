@@ -69,7 +69,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "10% should stay as they are, got 0%"),
         (instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "10% should stay as they are, got"),
         (instead(ASK, " & (x != 0)", ""), "what is shown elsewhere should be 0"),
-        (instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"), "asked must hold the true token"),
+        (
+            instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"),
+            "asked must hold the true token",
+        ),
         (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
         (instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
         (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
