@@ -77,7 +77,7 @@ def _train(
             "--batch-size must be divisible by the number of processes, got "
             f"{s.batch_size} and {world}"
         )
-    shares: dict[str, Any] = {"batch_size": s.batch_size, "rank": rank, "world": world}
+    shares: dict[str, Any] = {"batch_size": s.batch_size, "rank": rank, "world_size": world}
     windows = TextWindows(sides[0], vocab, length=s.context, seed=s.seed, **shares)
     precision = _precision(device) if options.precision == "auto" else options.precision
     compiled = _can_compile(device) if options.compile is None else options.compile
