@@ -103,7 +103,7 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
 def check_texts(texts: Sequence[str], name: str = "texts") -> None:
     """Raise unless these are strings, and not one string in their place."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{name} must be a list of strings, got {reprlib.repr(texts)}")
+        raise TypeError(f"{name} must be a list of texts, got {reprlib.repr(texts)}")
 
 
 def count_characters(texts: Sequence[str], name: str = "texts") -> int:
