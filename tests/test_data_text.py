@@ -187,14 +187,6 @@ def test_a_batch_depends_only_on_the_seed_and_the_step():
     assert torch.equal(one(3), steps[3])
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 6])
-def test_the_processes_share_one_batch(size):
-    for step in range(5):
-        shares = [windows(rank=rank, world_size=size)(step) for rank in range(size)]
-        assert {len(share) for share in shares} == {6 // size}
-        assert torch.equal(torch.cat(shares), windows()(step))
-
-
 def test_the_callers_random_numbers_are_left_alone():
     before = random.getstate(), torch.get_rng_state()
     windows()(0)

@@ -119,16 +119,13 @@ class TextWindows:
 
     All texts form a single stream, START text END START text END …, and a window begins at any
     place of it with equal probability. A pure function of the texts, the seed and the step.
-    Processes that train together each take their share of the same batch.
 
     Args:
         texts: documents with at least length + 1 ids together.
         vocab: of characters.
         length: L, how many tokens are read; one more is predicted.
-        batch_size: windows in a step, of all processes together.
+        batch_size: windows in a step.
         seed: of the places.
-        rank: the number of this process, from 0.
-        world_size: the number of processes, which must divide `batch_size`.
 
     Example:
         >>> texts = ["to be or not to be"]
@@ -145,17 +142,9 @@ class TextWindows:
         length: int,
         batch_size: int,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
         check_texts(texts)
-        check_integers(1, length=length, batch_size=batch_size, world_size=world_size)
-        check_integers(0, rank=rank)
-        if rank >= world_size or batch_size % world_size:
-            raise ValueError(
-                "rank must be below world_size, and world_size must divide batch_size, got "
-                f"rank = {rank}, world_size = {world_size} and batch_size = {batch_size}"
-            )
+        check_integers(1, length=length, batch_size=batch_size)
         ids = [id_ for text in texts for id_ in encode_text(text, vocab)]
         if len(ids) < length + 1:
             raise ValueError(
@@ -164,15 +153,13 @@ class TextWindows:
             )
         self.length, self.batch_size, self.seed = length, batch_size, seed
         self._stream = torch.tensor(ids, dtype=torch.int32, device="cpu")
-        size = batch_size // world_size
-        self._share = slice(rank * size, (rank + 1) * size)
 
     def __call__(self, step: int) -> Tensor:
-        """The windows of one step, (B, L + 1), int64, on the CPU; B is this process's share."""
+        """The windows of one step, (batch_size, L + 1), int64, on the CPU."""
         check_integers(0, step=step)
         rng = random.Random(f"{self.seed} {step}")
         last = len(self._stream) - self.length - 1
-        firsts = [rng.randint(0, last) for _ in range(self.batch_size)][self._share]
+        firsts = [rng.randint(0, last) for _ in range(self.batch_size)]
         windows = [self._stream[first : first + self.length + 1] for first in firsts]
         return torch.stack(windows).long()
 
