@@ -29,10 +29,10 @@ ENCODER = {
     "encoder.layer.{}.attention.self.key": "blocks.{}.self_attn.k_proj",
     "encoder.layer.{}.attention.self.value": "blocks.{}.self_attn.v_proj",
     "encoder.layer.{}.attention.output.dense": "blocks.{}.self_attn.out_proj",
-    "encoder.layer.{}.attention.output.LayerNorm": "blocks.{}.add1.norm",
+    "encoder.layer.{}.attention.output.LayerNorm": "blocks.{}.norm1",
     "encoder.layer.{}.intermediate.dense": "blocks.{}.feed_forward.linear1",
     "encoder.layer.{}.output.dense": "blocks.{}.feed_forward.linear2",
-    "encoder.layer.{}.output.LayerNorm": "blocks.{}.add2.norm",
+    "encoder.layer.{}.output.LayerNorm": "blocks.{}.norm2",
 }
 HEAD = {
     "cls.predictions.transform.dense": "transform",
