@@ -37,8 +37,6 @@ TABLE = [
     ("a mask of another length", mean((2, 3, 4), (2, 4)), V, SHAPED, "(2, 3, 4)", "(2, 4)"),
     ("a mask with the keys' axis", mean((2, 3, 4), (2, 1, 3)), V, SHAPED, "(2, 1, 3)"),
     ("vectors without a batch", mean((3, 4), (3, 4)), V, SHAPED, "(3, 4) and (3, 4)"),
-    ("longer texts than positions", encoder(max_length=12), V, "the encoder's, 11", "got 12"),
-    ("the usual length, too long here", encoder(), V, "at most the encoder's, 11", "got 256"),
     ("special tokens alone", encoder(max_length=2), V, "must be at least 3", "got 2"),
     ("half a text's length", encoder(max_length=9.5), T, "max_length must be an integer", "9.5"),
     ("one text, not in a list", encode("a cat"), T, "texts must be a list of texts", "'a cat'"),

@@ -81,8 +81,7 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
     if language in _BY_CHARACTER:
         return tuple("".join(text.split()))
     if language == "de":
-        words = [(word, _german_words().findall(word)) for word in text.split()]
-        return tuple(t for word, cut in words for t in (cut if "".join(cut) == word else [word]))
+        return tuple(piece for word in text.split() for piece in _split_compound(word))
     return tuple(text.replace("-", " -").split())
 
 
@@ -250,6 +249,12 @@ def _converter(language: str) -> Any:
         scales = converter.cards.items()
         converter.cards = {scale: word for scale, word in scales if scale < 10**_MOST_DIGITS}
     return converter
+
+
+def _split_compound(word: str) -> list[str]:
+    """The words in a German number word; any other word, whole."""
+    pieces = _german_words().findall(word)
+    return pieces if "".join(pieces) == word else [word]
 
 
 @cache

@@ -7,15 +7,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from attn_notes.pretrained.folders import (
-    build_config,
-    fill,
-    find_folder,
-    read_config,
-    read_tensors,
-    read_tokenizer,
-)
-from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
+from attn_notes.pretrained.config import read_config
+from attn_notes.pretrained.folders import fill, find_folder, read_tensors, read_tokenizer
+from attn_notes.transformer import Encoder, MaskedLanguageModel
 
 __all__ = ["load_encoder", "load_masked_language_model"]
 
@@ -44,28 +38,6 @@ OLD_KINDS = {"gamma": "weight", "beta": "bias"}  # of a norm, in files of 2018
 # Not read: layers on top of the blocks, and a buffer that counts from 0.
 LEFT_OUT = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
 
-# Field of `TransformerConfig`: key of `config.json`.
-KEYS = {
-    "vocab_size": "vocab_size",
-    "embed_dim": "hidden_size",
-    "num_heads": "num_attention_heads",
-    "num_layers": "num_hidden_layers",
-    "ffn_dim": "intermediate_size",
-    "activation": "hidden_act",
-    "max_length": "max_position_embeddings",
-    "num_token_types": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-    "layer_norm_eps": "layer_norm_eps",
-    "tie_embeddings": "tie_word_embeddings",
-}
-# Where one of these keys is given, another value means another computation.
-REQUIRED = {
-    "model_type": "bert",
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
-
 
 def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """Load a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
@@ -90,7 +62,7 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
         ['[CLS]', 'time', 'flies', '[SEP]']
     """
     folder = find_folder(source)
-    config = _config(folder)
+    config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     tensors = read_tensors(folder)
     # A model with a head has "bert." before the encoder's names and not before the head's.
     inside = {name: x for name, x in tensors.items() if name.startswith("bert.")}
@@ -122,17 +94,12 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
         attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
     folder = find_folder(source)
-    config = _config(folder)
+    config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     with torch.random.fork_rng(devices=[]):
         model = MaskedLanguageModel(config)
     names = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | HEAD
     fill(model, _plain(read_tensors(folder)), names, folder)
     return model.eval(), read_tokenizer(folder, config.vocab_size)
-
-
-def _config(folder: Path) -> TransformerConfig:
-    published = read_config(folder, REQUIRED, tie_word_embeddings=True)
-    return build_config(folder, published, KEYS, norm="post", embed_norm=True)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

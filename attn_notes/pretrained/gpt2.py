@@ -3,21 +3,14 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.data import SpecialTokens
-from attn_notes.pretrained.folders import (
-    build_config,
-    fill,
-    find_folder,
-    read_config,
-    read_tensors,
-    read_tokenizer,
-)
+from attn_notes.pretrained.config import read_config
+from attn_notes.pretrained.folders import fill, find_folder, read_tensors, read_tokenizer
 from attn_notes.transformer import DecoderOnly
 
 __all__ = ["load_decoder"]
@@ -39,28 +32,6 @@ NAMES = {
 }
 # Not read: the causal mask, a buffer in older files, and a second head.
 LEFT_OUT = re.compile(r"h\.\d+\.attn\.(masked_)?bias|multiple_choice_head\..*")
-
-# Field of `TransformerConfig`: key of `config.json`.
-KEYS = {
-    "vocab_size": "vocab_size",
-    "embed_dim": "n_embd",
-    "num_heads": "n_head",
-    "num_layers": "n_layer",
-    "ffn_dim": "n_inner",
-    "activation": "activation_function",
-    "max_length": "n_positions",
-    "dropout": "resid_pdrop",
-    "layer_norm_eps": "layer_norm_epsilon",
-    "tie_embeddings": "tie_word_embeddings",
-}
-# Where one of these keys is given, another value means another computation.
-REQUIRED = {
-    "model_type": "gpt2",
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-}
-DEFAULTS = {"n_inner": None, "activation_function": "gelu_new", "tie_word_embeddings": True}
 
 
 def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
@@ -87,25 +58,17 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
         attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
     folder = find_folder(source)
-    published = read_config(folder, REQUIRED, **DEFAULTS)
-    if published["n_inner"] is None:
-        published["n_inner"] = 4 * published.get("n_embd", 0)
-    config = build_config(folder, published, KEYS, norm="pre", positions="learned")
+    config, published = read_config(folder, "gpt2", norm="pre", positions="learned")
+    end = published.get("eos_token_id")
+    if not isinstance(end, int) or not 0 <= end < config.vocab_size:
+        ids = f"an id below vocab_size = {config.vocab_size}"
+        raise ValueError(f"{folder}/config.json: eos_token_id must be {ids}, got {end!r}")
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         decoder = DecoderOnly(config)
-    decoder.special_tokens = _special_tokens(published, folder)
+    # The end of a text is its padding too; nothing stands before a text.
+    decoder.special_tokens = SpecialTokens(pad=end, start=None, end=end)
     fill(decoder, _plain(read_tensors(folder)), NAMES, folder)
     return decoder.eval(), read_tokenizer(folder, config.vocab_size)
-
-
-def _special_tokens(published: Mapping[str, Any], folder: Path) -> SpecialTokens:
-    """The published end of text, which is the padding too; nothing stands before a text."""
-    end, V = published.get("eos_token_id"), published["vocab_size"]
-    if not isinstance(end, int) or not 0 <= end < V:
-        raise ValueError(
-            f"{folder}/config.json: eos_token_id must be an id below vocab_size = {V}, got {end!r}"
-        )
-    return SpecialTokens(pad=end, start=None, end=end)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -55,7 +55,7 @@ class SentenceEncoder:
         encoder: as `load_encoder` gives it, on any device.
         tokenizer: of the encoder; it is not changed.
         max_length: the number of tokens read, special tokens included; the rest of a longer text
-            is cut off. At most the encoder's `max_length` where its positions are learned.
+            is cut off. The encoder's positions must reach it.
 
     Example:
         >>> from attn_notes.pretrained import load_encoder, minilm_folder
@@ -68,11 +68,6 @@ class SentenceEncoder:
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer, *, max_length: int = 256) -> None:
         least = tokenizer.num_special_tokens_to_add(is_pair=False) + 1
         check_integers(least, max_length=max_length)
-        config = encoder.config
-        if config.positions == "learned" and max_length > config.max_length:
-            raise ValueError(
-                f"max_length must be at most the encoder's, {config.max_length}, got {max_length}"
-            )
         self.encoder, self.max_length = encoder, max_length
         self.tokenizer = copy.deepcopy(tokenizer)
         self.tokenizer.no_padding()
@@ -96,7 +91,7 @@ class SentenceEncoder:
         """The vectors of one batch, (B, E)."""
         lengths = [len(row) for row in ids]
         longest = max(1, *lengths)
-        padded = [row + [0] * (longest - len(row)) for row in ids]  # any id does as padding
+        padded = [row + [0] * (longest - len(row)) for row in ids]  # any id will do
         mask = padding_mask(lengths, longest, device=device)  # (B, 1, L)
         read = self.encoder(torch.tensor(padded, device=device), attn_mask=mask)
         mean = mean_pooling(read.output, mask[:, 0])  # (B, E)
