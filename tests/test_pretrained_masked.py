@@ -29,10 +29,8 @@ DENSE = "cls.predictions.transform.dense.weight"
 
 VARIANTS = {
     "odd": {},
-    "one head": {"num_attention_heads": 1, "hidden_size": 13, "num_hidden_layers": 3},
     "relu": {"hidden_act": "relu", "type_vocab_size": 5},
     "gelu by tanh": {"hidden_act": "gelu_new"},
-    "gelu by torch's tanh": {"hidden_act": "gelu_pytorch_tanh"},
     "large eps": {"layer_norm_eps": 0.1, "max_position_embeddings": 7},
     "untied": {"tie_word_embeddings": False},
 }
