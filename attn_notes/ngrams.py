@@ -1,7 +1,6 @@
 r"""The baseline of a character model: counts of short runs of characters (chapter 8).
 
-The first n - 1 characters of a run are the context, and the last is what followed. A long context
-tells more but was met less often, so each is corrected by the next shorter one.
+A long context tells more but was met less often, so each is corrected by the next shorter one.
 """
 
 import math
@@ -22,16 +21,15 @@ class NGramModel:
     r"""Interpolated Kneser-Ney smoothing of the counts of n characters. Chapter 8.
 
     Let c(h, x) be how often x followed the context h, and h' the context h without its first
-    character. A discount d < 1 is taken from each count above 0; the total, d for each of the N(h)
-    characters that ever followed h, is distributed as the shorter context predicts:
+    character. A discount d < 1 is taken from each count above 0; the total, d N(h) for N(h)
+    different followers of h, is distributed as the shorter context predicts:
 
     $p(x \mid h) = \frac{\max(c(h, x) - d, 0) + d\,N(h)\;p(x \mid h')}{\sum_y c(h, y)}$
 
     For a shorter context, c counts not how often x followed h', but after how many *different*
     characters h' x stood (Kneser and Ney, 1995): "q" is followed by "u" a hundred times, yet tells
-    little of where "u" is new. An unseen context leaves the prediction to the shorter one, and
-    below the empty context all characters are equally likely. The interpolation is that of Chen
-    and Goodman (1999).
+    little of where "u" is new. Below the empty context all characters are equally likely. The
+    interpolation is that of Chen and Goodman (1999).
 
     Args:
         order: n, 1 or more; order 1 has no context.
