@@ -38,7 +38,7 @@ LAYERS = (
 GUESTS = {
     "data": {"num2words", "babel"},  # inside the functions that need them
     "training": {"safetensors", "sacrebleu", "tqdm"},
-    "pretrained": {"tokenizers", "huggingface_hub"},  # the latter only to download
+    "pretrained": {"tokenizers", "safetensors", "huggingface_hub"},  # the last only to download
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
     "widgets": {"anywidget", "ipywidgets", "traitlets"},
 }
