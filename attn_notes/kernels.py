@@ -193,7 +193,7 @@ def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:
         return masked_softmax(-u.square() / 2, mask)
     heights = kernel(u) if mask is None else kernel(u).masked_fill(~mask, 0.0)
     total = heights.sum(-1, keepdim=True)  # (..., L, 1)
-    return heights / total.masked_fill(total == 0, 1.0)  # 0/1 if none in reach
+    return heights / total.masked_fill(total == 0, 1.0)  # 0/1, not 0/0
 
 
 def _average(weights: Tensor, values: Tensor) -> Tensor:

@@ -212,7 +212,11 @@ def pair_mask(
     return queries.transpose(-2, -1) & keys  # (B, L, S)
 
 
-def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) -> Tensor:
+def masked_softmax(
+    scores: Tensor,
+    mask: Tensor | None = None,
+    dim: int = -1,
+) -> Tensor:
     r"""Softmax over the keys that may be read: masked keys get 0, empty rows are all 0.
 
     A masked score becomes $-\infty$, whose exponential is exactly 0 in every dtype. A row with

@@ -64,9 +64,9 @@ def sinusoidal_encoding(
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
     _check_width("embed_dim", embed_dim)
-    angles = _clock_angles(length, embed_dim, offset, base, device)  # (L, E/2)
-    encoding = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
-    return _rounded(encoding.flatten(-2), dtype, device)  # (L, E)
+    angles = _angles(length, embed_dim, offset, base, device)  # (L, E/2)
+    pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
+    return _rounded(pairs.flatten(-2), dtype, device)  # (L, E)
 
 
 def rotation_between(
@@ -101,7 +101,7 @@ def rotation_between(
         True
     """
     _check_width("embed_dim", embed_dim)
-    (angles,) = _clock_angles(1, embed_dim, offset, base, device)  # (E/2,)
+    (angles,) = _angles(1, embed_dim, offset, base, device)  # (E/2,)
     cos, sin = angles.cos(), angles.sin()
     rows = torch.stack((cos, sin, -sin, cos), dim=-1)  # (E/2, 4)
     blocks = rows.unflatten(-1, (2, 2))  # (E/2, 2, 2)
@@ -204,11 +204,16 @@ def rotary_angles(
                 [0.7168, 0.0700]])
     """
     _check_width("head_dim", head_dim)
-    angles = _clock_angles(length, head_dim, offset, base, device, scale=scale)
+    angles = _angles(length, head_dim, offset, base, device, scale=scale)
     return _rounded(angles.remainder(2 * math.pi), dtype, device)  # (L, D/2)
 
 
-def apply_rotary(x: Tensor, angles: Tensor, *, layout: RotaryLayout = "pairs") -> Tensor:
+def apply_rotary(
+    x: Tensor,
+    angles: Tensor,
+    *,
+    layout: RotaryLayout = "pairs",
+) -> Tensor:
     r"""Turn each pair: $(a,b)\mapsto(a\cos\theta-b\sin\theta,\;a\sin\theta+b\cos\theta)$.
 
     Su et al. (2024), section 3.2; chapter 6. A turn keeps lengths, and its transpose turns back, so
@@ -298,7 +303,7 @@ def alibi_bias(
     return (slopes[:, None, None] * -distance).to(dtype)  # (H, L, S)
 
 
-def _clock_angles(
+def _angles(
     length: int, width: int, offset: int, base: float, device: Device, *, scale: float = 1.0
 ) -> Tensor:
     """(length, width/2): where the hands stand, position / scale times frequency, in float64."""

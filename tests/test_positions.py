@@ -425,7 +425,7 @@ def test_they_are_made_on_the_device_asked_for_or_on_torchs_default(make):
 
 
 def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
-    angles, expected = (positions._clock_angles(L, D, 10**6, 1e4, d) for d in ("mps", "cpu"))
+    angles, expected = (positions._angles(L, D, 10**6, 1e4, d) for d in ("mps", "cpu"))
     assert angles.equal(expected)
     assert positions._rounded(angles, torch.float32, "meta").is_meta  # and then they are moved
 
