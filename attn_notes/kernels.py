@@ -148,7 +148,6 @@ class KernelRegression(nn.Module):
 
     Args:
         w: the inverse width to start from. Only its absolute value matters.
-        kernel: as in `nadaraya_watson`.
 
     Example:
         >>> model = KernelRegression(w=4.0)
@@ -156,11 +155,10 @@ class KernelRegression(nn.Module):
         tensor(0.2500)
     """
 
-    def __init__(self, w: float = 1.0, *, kernel: Kernel = gaussian_kernel) -> None:
+    def __init__(self, w: float = 1.0) -> None:
         super().__init__()
         check_finite(w=w)
         self.w = nn.Parameter(torch.tensor(float(w), device=torch.get_default_device()))
-        self.kernel = kernel
 
     @property
     def bandwidth(self) -> Tensor:
@@ -178,7 +176,7 @@ class KernelRegression(nn.Module):
         """Predict as `nadaraya_watson` does; train with `exclude_self` where queries are keys."""
         _check_points(queries, keys, values, exclude_self)
         u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
-        weights = _kernel_weights(u, self.kernel, exclude_self)
+        weights = _kernel_weights(u, gaussian_kernel, exclude_self)
         return _average(weights, values), weights
 
 

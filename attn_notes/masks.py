@@ -212,11 +212,7 @@ def pair_mask(
     return queries.transpose(-2, -1) & keys  # (B, L, S)
 
 
-def masked_softmax(
-    scores: Tensor,
-    mask: Tensor | None = None,
-    dim: int = -1,
-) -> Tensor:
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Softmax over the keys that may be read: masked keys get 0, empty rows are all 0.
 
     A masked score becomes $-\infty$, whose exponential is exactly 0 in every dtype. A row with
@@ -226,7 +222,6 @@ def masked_softmax(
         scores: (..., L, S), floating point. A score of $-\infty$ counts as masked.
         mask: bool, `True` = may attend, broadcastable to the scores; None masks nothing. Three
             axes on scores of four are refused: they would line the batch up with the heads.
-        dim: the axis of the keys.
 
     Returns:
         Weights of the scores' shape and dtype: every row sums to 1, or to 0 where it is empty.
@@ -243,10 +238,10 @@ def masked_softmax(
         scores = scores.masked_fill(~mask, float("-inf"))
     if scores.numel() == 0:
         return scores  # no weight to give, and no largest score
-    empty = scores.amax(dim, keepdim=True) == float("-inf")
+    empty = scores.amax(-1, keepdim=True) == float("-inf")
     # Any finite scores will do for an empty row: the second fill makes its
     # weights 0, and lets no gradient through.
-    weights = scores.masked_fill(empty, 0.0).softmax(dim)
+    weights = scores.masked_fill(empty, 0.0).softmax(-1)
     return weights.masked_fill(empty, 0.0)
 
 

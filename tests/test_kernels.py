@@ -212,25 +212,21 @@ def test_a_width_may_be_a_tensor_of_any_dtype_and_differ_by_query(dtype):
 # The learned width
 
 
-@EVERY_KERNEL
 @pytest.mark.parametrize("w", [-4.0, -0.5, 0.5, 4.0])
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(kernel, w, exclude_self):
-    model = KernelRegression(w, kernel=kernel).double()
+def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(w, exclude_self):
+    model = KernelRegression(w).double()
     keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
     queries = keys if exclude_self else normal(B, L, seed=1)
     assert model.bandwidth.item() == pytest.approx(1 / abs(w))
     torch.testing.assert_close(
         model(queries, keys, values, exclude_self=exclude_self),
-        nadaraya_watson(
-            queries, keys, values, kernel=kernel, bandwidth=1 / abs(w), exclude_self=exclude_self
-        ),
+        nadaraya_watson(queries, keys, values, bandwidth=1 / abs(w), exclude_self=exclude_self),
     )
 
 
-@EVERY_KERNEL
-def test_at_w_zero_the_model_is_average_pooling(kernel):
-    model = KernelRegression(0.0, kernel=kernel).double()
+def test_at_w_zero_the_model_is_average_pooling():
+    model = KernelRegression(0.0).double()
     queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
     outputs, _ = model(queries, keys, values)
     torch.testing.assert_close(outputs, values.mean().expand(L))

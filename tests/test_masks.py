@@ -207,20 +207,6 @@ def test_a_score_of_minus_infinity_counts_as_masked(case):
     assert masked_softmax(filled).equal(masked_softmax(scores, mask))
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2, -3])
-def test_dim_chooses_the_axis_of_the_keys(dim):
-    scores, mask = normal(B, L, S), coin(B, L, S, seed=1)
-    mask.transpose(dim, -1)[0, 0] = False  # an empty row along that axis
-    assert_same(
-        lambda x: masked_softmax(x, mask, dim=dim),
-        lambda x: masked_softmax(x.transpose(dim, -1), mask.transpose(dim, -1)).transpose(dim, -1),
-        scores,
-    )
-    torch.testing.assert_close(
-        masked_softmax(scores, mask, dim=dim).sum(dim), mask.any(dim).to(scores.dtype)
-    )
-
-
 @pytest.mark.parametrize("dtype", HALF_AND_FULL)
 def test_an_empty_row_has_weights_and_gradient_zero_in_every_precision(dtype):
     scores, mask = normal(B, L, S, dtype=dtype), coin(L, S, seed=1)

@@ -252,7 +252,6 @@ CALLS = {
         "masked_softmax": [
             lambda: (M.masked_softmax(meta(*WEIGHTS)), WEIGHTS),
             lambda: (M.masked_softmax(meta(*WEIGHTS), allowed(L, S)), WEIGHTS),
-            lambda: (M.masked_softmax(meta(*WEIGHTS), allowed(L, 1), dim=-2), WEIGHTS),
         ],
     },
     "positions": {
