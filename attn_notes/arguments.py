@@ -75,8 +75,8 @@ def check_floating(**tensors: Tensor) -> None:
     """Raise unless all are floating-point tensors of the same dtype; autocast may mix dtypes."""
     check_tensors(**tensors)
     dtypes = [tensor.dtype for tensor in tensors.values()]
-    agree = len(set(dtypes)) == 1 or _autocasts(*tensors.values())
-    if not agree or not all(dtype.is_floating_point for dtype in dtypes):
+    agree = len(set(dtypes)) == 1 or _are_autocast(*tensors.values())
+    if not agree or not dtypes[0].is_floating_point:
         must = "floating point" + " and of the same dtype" * (len(tensors) > 1)
         raise TypeError(f"{_listed(tensors)} must be {must}, got {_listed(map(str, dtypes))}")
 
@@ -152,10 +152,11 @@ def shapes_of(**tensors: Tensor) -> str:
     return _listed(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
 
 
-def _autocasts(tensor: Tensor, *_: Tensor) -> bool:
-    """Whether autocast is on where the tensor is, and makes dtypes agree."""
-    device = tensor.device.type
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+def _are_autocast(*tensors: Tensor) -> bool:
+    """Whether autocast is on, and makes the dtypes of these tensors agree."""
+    device = tensors[0].device.type
+    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return is_on and all(tensor.is_floating_point() for tensor in tensors)
 
 
 def _listed(words: Iterable[str]) -> str:
