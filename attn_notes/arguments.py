@@ -15,6 +15,7 @@ __all__ = [
     "Device",
     "check_bias",
     "check_broadcast",
+    "check_divides",
     "check_finite",
     "check_floating",
     "check_fractions",
@@ -54,6 +55,12 @@ def check_positive(**numbers: float) -> None:
 def check_fractions(**numbers: float) -> None:
     """Raise unless all are numbers from 0 to 1."""
     _check_numbers(numbers, lambda number: 0 <= number <= 1, "from 0 to 1")
+
+
+def check_divides(name: str, parts: int, whole: str, size: int) -> None:
+    """Raise unless `parts` divides `size`."""
+    if size % parts:
+        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
 
 
 def check_tensors(**tensors: Tensor) -> None:

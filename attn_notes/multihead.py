@@ -11,7 +11,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_bias, check_fractions, check_integers, check_mask
+from attn_notes.arguments import (
+    check_bias,
+    check_divides,
+    check_fractions,
+    check_integers,
+    check_mask,
+)
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
@@ -21,7 +27,6 @@ __all__ = [
     "MultiHeadAttention",
     "Rotary",
     "SelfAttention",
-    "check_divides",
     "merge_heads",
     "split_heads",
 ]
@@ -325,9 +330,3 @@ class MultiHeadAttention(nn.Module):
             return mask
         check_mask(mask, torch.Size((B, L, S)))
         return mask[:, None]  # (B, 1, L, S)
-
-
-def check_divides(name: str, parts: int, whole: str, size: int) -> None:
-    """Raise unless `parts` divides `size`."""
-    if size % parts:
-        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
