@@ -11,10 +11,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_divides, check_fractions, check_integers
-from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
+from attn_notes.arguments import (
+    check_bias,
+    check_divides,
+    check_fractions,
+    check_integers,
+    check_mask,
+)
+from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
-from attn_notes.masks import and_causal, check_mask
+from attn_notes.masks import and_causal
 
 __all__ = [
     "Backend",
