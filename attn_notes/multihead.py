@@ -174,11 +174,8 @@ class MultiHeadAttention(nn.Module):
     Args:
         embed_dim: E, the width of the output, and of any input or projection not given below.
         num_heads: H.
-        qdim: the width of `query`.
-        kdim: the width of `key`.
-        vdim: the width of `value`.
-        qk_proj_dim: the width of all heads' queries together: H times `head_dim`.
-        v_proj_dim: the width of all heads' values together.
+        qdim, kdim, vdim: the widths of `query`, `key` and `value`.
+        qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
         out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).

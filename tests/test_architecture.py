@@ -17,7 +17,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
-MOST_LINES_IN_A_MODULE = 200
+MOST_LINES, MOST_LINES_OF_CODE = 11_000, 6_500  # of the whole package, its JavaScript aside
+MOST_LINES_OF_TRAINING = 1_600  # the loop and the command line together
+MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29
 
 # From the ground up: a module may import from the rows below its own, and no other.
@@ -145,6 +147,15 @@ def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
     source = '"""Doc.\n\nMore.\n"""\n\n# why\ndef f(\n    x,\n):\n    """Doc."""\n    return x\n'
     assert code_lines(source) == {7, 8, 9, 11}
     assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
+
+
+def test_the_package_can_be_read_in_an_evening():
+    sources = {path: path.read_text(encoding="utf-8") for path in FILES}
+    lines = {path: len(source.splitlines()) for path, source in sources.items()}
+    assert sum(lines.values()) <= MOST_LINES
+    assert sum(len(code_lines(source)) for source in sources.values()) <= MOST_LINES_OF_CODE
+    training = sum(n for path, n in lines.items() if part(path) in {"training", "cli", "__main__"})
+    assert training <= MOST_LINES_OF_TRAINING
 
 
 @EVERY_FILE
