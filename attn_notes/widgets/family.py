@@ -8,8 +8,8 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.masks import prefix_mask
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import tokens_for, visible
+from attn_notes.widgets.base import BookWidget, Table, check_range, plural
+from attn_notes.widgets.encoding import check_tokens, visible
 
 __all__ = ["FamilyDiagram", "Wiring"]
 
@@ -48,11 +48,6 @@ class FamilyDiagram(BookWidget):
             target, its word in the same place.
         masked: which token of the source the encoder alone has to tell; the middle one by default.
 
-    Raises:
-        TypeError: tokens that are not strings.
-        ValueError: no tokens or more than 64, a masked token that the source does not have.
-        traitlets.TraitError: another family, too many blocks, a position out of range.
-
     Example:
         >>> FamilyDiagram(["a", "rose"], ["eine", "Rose"], family="decoder-only", position=1)
         FamilyDiagram(decoder-only, 2 blocks: position 1 knows 2 of 3 tokens, says “rose”)
@@ -75,30 +70,24 @@ class FamilyDiagram(BookWidget):
         position: int | None = None,
         masked: int | None = None,
     ) -> None:
-        texts = {"source": _tokens("source", source), "target": _tokens("target", target)}
-        hidden = (len(source) - 1) // 2 if masked is None else masked
-        if hidden not in range(len(source)):
+        data: dict[str, Any] = {"source": source, "target": target}
+        for name, tokens in data.items():
+            data[name] = check_tokens(name, tokens)
+            if not 1 <= len(tokens) <= MOST_TOKENS:
+                raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {len(tokens)}")
+        data["masked"] = (len(source) - 1) // 2 if masked is None else masked
+        if data["masked"] not in range(len(source)):
             raise ValueError(f"masked must be from 0 to {len(source) - 1}, got {masked}")
-        data: dict[str, Any] = {**texts, "masked": hidden}
         if position is None:
             position = _first_position(family, data)
         super().__init__(data=data, family=family, num_layers=num_layers, position=position)
 
     @traitlets.validate("position")
-    def _within(self, proposal: Any) -> int:
-        last = len(self.data["source"]) + len(self.data["target"])
-        if not 0 <= proposal["value"] <= last:
-            raise traitlets.TraitError(
-                f"position must be from 0 to {last}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
+    def _check_position(self, proposal: Any) -> int:
+        return check_range(proposal, len(self.data["source"]) + len(self.data["target"]))
 
     def wiring(self) -> Wiring:
-        """The chosen family on the example.
-
-        Returns:
-            Inputs, what is trained to be said, the mask (L, L), and how long the encoder is.
-        """
+        """The chosen family on the example."""
         source, target = self.data["source"], self.data["target"]
         S, hidden = len(source), self.data["masked"]
         if self.family == "encoder-only":
@@ -112,11 +101,7 @@ class FamilyDiagram(BookWidget):
         return Wiring(inputs, says, _prefix(len(inputs), S), encoder)
 
     def knows(self) -> Tensor:
-        """Which tokens the output at the picked position can depend on, through all blocks.
-
-        Returns:
-            (L,) bool, one for each input.
-        """
+        """The inputs that the output at the picked position can depend on: (L,), bool."""
         _, _, mask, encoder = self.wiring()
         rows = torch.arange(len(mask), device="cpu")
         through = rows == self._picked()  # (L,)
@@ -141,21 +126,25 @@ class FamilyDiagram(BookWidget):
     def _summary(self) -> str:
         knows, says = self.knows(), self.wiring().says[self._picked()]
         said = "nothing" if says is None else f"\u201c{visible(says)}\u201d"
-        layers = f"{self.num_layers} block{'s' if self.num_layers > 1 else ''}"
         return (
-            f"{self.family}, {layers}: position {self._picked()} knows {int(knows.sum())} of "
-            f"{len(knows)} tokens, says {said}"
+            f"{self.family}, {plural(self.num_layers, 'block')}: position {self._picked()} knows "
+            f"{int(knows.sum())} of {len(knows)} tokens, says {said}"
         )
 
     def _table(self) -> Table:
         inputs, says, _, _ = self.wiring()
+        columns = inputs, says, self.knows().tolist()
         rows = [
-            [f"{n} {visible(token)}", self._reads(n), "" if word is None else visible(word), knows]
-            for n, (token, word) in enumerate(zip(inputs, says, strict=True))
-            for knows in ["yes" if self.knows()[n] else "no"]
+            [
+                f"{n} {visible(token)}",
+                self._reads(n),
+                "" if word is None else visible(word),
+                "yes" if known else "no",
+            ]
+            for n, (token, word, known) in enumerate(zip(*columns, strict=True))
         ]
-        columns = ["reads in each block", "is trained to say", f"known at {self._picked()}"]
-        return f"{self.family}, {self.num_layers} blocks: what each position reads.", columns, rows
+        header = ["reads in each block", "is trained to say", f"known at {self._picked()}"]
+        return f"{self.family}, {self.num_layers} blocks: what each position reads.", header, rows
 
 
 def _first_position(family: str, data: dict[str, Any]) -> int:
@@ -172,9 +161,3 @@ def _prefix(L: int, prefix: int) -> Tensor:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
-
-
-def _tokens(name: str, tokens: Sequence[str]) -> list[str]:
-    if not 1 <= len(tokens) <= MOST_TOKENS:
-        raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {len(tokens)}")
-    return tokens_for(name, tokens, len(tokens)) or []
