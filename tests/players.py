@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from attn_notes.data import START
-from attn_notes.transformer import DecoderOnly
-from attn_notes.transformer.families import LanguageModelOutput
+from attn_notes.transformer import DecoderOnly, LanguageModelOutput
 from attn_notes.widgets import LanguageModelPlayer
 from attn_notes.widgets.sampler import window_start
 

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attn_notes.data import PAD, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
-from attn_notes.decoding.steps import evaluating
+from attn_notes.decoding.generate import evaluating
 from attn_notes.training.losses import masked_cross_entropy
 
 __all__ = ["bits_per_character", "bleu", "exact_match"]

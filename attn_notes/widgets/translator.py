@@ -10,7 +10,7 @@ from traitlets import TraitError
 
 from attn_notes.arguments import check_integers
 from attn_notes.data import END, START, Vocabulary
-from attn_notes.decoding.steps import say
+from attn_notes.decoding import generate
 from attn_notes.transformer import Transformer, TransformerWeights
 from attn_notes.widgets.base import Table, check_choice
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates
@@ -161,7 +161,7 @@ class TransformerPlayer(ModelPlayer):
             token = self.prefix[step] if step < len(self.prefix) else int(free)
             return torch.tensor([token], device="cpu")
 
-        made = say(self._model, *given, max_length=self.data["most"], choose=choose)
+        made = generate(self._model, *given, max_length=self.data["most"], choose=choose)
         tokens = made.tokens[0].tolist()
         inputs = torch.tensor([[START, *tokens[:-1]]], device="cpu")
         with torch.no_grad():
