@@ -133,16 +133,11 @@ class FamilyDiagram(BookWidget):
 
     def _table(self) -> Table:
         inputs, says, _, _ = self.wiring()
-        columns = inputs, says, self.knows().tolist()
-        rows = [
-            [
-                f"{n} {visible(token)}",
-                self._reads(n),
-                "" if word is None else visible(word),
-                "yes" if known else "no",
-            ]
-            for n, (token, word, known) in enumerate(zip(*columns, strict=True))
-        ]
+        words = ["" if word is None else visible(word) for word in says]
+        known = ["yes" if knows else "no" for knows in self.knows().tolist()]
+        names = [f"{n} {visible(token)}" for n, token in enumerate(inputs)]
+        reads = [self._reads(n) for n in range(len(inputs))]
+        rows = list(zip(names, reads, words, known, strict=True))
         header = ["reads in each block", "is trained to say", f"known at {self._picked()}"]
         return f"{self.family}, {self.num_layers} blocks: what each position reads.", header, rows
 

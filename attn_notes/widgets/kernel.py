@@ -104,4 +104,4 @@ def _points(name: str, x: Tensor, y: Tensor) -> list[list[float]]:
     if pair[0].shape != pair[1].shape:
         shapes = f"{tuple(pair[0].shape)} and {tuple(pair[1].shape)}"
         raise ValueError(f"{name} must have the same shape (N,), got {shapes}")
-    return [[round(number, 4) for number in numbers.tolist()] for numbers in pair]
+    return [numbers.round(decimals=4).tolist() for numbers in pair]

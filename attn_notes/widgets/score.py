@@ -7,20 +7,18 @@ import torch
 import traitlets
 from torch import Tensor, nn
 
+from attn_notes import scores
 from attn_notes.masks import masked_softmax
-from attn_notes.scores import (
-    AdditiveScore,
-    BilinearScore,
-    DotProductScore,
-    GaussianScore,
-    ScaledDotProductScore,
-)
 from attn_notes.widgets.base import BookWidget, Table, check_choice, check_range
 from attn_notes.widgets.encoding import as_finite, check_tokens
 
 __all__ = ["ScoreExplorer"]
 
-PLAIN = {"dot": DotProductScore, "scaled_dot": ScaledDotProductScore, "gaussian": GaussianScore}
+PLAIN = {
+    "dot": scores.DotProductScore,
+    "scaled_dot": scores.ScaledDotProductScore,
+    "gaussian": scores.GaussianScore,
+}
 NAMES = (*PLAIN, "bilinear", "additive")
 REACH = 3  # the plane is drawn from -3 to 3
 KEYS = ((1.6, 0.4), (0.5, 1.5), (-1.2, 0.9), (-0.6, -1.4), (2.4, 1.2))
@@ -56,22 +54,19 @@ class ScoreExplorer(BookWidget):
     def __init__(
         self,
         query: Sequence[float] | Tensor = (1.0, 0.6),
-        keys: Sequence[Sequence[float]] | Tensor | None = None,
+        keys: Sequence[Sequence[float]] | Tensor = KEYS,
         *,
         key_tokens: Sequence[str] | None = None,
-        additive: AdditiveScore | None = None,
-        bilinear: BilinearScore | None = None,
+        additive: scores.AdditiveScore | None = None,
+        bilinear: scores.BilinearScore | None = None,
         score: str = "dot",
         temperature: float = 1.0,
     ) -> None:
-        query = as_finite("query", query, 1)
-        keys = as_finite("keys", KEYS if keys is None else keys, 2)
+        query, keys = as_finite("query", query, 1), as_finite("keys", keys, 2)
         if query.shape != (2,) or keys.shape[1] != 2:
-            raise ValueError(
-                "query and keys must be vectors of the plane, shapes (2,) and (S, 2), got "
-                f"{tuple(query.shape)} and {tuple(keys.shape)}"
-            )
-        reach = max(float(query.abs().max()), float(keys.abs().max()))
+            shapes = f"{tuple(query.shape)} and {tuple(keys.shape)}"
+            raise ValueError(f"query and keys must be (2,) and (S, 2), got {shapes}")
+        reach = float(torch.cat((query[None], keys)).abs().max())
         if reach > REACH:
             raise ValueError(f"query and keys must end within -{REACH} to {REACH}, got {reach:.4g}")
         learned = {"bilinear": bilinear, "additive": additive}
@@ -97,8 +92,8 @@ class ScoreExplorer(BookWidget):
         """The weights of the keys, (S,)."""
         query = torch.tensor([self.query], dtype=torch.float64, device="cpu")  # (1, 2)
         keys = torch.tensor(self.key_vectors, dtype=torch.float64, device="cpu")  # (S, 2)
-        scores = _module(self.score, self.data["parameters"])(query, keys)  # (1, S)
-        return masked_softmax(scores / self.temperature)[0].detach()
+        found = _module(self.score, self.data["parameters"])(query, keys)  # (1, S)
+        return masked_softmax(found / self.temperature)[0].detach()
 
     def _summary(self) -> str:
         weights = " ".join(f"{w:.2f}" for w in self.shown())
@@ -115,14 +110,16 @@ class ScoreExplorer(BookWidget):
         return caption, ["vector", "weight"], rows
 
 
-def _parameters(additive: AdditiveScore | None, bilinear: BilinearScore | None) -> dict[str, Any]:
+def _parameters(
+    additive: scores.AdditiveScore | None, bilinear: scores.BilinearScore | None
+) -> dict[str, Any]:
     """The matrices of the learned scores, as the page needs them."""
     parameters: dict[str, Tensor] = {}
     if bilinear is not None:
-        _check_plane("bilinear", bilinear, BilinearScore)
+        _check_plane("bilinear", bilinear, scores.BilinearScore)
         parameters["bilinear"] = bilinear.weight.weight
     if additive is not None:
-        _check_plane("additive", additive, AdditiveScore)
+        _check_plane("additive", additive, scores.AdditiveScore)
         parameters |= {name: getattr(additive, name).weight for name in ("q_proj", "k_proj")}
         parameters["v_proj"] = additive.v_proj.weight[0]
     return {name: _rounded(as_finite(name, x, 1, 2)) for name, x in parameters.items()}
@@ -141,9 +138,10 @@ def _module(score: str, parameters: dict[str, Any]) -> nn.Module:
     module: nn.Module
     names = {}
     if score == "bilinear":
-        module, names = BilinearScore(2, 2), {"weight.weight": parameters["bilinear"]}
+        module = scores.BilinearScore(2, 2)
+        names = {"weight.weight": parameters["bilinear"]}
     elif score == "additive":
-        module = AdditiveScore(2, 2, len(parameters["v_proj"]))
+        module = scores.AdditiveScore(2, 2, len(parameters["v_proj"]))
         names = {f"{name}.weight": parameters[name] for name in ("q_proj", "k_proj")}
         names["v_proj.weight"] = [parameters["v_proj"]]
     else:
@@ -155,6 +153,4 @@ def _module(score: str, parameters: dict[str, Any]) -> nn.Module:
 
 def _rounded(numbers: Tensor) -> Any:
     """Nested lists with four decimals: finer than a pixel, and the same on every machine."""
-    if numbers.dim() == 1:
-        return [round(x, 4) for x in numbers.tolist()]
-    return [_rounded(row) for row in numbers]
+    return numbers.round(decimals=4).tolist()

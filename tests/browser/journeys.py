@@ -591,10 +591,10 @@ def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
           Number(el.style.getPropertyValue("--attn-bits"))])"""
     )
     assert [here for _, here, _ in spans] == [n == at for n in range(len(spans))]
-    for (token, _, height), n, surprise in zip(spans, text, bits.tolist(), strict=False):
+    for (token, _, height), n, many in zip(spans, text, bits.tolist(), strict=False):
         known = widget.data["tokens"][n - 4] if n > 3 else None
         assert token == {2: "\u220e", 3: "\ufffd"}.get(n, known)
-        assert height == pytest.approx(min(1, surprise / 8), abs=1e-6)
+        assert height == pytest.approx(min(1, many / 8), abs=1e-6)
     says = panel.el.locator(".attn-said").inner_text()
     if at < len(text):
         found = re.match(rf"Character {at + 1}, .+: (\S+) bits, probability (\S+), rank", says)
@@ -628,7 +628,7 @@ def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
     inputs, says, _, encoder = widget.wiring()
     picked, knows = widget._picked(), widget.knows()
     _, columns, rows = widget._table()
-    assert panel.table() == [["position", *columns], *rows]
+    assert panel.table() == [["position", *columns], *map(list, rows)]
     S, T = len(widget.data["source"]), len(widget.data["target"]) + 1
     masks = {
         "encoder-only": [torch.ones(S, S).bool()],
