@@ -28,12 +28,9 @@ WIDEST = 100  # range of scores that 16 bits resolve to 0.0015
 ROUNDING = 1e-4  # how far outside 0 to 1 a weight may be
 LOOSE = 0.01  # how far from 1 the sum of a row may be: half precision on a long sequence
 
-UNPRINTABLE = (
-    (0x80, 0x9F),  # C1 controls
-    (0x2028, 0x202E),  # line separators, and marks that would turn the text around them
-    (0x2066, 0x2069),  # isolates, whose end could be forged
-    (0xD800, 0xDFFF),  # halves of a surrogate pair, which no file can hold
-)
+# C1 controls; line separators and marks that would turn the text around them; isolates, whose end
+# could be forged; halves of a surrogate pair, which no file can hold.
+UNPRINTABLE = "[\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 # ---------------------------------------------------------------- checks
@@ -113,8 +110,7 @@ def visible(token: str) -> str:
     """The token on one line, with control characters and lone spaces made visible."""
     if not token.strip(" "):
         return "␣" * max(1, len(token))
-    unprintable = "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE)
-    text = re.sub(f"[{unprintable}]", "\ufffd", token).replace("\x7f", "␡")
+    text = re.sub(UNPRINTABLE, "\ufffd", token).replace("\x7f", "␡")
     return re.sub("[\x00-\x1f]", lambda found: chr(0x2400 + ord(found[0])), text)
 
 

@@ -186,21 +186,17 @@ class LanguageModelPlayer(ModelPlayer):
         return logits.softmax(-1), after
 
     def _label(self, token: int) -> str:
-        if token < len(SPECIAL):
-            return SPECIAL[token]
-        text = self.data["tokens"][token - len(SPECIAL)]
-        return SPACES.get(text, visible(text))
+        names = (SPACES.get(text, visible(text)) for text in self.data["tokens"])
+        return [*SPECIAL, *names][token]
 
     def _summary(self) -> str:
         own, after = self.distributions()
         best, text = int(after.argmax()), visible(self.text)
         text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}\u2026"
-        kept, all_of = int((after > 0).sum()), len(self._writable)
-        return (
-            f"{text}; at {self._at() + 1} most likely {self._label(best)} "
-            f"{float(after[best]):.2f}, {kept} of {all_of} characters remain, "
-            f"{_entropy(after):.2f} bits of {_entropy(own):.2f}"
-        )
+        likely = f"{self._label(best)} {after[best]:.2f}"
+        kept = f"{int((after > 0).sum())} of {len(self._writable)} characters remain"
+        bits = f"{_entropy(after):.2f} bits of {_entropy(own):.2f}"
+        return f"{text}; at {self._at() + 1} most likely {likely}, {kept}, {bits}"
 
     def _table(self) -> Table:
         own, after = self.distributions()

@@ -195,11 +195,11 @@ class TransformerPlayer(ModelPlayer):
         made, step, layer, head = self._now()
         names = [*SPECIAL, *self.data["target"]]
         words = " ".join(names[token] for token in made.tokens)
-        into = dict(self.data["languages"]).get(self.language)
-        return (
-            f"{self.text}{f' in {into}' if into else ''}: {words}; step {step + 1}, "
-            f"{self.attention} attention of layer {layer}, head {head}"
+        into = "".join(
+            f" in {name}" for tag, name in self.data["languages"] if tag == self.language
         )
+        place = f"{self.attention} attention of layer {layer}, head {head}"
+        return f"{self.text}{into}: {words}; step {step + 1}, {place}"
 
     def _table(self) -> Table:
         made, _, layer, head = self._now()
