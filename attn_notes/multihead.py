@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.arguments import check_divides, check_fractions, check_integers
 from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal, check_mask
@@ -21,7 +21,6 @@ __all__ = [
     "MultiHeadAttention",
     "Rotary",
     "SelfAttention",
-    "check_divides",
     "merge_heads",
     "split_heads",
 ]
@@ -325,9 +324,3 @@ class MultiHeadAttention(nn.Module):
             return mask
         check_mask(mask, torch.Size((B, L, S)))
         return mask[:, None]  # (B, 1, L, S)
-
-
-def check_divides(name: str, parts: int, whole: str, size: int) -> None:
-    """Raise unless `parts` divides `size`."""
-    if size % parts:
-        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
 from attn_notes.attention import Attention
 from attn_notes.data import PAD, START
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.masks import padding_mask
 
 __all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]

@@ -42,7 +42,7 @@ GUESTS = {
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
     "widgets": {"anywidget", "ipywidgets", "traitlets"},
 }
-ROOT_IMPORTS = {"device", "source"}  # what `import attn_notes` itself may load
+ROOT_IMPORTS = {"attention", "cache", "device", "kernels", "multihead", "source", "transformer"}
 
 
 def part(path: Path) -> str:

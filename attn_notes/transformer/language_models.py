@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
 from attn_notes.transformer.config import TransformerConfig
