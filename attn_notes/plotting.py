@@ -29,9 +29,10 @@ __all__ = ["plot_attention", "plot_band", "plot_heads", "use_style"]
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
 STYLE: dict[str, Any] = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "xtick.color", "ytick.color"), FIGURE_INK),
+    **dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), FIGURE_INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.grid", "legend.frameon"), False),
     "savefig.bbox": "tight",
     "figure.figsize": (6.4, 3.4),
     "figure.dpi": 110,
@@ -39,19 +40,9 @@ STYLE: dict[str, Any] = {
     "font.size": 10.5,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
-    "text.color": FIGURE_INK,
-    "axes.labelcolor": FIGURE_INK,
-    "axes.edgecolor": FIGURE_INK,
     "axes.titlesize": "medium",
-    "axes.titlecolor": FIGURE_INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "axes.prop_cycle": cycler(color=CATEGORICAL),
-    "axes.grid": False,
-    "xtick.color": FIGURE_INK,
-    "ytick.color": FIGURE_INK,
-    "legend.frameon": False,
     "lines.linewidth": 1.8,
     "hatch.linewidth": 0.6,
     "image.cmap": SEQUENTIAL,
@@ -204,9 +195,8 @@ def plot_band(
     if x.dim() != 1:
         raise ValueError(f"x must have shape (N,), got {tuple(x.shape)}")
     if runs.dim() != 2 or runs.shape[0] == 0 or runs.shape[1] != len(x):
-        raise ValueError(
-            f"runs must have shape (R, {len(x)}), R at least 1, got {tuple(runs.shape)}"
-        )
+        wanted = f"(R, {len(x)}), R at least 1"
+        raise ValueError(f"runs must have shape {wanted}, got {tuple(runs.shape)}")
     if not bool(runs.isfinite().all()):
         raise ValueError("runs must be finite, got NaN or infinity")
     if ax is None:
@@ -214,9 +204,8 @@ def plot_band(
     quartiles = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device="cpu")
     low, middle, high = runs.detach().cpu().double().quantile(quartiles, dim=0)
     (line,) = ax.plot(x.numpy(), middle.numpy(), label=label, color=color)
-    ax.fill_between(
-        x.numpy(), low.numpy(), high.numpy(), color=line.get_color(), alpha=0.22, linewidth=0
-    )
+    ends, colour = (low.numpy(), high.numpy()), line.get_color()
+    ax.fill_between(x.numpy(), *ends, color=colour, alpha=0.22, linewidth=0)
     return ax
 
 

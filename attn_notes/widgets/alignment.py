@@ -120,7 +120,7 @@ class AlignmentSteps(AnsweringWidget):
         )
 
     def _table(self) -> Table:
-        """All steps of the state on show: nobody can step on in a table."""
+        """All steps of the state on show: a table has no control for the step."""
         example, state, _ = self._now()
         weights, tokens = encoding.decode(state["weights"]), (state["target"], example["source"])
         caption, columns, rows = weights_table(weights, None, *tokens, most=900)

@@ -15,21 +15,21 @@ __all__ = ["FamilyDiagram", "Wiring"]
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder", "prefix")
 MASK, START, END = "[MASK]", "<start>", "<end>"
-MOST_TOKENS, MOST_LAYERS = 64, 6  # a page draws and tells them all
+MOST_TOKENS, MOST_LAYERS = 64, 6  # a page draws and lists them all
 
 
 class Wiring(NamedTuple):
-    """One family on an example: what goes in, what is asked for, who may read whom."""
+    """One family on an example: its inputs, its targets and its mask."""
 
     inputs: list[str]
     """One token a position, L of them, through both stacks."""
     says: list[str | None]
-    """What each position is trained to say; None where nothing is asked."""
+    """The token that each position is trained to predict, or None."""
     mask: Tensor
     """(L, L) bool: what a block lets each position read. A decoder's row that reads an encoder's
     column does so by cross-attention."""
     encoder: int
-    """How many of the first positions are an encoder's, which stands apart; 0 for one stack."""
+    """How many of the first positions belong to a separate encoder; 0 for one stack."""
 
 
 class FamilyDiagram(BookWidget):
@@ -44,9 +44,9 @@ class FamilyDiagram(BookWidget):
         target: 1 to 64 tokens, what the source becomes.
         family: the wiring to start with: `encoder-only decoder-only encoder-decoder prefix`.
         num_layers: how many blocks a stack has, from 1 to 6.
-        position: the one that is picked; by default where the masked word is asked for, or, with a
-            target, its word in the same place.
-        masked: which token of the source the encoder alone has to tell; the middle one by default.
+        position: the one that is picked; by default the one that predicts the masked word or, with
+            a target, the target's word at the same place.
+        masked: index of the source's token that the encoder alone predicts; by default the middle.
 
     Example:
         >>> FamilyDiagram(["a", "rose"], ["eine", "Rose"], family="decoder-only", position=1)
@@ -113,7 +113,7 @@ class FamilyDiagram(BookWidget):
         return through
 
     def _picked(self) -> int:
-        """The picked position: the last one, where a family has fewer."""
+        """The picked position, or the last one if the family has fewer."""
         return min(self.position, len(self.wiring().inputs) - 1)
 
     def _reads(self, position: int) -> str:
@@ -143,7 +143,7 @@ class FamilyDiagram(BookWidget):
 
 
 def _first_position(family: str, data: dict[str, Any]) -> int:
-    """Where a family is asked for the word beside the masked one, or for the masked one itself."""
+    """The position that predicts the masked word, or the target's word at the same place."""
     if family in ("encoder-decoder", "prefix"):
         return len(data["source"]) + min(data["masked"], len(data["target"]))
     return data["masked"]

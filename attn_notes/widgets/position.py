@@ -15,9 +15,9 @@ __all__ = ["PositionExplorer"]
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
-MOST = 128  # positions and dimensions: a page draws and tells them all
+MOST = 128  # positions and dimensions: a page draws and lists them all
 HEADS = 8  # of ALiBi, as in its paper: slopes from 1/2 to 1/256
-APART = 2.4  # radians from one pair of an unlike key to the next: no two alike, and never round
+APART = 2.4  # radians from one pair of an unlike key to the next: all differ, none is a full turn
 
 
 class PositionExplorer(BookWidget):
@@ -119,7 +119,7 @@ class PositionExplorer(BookWidget):
         return self.data["learned"]["shape"][1] if self.scheme == "learned" else self.embed_dim
 
     def _chosen(self) -> int:
-        """The pair or head on show: the last one, where there are fewer."""
+        """The pair or head on show, or the last one if there are fewer."""
         return min(self.pair, (HEADS if self.scheme == "alibi" else self._width() // 2) - 1)
 
     def _bias(self) -> Tensor:
