@@ -221,11 +221,15 @@ class RNNDecoder(nn.Module):
             outputs.append(output)
         return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
 
-    def _advance(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def _advance(
+        self,
+        x: Tensor,
+        state: DecoderState,
+    ) -> tuple[Tensor, DecoderState]:
         """From (B, E) to the top layer's new state (B, hidden_dim)."""
         context, weights = self.read(state)
-        inputs = torch.cat((embedded, context), dim=-1)[None]  # (1, B, E + context_dim)
-        output, hidden = self.rnn(inputs, state.hidden)
+        x = torch.cat((x, context), dim=-1)[None]  # (1, B, E + context_dim)
+        output, hidden = self.rnn(x, state.hidden)
         steps = (*state.steps, weights)
         return output[0], replace(state, hidden=hidden, steps=steps)
 
@@ -299,7 +303,8 @@ class AttentionDecoder(RNNDecoder):
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         query = state.hidden[-1][:, None]  # (B, 1, hidden_dim)
-        context, weights = self.attention(query, state.memory, state.memory, state.mask)
+        memory = state.memory  # (B, S, context_dim), keys and values alike
+        context, weights = self.attention(query, memory, memory, state.mask)
         return context[:, 0], weights[:, 0]
 
 

@@ -221,8 +221,9 @@ class MaskedLanguageModel(nn.Module):
             need_weights=need_weights,
             need_hidden_states=need_hidden_states,
         )
-        x = self.norm(self.activation(self.transform(read.output)))  # (B, L, E)
-        return LanguageModelOutput(self.out_proj(x), read.hidden_states, read.weights)
+        x = self.activation(self.transform(read.output))  # (B, L, E)
+        logits = self.out_proj(self.norm(x))  # (B, L, V)
+        return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
 
 def check_no_token_types(config: TransformerConfig) -> None:
