@@ -152,7 +152,7 @@ class SelfAttention(nn.Module):
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        rules = {"attn_mask": attn_mask, "is_causal": is_causal}
+        rules: Any = {"attn_mask": attn_mask, "is_causal": is_causal}
         weights = attention_weights(q, k, **rules)  # (..., L, L)
         return self.out_proj(self.dropout(weights) @ v), weights
 
@@ -277,7 +277,7 @@ class MultiHeadAttention(nn.Module):
             L, S, device = q.shape[2], k.shape[2], q.device
             mask = and_causal(mask, L, S, offset=offset, device=device)
             is_causal = False
-        rules = {"attn_mask": mask, "is_causal": is_causal}
+        rules: Any = {"attn_mask": mask, "is_causal": is_causal}
         rules["attn_bias"] = attn_bias
         heads, weights = self._attend(q, k, v, need_weights, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)

@@ -176,6 +176,8 @@ def all_of(tree: ast.Module) -> list[str] | None:
 def test_a_module_says_what_is_public(path):
     tree = TREES[path]
     assert ast.get_docstring(tree)
+    if any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in tree.body):
+        return  # it hands on what its modules list
     names = all_of(tree)
     assert names is not None
     assert len(names) == len(set(names))
