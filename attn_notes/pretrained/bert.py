@@ -16,7 +16,7 @@ from attn_notes.pretrained.folders import (
     read_tokenizer,
     rename,
 )
-from attn_notes.training import check_tensors, read_tensors
+from attn_notes.training.files import check_tensors, read_tensors
 from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
 
 __all__ = ["load_encoder", "load_masked_language_model"]
@@ -93,7 +93,7 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """
     files = find_files(source)
     config = _read_config(files.config)
-    tensors = read_tensors(files.weights)[0]
+    tensors = read_tensors(files.weights)
     # Saved with a head on top, the encoder's names begin with "bert." and the head's do not.
     inside = {name: tensor for name, tensor in tensors.items() if name.startswith("bert.")}
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
@@ -127,7 +127,7 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
     """
     files = find_files(source)
     config = _read_config(files.config)
-    tensors = _newest_names(read_tensors(files.weights)[0], files.weights)
+    tensors = _newest_names(read_tensors(files.weights), files.weights)
     names = _settle_head(tensors, config.tie_embeddings, files.weights)
     with torch.random.fork_rng(devices=[]):
         model = MaskedLanguageModel(config)

@@ -18,7 +18,7 @@ from attn_notes.pretrained.folders import (
     read_tokenizer,
     rename,
 )
-from attn_notes.training import check_tensors, read_tensors
+from attn_notes.training.files import check_tensors, read_tensors
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 
 __all__ = ["load_decoder"]
@@ -95,7 +95,7 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
     published = read_config(files.config, FIXED, DEFAULTS)
     config = _config_of(published, files.config)
     special_tokens = _special_tokens(published, files.config)
-    tensors = _plain_names(read_tensors(files.weights)[0], files.weights)
+    tensors = _plain_names(read_tensors(files.weights), files.weights)
     if config.tie_embeddings:
         drop_copy(tensors, "lm_head.weight", "wte.weight", files.weights)
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
