@@ -1,9 +1,10 @@
 """Keys and values kept from one step to the next, so that a step costs one token (chapter 6).
 
 A causal layer never needs an old query again, and its old keys and values never change: what has
-been computed for a prefix holds for every continuation of it. `KVCache` keeps them, and
-`attn_notes.multihead.MultiHeadAttention` appends to it.
+been computed for a prefix holds for every continuation of it.
 """
+
+import copy
 
 import torch
 from torch import Tensor
@@ -12,12 +13,10 @@ __all__ = ["KVCache"]
 
 
 class KVCache:
-    r"""The keys and values of one attention layer so far; it grows, and can be branched.
+    """The keys and values of one attention layer so far. Chapters 6 and 7.
 
-    The room doubles when it is full, so that appending n tokens one by one copies no more than 2n
-    old ones, where joining tensors would copy $n(n-1)/2$. Branches share their room: the first to
-    go on writes into the free slots, another one moves to a room of its own, and neither sees
-    what the other wrote. Where gradients are enabled, nothing is written in place. Chapters 6, 7.
+    Every update makes new tensors, so a forked cache needs no copy, and a tensor that was returned
+    never changes. Joining copies what is held: n updates of one token copy n²/2 tokens in all.
 
     Example:
         >>> cache = KVCache()
@@ -28,121 +27,60 @@ class KVCache:
     """
 
     def __init__(self) -> None:
-        self.length = 0
-        self._room: _Room | None = None
+        self.keys: Tensor | None = None  # (B, G, S, D)
+        self.values: Tensor | None = None  # (B, G, S, Dv)
 
     def __repr__(self) -> str:
         return f"KVCache(length={self.length})"
 
+    @property
+    def length(self) -> int:
+        """S, the number of tokens held."""
+        return 0 if self.keys is None else self.keys.shape[2]
+
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append keys and values, and give back all that are held now.
+        """Append keys and values, and return all that are held now.
 
         Args:
             key: (B, G, L, D). L = 0 appends nothing.
             value: (B, G, L, Dv).
 
         Returns:
-            Keys (B, G, S, D) and values (B, G, S, Dv), S being the new length. They are views;
-            no later call changes what they hold.
-
-        Raises:
-            TypeError: another dtype than what is held.
-            ValueError: shapes that fit neither each other nor what is held, or another device.
+            Keys (B, G, S, D) and values (B, G, S, Dv), S being the new length.
         """
-        _check(key, value, self._room, self.length)
-        start, end = self.length, self.length + key.shape[2]
-        if self._room is None or end > start:
-            self._room = self._room_with(key, value, start, end)
-            self.length = end
-        return self._room.keys[:, :, :end], self._room.values[:, :, :end]
+        self._check(key, value)
+        if self.keys is None or self.values is None:
+            self.keys, self.values = key, value
+        elif key.shape[2]:
+            self.keys = torch.cat((self.keys, key), dim=2)  # (B, G, S, D)
+            self.values = torch.cat((self.values, value), dim=2)  # (B, G, S, Dv)
+        return self.keys, self.values
 
     def fork(self) -> "KVCache":
-        """A second cache that holds the same, and can be continued in another direction.
-
-        Returns:
-            A new cache; nothing is copied before both have gone on.
-        """
-        other = KVCache()
-        other.length, other._room = self.length, self._room
-        return other
+        """A second cache that holds the same tokens and is updated independently."""
+        return copy.copy(self)
 
     def select(self, index: Tensor) -> "KVCache":
-        """The cache whose row n is this one's row `index[n]`: how a beam reorders hypotheses.
-
-        Args:
-            index: (B',), rows of the batch, any of them more than once.
-
-        Returns:
-            A new cache; this one is not changed.
-        """
-        other = self.fork()
-        if (room := self._room) is not None:
-            other._room = _Room(room.keys[index], room.values[index], self.length)
+        """A new cache whose row n is this cache's row `index[n]`; `index` has shape (B',)."""
+        other = KVCache()
+        if self.keys is not None and self.values is not None:
+            other.keys, other.values = self.keys[index], self.values[index]
         return other
 
-    def _room_with(self, key: Tensor, value: Tensor, start: int, end: int) -> "_Room":
-        """The room that holds the new keys and values too: the present one if they fit there."""
-        room = self._room
-        if torch.is_grad_enabled():  # what a graph may still need must not be written over
-            if room is None:
-                return _Room(key, value, end)
-            keys = torch.cat((room.keys[:, :, :start], key), dim=2)
-            values = torch.cat((room.values[:, :, :start], value), dim=2)
-            return _Room(keys, values, end)
-        if room is None or not room.is_free(start, end):
-            capacity = max(end, 2 * start)
-            grown = _Room(_empty(key, capacity), _empty(value, capacity), start)
-            if room is not None:
-                grown.write(room.keys[:, :, :start], room.values[:, :, :start], 0, start)
-            room = grown
-        room.write(key, value, start, end)
-        return room
-
-
-class _Room:
-    """Slots for keys and values, which the branches of a cache share."""
-
-    def __init__(self, keys: Tensor, values: Tensor, used: int) -> None:
-        self.keys = keys  # (B, G, capacity, D)
-        self.values = values  # (B, G, capacity, Dv)
-        self.used = used  # the slots from here on belong to nobody yet
-
-    def is_free(self, start: int, end: int) -> bool:
-        """Whether a branch that holds the first `start` slots may write up to `end`."""
-        frozen = self.keys.is_inference() and not torch.is_inference_mode_enabled()
-        return self.used == start and end <= self.keys.shape[2] and not frozen
-
-    def write(self, key: Tensor, value: Tensor, start: int, end: int) -> None:
-        self.keys[:, :, start:end] = key
-        self.values[:, :, start:end] = value
-        self.used = end
-
-
-def _empty(x: Tensor, capacity: int) -> Tensor:
-    """Room for `capacity` vectors like those of `x` (B, G, L, D): (B, G, capacity, D)."""
-    return x.new_empty(*x.shape[:2], capacity, x.shape[3])
-
-
-def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
-    """Raise unless there is one value for each key, and both are as the `length` in the room."""
-    if key.dim() != 4 or key.shape[:3] != value.shape[:3] or value.dim() != 4:
-        shapes = "(B, G, L, D) and (B, G, L, Dv)"
-        raise ValueError(f"key and value must have shapes {shapes}, {_got(key, value)}")
-    if room is None:
-        return
-    for new, old in ((key, room.keys), (value, room.values)):
-        if new.shape[:2] != old.shape[:2] or new.shape[3] != old.shape[3]:
-            keys, values = (x[:, :, :length].shape for x in (room.keys, room.values))
-            held = f"{tuple(keys)} and {tuple(values)}"
+    def _check(self, key: Tensor, value: Tensor) -> None:
+        """Raise unless there is one value per key, and both match what is held."""
+        got = f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
+        if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
             raise ValueError(
-                f"key and value must fit what is held in all but L, {held}, {_got(key, value)}"
+                f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}"
             )
-        if new.dtype != old.dtype:
-            raise TypeError(f"key and value must be {old.dtype}, as what is held, got {new.dtype}")
-        if new.device != old.device:
-            raise ValueError(f"key and value must be on {old.device}, got {new.device}")
-
-
-def _got(key: Tensor, value: Tensor) -> str:
-    """The shapes that came, for an error's words."""
-    return f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
+        for name, new, old in (("key", key, self.keys), ("value", value, self.values)):
+            if old is None:
+                continue
+            if (new.shape[:2], new.shape[3]) != (old.shape[:2], old.shape[3]):
+                raise ValueError(
+                    f"key and value must match the cached tensors in all axes but L; the cached "
+                    f"{name} has shape {tuple(old.shape)}, {got}"
+                )
+            if new.dtype != old.dtype:
+                raise TypeError(f"{name} must be {old.dtype} like the cached one, got {new.dtype}")

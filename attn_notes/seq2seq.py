@@ -13,30 +13,27 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
 from attn_notes.attention import Attention
-from attn_notes.data import PAD
+from attn_notes.data import PAD, START
+from attn_notes.decoding import check_source, check_step
 from attn_notes.masks import padding_mask
 
 __all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]
 
 
 class RNNEncoder(nn.Module):
-    r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both.
+    r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both. Chapter 4.
 
-    Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2. Padding is
-    never read: the sequences are packed, so that the backward direction begins at the last real
-    token of each.
+    Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2. The sequences
+    are packed: padding is never read, and the backward direction begins at each sequence's last
+    real token.
 
     Args:
         vocab_size: V, of the source.
         embed_dim: E, width of the token embeddings.
         hidden_dim: width of the state in each direction.
-        num_layers: how many GRUs stand on one another.
+        num_layers: the number of stacked GRUs.
         bidirectional: whether a second GRU reads from the end.
-        dropout: on what one layer hands to the next while training, from 0 to 1.
-
-    Raises:
-        TypeError: a size that is not an integer, or a dropout that is not a number.
-        ValueError: a size below 1, or a dropout outside 0 to 1.
+        dropout: the fraction set to 0 between layers in training.
 
     Example:
         >>> encoder = RNNEncoder(10, 8, 16, bidirectional=True)
@@ -69,24 +66,20 @@ class RNNEncoder(nn.Module):
         )
         self.output_dim = hidden_dim * (2 if bidirectional else 1)
 
-    def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Read the source.
 
         Args:
-            source: (B, S), token ids; what stands beyond a length is not read.
-            lengths: (B,), integers from 1 to S, best on the CPU, where torch packs by them.
+            source: (B, S), token ids; those beyond a length are not read.
+            lengths: (B,), integers from 1 to S, best on the CPU, where torch packs by them; all of
+                the source by default.
 
         Returns:
             Outputs (B, S, output_dim), 0 at padding, and the final states of every layer
             (num_layers, B, output_dim): forward at the last token, backward at the first.
-
-        Raises:
-            TypeError: a source or lengths that are not integers.
-            ValueError: an empty batch, an id out of range, or lengths of another shape, below 1 or
-                beyond S.
         """
-        lengths = lengths.cpu()
-        _check_lengths(source, lengths)
+        lengths = check_source(source, lengths).cpu()
+        _check_lengths(lengths, source.shape[1])
         packed = pack_padded_sequence(
             look_up(self.embedding, source, "source"),
             lengths,
@@ -101,7 +94,7 @@ class RNNEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder remembers between two steps."""
+    """What a decoder keeps between two steps."""
 
     hidden: Tensor
     """The state of each layer, (num_layers, B, hidden_dim)."""
@@ -121,14 +114,7 @@ class DecoderState:
         return torch.stack(self.steps, dim=1)  # (B, T, S)
 
     def select(self, index: Tensor) -> "DecoderState":
-        """The state whose row n is this one's row `index[n]`: how a beam reorders hypotheses.
-
-        Args:
-            index: (B',), rows of this state, any of them more than once.
-
-        Returns:
-            A new state.
-        """
+        """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
         return DecoderState(
             self.hidden[:, index],
             self.memory[index],
@@ -138,27 +124,23 @@ class DecoderState:
 
 
 class RNNDecoder(nn.Module):
-    r"""A GRU that is told one vector about the source, the same at every step.
+    r"""A GRU that reads one vector of the source, the same at every step. Chapter 4.
 
     $s_i = g(y_{i-1}, c, s_{i-1})$ with $c = h_S$, the encoder's final state: Cho et al. (2014).
-    Every length of source must pass through that one vector.
+    A source of any length must pass through that one vector.
 
     Args:
         vocab_size: V, of the target.
         embed_dim: E, width of the token embeddings.
         hidden_dim: width of the decoder's state.
         context_dim: width of what is read: the encoder's `output_dim`.
-        num_layers: how many GRUs stand on one another; the encoder's number.
-        dropout: on what one layer hands to the next while training, from 0 to 1.
-
-    Raises:
-        TypeError: a size that is not an integer, or a dropout that is not a number.
-        ValueError: a size below 1, or a dropout outside 0 to 1.
+        num_layers: the number of stacked GRUs; the encoder's number.
+        dropout: the fraction set to 0 between layers in training.
 
     Example:
         >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
-        >>> state = decoder.start(torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([3]))
-        >>> logits, state = decoder.step(torch.tensor([1]), state)
+        >>> encoded = torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([3])
+        >>> logits, state = decoder.step(torch.tensor([1]), decoder.initial_state(*encoded))
         >>> logits.shape
         torch.Size([1, 10])
     """
@@ -182,13 +164,13 @@ class RNNDecoder(nn.Module):
         self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=dropout)
         self.out_proj = nn.Linear(hidden_dim, vocab_size)
 
-    def start(
+    def initial_state(
         self,
-        outputs: Tensor,  # noqa: ARG002 - of all that was read, one vector is kept
+        outputs: Tensor,  # noqa: ARG002 - of all outputs, one vector is kept
         final: Tensor,
         lengths: Tensor,
     ) -> DecoderState:
-        """The state before the first step.
+        """The state before START, whose memory is the encoder's final state alone.
 
         Args:
             outputs: (B, S, context_dim), of the encoder.
@@ -196,50 +178,31 @@ class RNNDecoder(nn.Module):
             lengths: (B,), how many outputs are real.
 
         Returns:
-            A state whose memory is the encoder's final state, and nothing else.
-
-        Raises:
-            ValueError: an encoder of another number of layers, or of another width.
+            The state before the first step.
         """
         mask = padding_mask(torch.ones_like(lengths), 1, device=final.device)
         return DecoderState(self._first_hidden(final), final[-1][:, None], mask)
 
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
-        """The context of the next step, and the weights it was read with.
-
-        Args:
-            state: before the step.
-
-        Returns:
-            Context (B, context_dim) and weights (B, S).
-        """
+        """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         return state.memory[:, 0], torch.ones_like(state.memory[..., 0])
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """One token more.
+        """Append one token.
 
         Args:
-            tokens: (B,), the ids said last.
+            tokens: (B,), the ids to append.
             state: before the step.
 
         Returns:
             Logits of the next token (B, V), and the state after the step.
-
-        Raises:
-            TypeError: tokens that are not integers.
-            ValueError: another number of tokens than of rows, or an id out of range.
         """
-        B = state.hidden.shape[1]
-        if tokens.shape != (B,):
-            got = f"got {tuple(tokens.shape)}"
-            raise ValueError(
-                f"tokens must have shape (B,), one for each row of the state, {B}, {got}"
-            )
+        check_step(tokens, state.hidden.shape[1])
         output, state = self._advance(look_up(self.embedding, tokens, "tokens"), state)
         return self.out_proj(output), state
 
     def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Teacher forcing: say what is given, and predict each next token.
+        """Teacher forcing: read the given tokens, and predict each next one.
 
         Args:
             inputs: (B, L), token ids, the first of them START.
@@ -247,10 +210,6 @@ class RNNDecoder(nn.Module):
 
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and the state after the last step.
-
-        Raises:
-            TypeError: inputs that are not integers.
-            ValueError: inputs of another batch, or of no token, or an id out of range.
         """
         B = state.hidden.shape[1]
         if inputs.dim() != 2 or len(inputs) != B or not inputs.shape[1]:
@@ -267,24 +226,25 @@ class RNNDecoder(nn.Module):
         context, weights = self.read(state)
         inputs = torch.cat((embedded, context), dim=-1)[None]  # (1, B, E + context_dim)
         output, hidden = self.rnn(inputs, state.hidden)
-        return output[0], replace(state, hidden=hidden, steps=(*state.steps, weights))
+        steps = (*state.steps, weights)
+        return output[0], replace(state, hidden=hidden, steps=steps)
 
     def _first_hidden(self, final: Tensor) -> Tensor:
-        wanted = (self.rnn.num_layers, self.bridge.in_features)
-        if final.dim() != 3 or (final.shape[0], final.shape[2]) != wanted:
+        layers, width = self.rnn.num_layers, self.bridge.in_features
+        if final.dim() != 3 or (final.shape[0], final.shape[2]) != (layers, width):
             raise ValueError(
                 "the encoder must have as many layers as the decoder, and its context_dim for "
-                f"output_dim, so final ({wanted[0]}, B, {wanted[1]}), got {tuple(final.shape)}"
+                f"output_dim, so final ({layers}, B, {width}), got {tuple(final.shape)}"
             )
         return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 
 class AttentionDecoder(RNNDecoder):
-    r"""A GRU that reads the source anew at each step.
+    r"""A GRU that reads the source anew at each step. Chapter 4.
 
     $c_i = \sum_t \alpha(s_{i-1}, h_t)\,h_t$: the query is the top layer's previous state, keys and
     values are the encoder's outputs. Bahdanau et al. (2015), section 3.1, with their additive
-    score or any other of chapter 2. (Theirs computes once what hangs on the keys alone; here it is
+    score or any other of chapter 2. (They compute the keys' part of the score once; here it is
     computed at each step, so that a score remains one function of query and key.)
 
     Args:
@@ -292,19 +252,16 @@ class AttentionDecoder(RNNDecoder):
         embed_dim: E, width of the token embeddings.
         hidden_dim: width of the decoder's state, which is the query.
         context_dim: width of what is read: the encoder's `output_dim`.
-        num_layers: how many GRUs stand on one another; the encoder's number.
+        num_layers: the number of stacked GRUs; the encoder's number.
         score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
             `context_dim` wide, such as those of `attn_notes.scores`.
-        dropout: on what one layer hands to the next while training, from 0 to 1.
-
-    Raises:
-        TypeError: a size that is not an integer, or a dropout that is not a number.
-        ValueError: a size below 1, or a dropout outside 0 to 1.
+        dropout: the fraction set to 0 between layers in training.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
         >>> decoder = AttentionDecoder(10, 8, 16, 32, score=AdditiveScore(16, 32, 8))
-        >>> state = decoder.start(torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([2]))
+        >>> encoded = torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([2])
+        >>> state = decoder.initial_state(*encoded)
         >>> decoder.step(torch.tensor([1]), state)[1].weights
         tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=<StackBackward0>)
     """
@@ -325,8 +282,8 @@ class AttentionDecoder(RNNDecoder):
         )
         self.attention = Attention(score)
 
-    def start(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
-        """The state before the first step.
+    def initial_state(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
+        """The state before START, whose memory is every output of the encoder.
 
         Args:
             outputs: (B, S, context_dim), of the encoder.
@@ -334,30 +291,20 @@ class AttentionDecoder(RNNDecoder):
             lengths: (B,), how many outputs are real.
 
         Returns:
-            A state whose memory is every output of the encoder.
-
-        Raises:
-            ValueError: an encoder of another number of layers, or of another width.
+            The state before the first step.
         """
         mask = padding_mask(lengths, outputs.shape[1], device=outputs.device)
         return DecoderState(self._first_hidden(final), outputs, mask)
 
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
-        """The context of the next step, and the weights it was read with.
-
-        Args:
-            state: before the step.
-
-        Returns:
-            Context (B, context_dim) and weights (B, S).
-        """
+        """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         query = state.hidden[-1][:, None]  # (B, 1, hidden_dim)
         context, weights = self.attention(query, state.memory, state.memory, state.mask)
         return context[:, 0], weights[:, 0]
 
 
 class Seq2Seq(nn.Module):
-    """An encoder and a decoder, trained as one.
+    """An encoder and a decoder, trained as one. Chapter 4.
 
     Args:
         encoder: `encoder(source, lengths) -> (outputs, final)`, such as `RNNEncoder`.
@@ -376,33 +323,39 @@ class Seq2Seq(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
-    def start(self, source: Tensor, lengths: Tensor) -> DecoderState:
-        """Read the source.
+    def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> DecoderState:
+        """Read the source: the state before START.
 
         Args:
             source: (B, S), token ids.
-            lengths: (B,), integers from 1 to S, on the CPU.
+            lengths: (B,), integers from 1 to S, on the CPU; all of the source by default.
 
         Returns:
             The state before the first step.
         """
+        lengths = check_source(source, lengths)
         outputs, final = self.encoder(source, lengths)
-        return self.decoder.start(outputs, final, lengths)
+        return self.decoder.initial_state(outputs, final, lengths)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """One token more.
+    def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, DecoderState]:
+        """Read the source and START.
 
         Args:
-            tokens: (B,), the ids said last; START at first.
-            state: before the step.
+            source: (B, S), token ids.
+            lengths: (B,), integers from 1 to S, on the CPU; all of the source by default.
 
         Returns:
-            Logits of the next token (B, V), and the state after the step.
+            Logits (B, V) of the first token, and the state after START.
         """
+        state = self.initial_state(source, lengths)
+        return self.step(source.new_full(source.shape[:1], START), state)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Append one token (B,): logits of the next (B, V), and the state after the step."""
         return self.decoder.step(tokens, state)
 
     def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Teacher forcing: the right tokens go in, whatever the model would have said.
+        """Teacher forcing: the given tokens are read, whatever the model would have predicted.
 
         Args:
             source: (B, S), token ids.
@@ -412,26 +365,21 @@ class Seq2Seq(nn.Module):
         Returns:
             Logits (B, L, V), and the weights of every step (B, L, S). For a fixed context S is 1.
         """
-        logits, state = self.decoder(inputs, self.start(source, lengths))
+        logits, state = self.decoder(inputs, self.initial_state(source, lengths))
         return logits, state.weights
 
 
 def _between_layers(dropout: float, num_layers: int) -> float:
-    """What a GRU of so many layers takes: torch warns of dropout after the only one."""
+    """The dropout between layers: torch warns of dropout with one layer."""
     check_fractions(dropout=dropout)
     return dropout if num_layers > 1 else 0.0
 
 
-def _check_lengths(source: Tensor, lengths: Tensor) -> None:
-    """Raise unless every source holds a token and no length reaches beyond it."""
-    if source.dim() != 2 or lengths.shape != source.shape[:1] or not len(lengths):
-        raise ValueError(
-            "source and lengths, of one row or more, must have shapes (B, S) and (B,), got "
-            f"{tuple(source.shape)} and {tuple(lengths.shape)}"
-        )
-    check_integer_tensors(lengths=lengths)  # 2.5 would be rounded
-    if int(lengths.min()) < 1 or int(lengths.max()) > source.shape[1]:
-        raise ValueError(
-            f"lengths must be from 1 to {source.shape[1]}, got {int(lengths.min())} to "
-            f"{int(lengths.max())}"
-        )
+def _check_lengths(lengths: Tensor, size: int) -> None:
+    """Raise unless every source has a token, and no length exceeds the padded size."""
+    check_integer_tensors(lengths=lengths)
+    if not len(lengths):
+        raise ValueError("source and lengths must have one row or more, got none")
+    low, high = (int(bound) for bound in lengths.aminmax())
+    if low < 1 or high > size:
+        raise ValueError(f"lengths must be from 1 to {size}, got {low} to {high}")

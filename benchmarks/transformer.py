@@ -65,8 +65,7 @@ class Torchs(nn.Module):
 
 def in_torch_names(block: nn.Module) -> dict[str, Tensor]:
     """The state of one of our blocks, as torch's layer wants it."""
-    ours_to_theirs = {f"add{n}.norm": f"norm{n}" for n in (1, 2, 3)}
-    ours_to_theirs |= {"cross_attn": "multihead_attn", "feed_forward.": ""}
+    ours_to_theirs = {"cross_attn": "multihead_attn", "feed_forward.": ""}
     state = {}
     for ours, tensor in block.state_dict().items():
         theirs = ours
@@ -150,7 +149,7 @@ def measure_decoding(device: torch.device) -> tuple[list[float], list[float]]:
     rng = torch.Generator().manual_seed(0)
     tokens = torch.randint(4, V, (1, AFTER[-1] + 1), generator=rng).to(device)
     wanted = model(source, lengths, tokens)[0]
-    state = model.start(source, lengths)
+    state = model.initial_state(source, lengths)
     cached, uncached = {}, {}
     for n, token in enumerate(tokens.unbind(1)):
         if n in AFTER:

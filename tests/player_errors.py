@@ -24,7 +24,7 @@ def player_of(**given) -> TransformerPlayer:
 def broken_transformer():
     model = random_transformer()
     with torch.no_grad():
-        model.encoder.blocks[0].add1.norm.bias[1] = torch.nan
+        model.encoder.blocks[0].norm1.bias[1] = torch.nan
     return model
 
 
@@ -58,7 +58,7 @@ TRANSLATOR = {
     "NaN": (
         lambda: pack_transformer(broken_transformer()),
         ValueError,
-        "weights must be finite, got NaN or infinity in encoder.blocks.0.add1.norm.bias",
+        "weights must be finite, got NaN or infinity in encoder.blocks.0.norm1.bias",
     ),
     "no vocabulary": (
         lambda: player_of(source_vocab=["1"]),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attn_notes.data import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
 from attn_notes.decoding import beam_search, greedy, translate
-from attn_notes.decoding.steps import next_log_probs
+from attn_notes.decoding.generate import next_log_probs
 from tests.oracles import rng
 from tests.test_seq2seq import LENGTHS, SOURCE, build
 

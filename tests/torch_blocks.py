@@ -10,9 +10,9 @@ from tests.oracles import gradients
 LAYERS = {
     "self_attn.out_proj": "self_attn.out_proj",
     "cross_attn.out_proj": "multihead_attn.out_proj",
-    "add1.norm": "norm1",
-    "add2.norm": "norm2",
-    "add3.norm": "norm3",
+    "norm1": "norm1",
+    "norm2": "norm2",
+    "norm3": "norm3",
     "feed_forward.linear1": "linear1",
     "feed_forward.linear2": "linear2",
 }

@@ -1,13 +1,15 @@
-"""Decoding: from a model that gives the next token's probabilities to a whole sequence.
+"""Decoding: from a model that predicts the next token to a whole sequence.
 
-One set of functions for every model of the book, through one protocol: `model.start` reads the
-source, `model.step` says one token more, and the state between them can be reordered, so that a
-beam can follow several hypotheses (chapter 4; chapters 7 and 8 use it unchanged).
+One set of functions for every model of the book, through one interface: `model.start` reads the
+source and gives the logits of the first token, `model.step` appends a token and gives the logits
+of the next, and the rows of the state between them can be reordered, so that a beam can follow
+several hypotheses (chapter 4; chapters 7 and 8 use it unchanged).
 """
 
-from attn_notes.decoding.protocol import Decodable, Decoded, State
+from attn_notes.decoding.beam import beam_search
+from attn_notes.decoding.generate import evaluating, generate, greedy
+from attn_notes.decoding.protocol import Decodable, Decoded, State, check_source, check_step
 from attn_notes.decoding.sampling import sample, sampling_distribution
-from attn_notes.decoding.search import beam_search, greedy
 from attn_notes.decoding.translation import translate
 
 __all__ = [
@@ -15,6 +17,10 @@ __all__ = [
     "Decoded",
     "State",
     "beam_search",
+    "check_source",
+    "check_step",
+    "evaluating",
+    "generate",
     "greedy",
     "sample",
     "sampling_distribution",

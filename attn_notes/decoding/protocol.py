@@ -1,63 +1,79 @@
-"""What a model must be able to do to be decoded, and what comes of it (chapter 4)."""
+"""The interface for decoding, one for every model of the book (chapter 4)."""
 
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-__all__ = ["Decodable", "Decoded", "State"]
+__all__ = ["Decodable", "Decoded", "State", "check_source", "check_step"]
 
 
 class State(Protocol):
-    """What a model remembers between two steps, a row for each sequence."""
+    """What a model keeps between two steps, a row for each sequence."""
 
     def select(self, index: Tensor) -> "State":
-        """The state whose row n is this one's row `index[n]`.
-
-        Args:
-            index: (B',), rows of this state, any of them more than once.
-
-        Returns:
-            A new state; this one is not changed.
-        """
+        """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
 
 
 class Decodable(Protocol):
-    """What a model must be able to do to be decoded.
+    """The interface for decoding. The model alone knows its START token.
 
-    It may carry `special_tokens`, a `SpecialTokens`, where its ids are not those of the book.
+    A model may carry `special_tokens`, a `SpecialTokens`, where its ids are not those of the book.
     """
 
-    def start(self, source: Tensor, lengths: Tensor) -> Any:
+    def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """Read the source.
 
         Args:
-            source: (B, S), token ids; of a model without an encoder, the prompt.
-            lengths: (B,), how many of them are real.
+            source: (B, S), token ids; for a model without an encoder, the prompt.
+            lengths: (B,), how many of them are real; all by default.
 
         Returns:
-            The state before the first step.
+            Logits of the first token (B, V), and the state, which has a method `select`.
         """
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Say one token more.
+        """Append one token.
 
         Args:
-            tokens: (B,), the ids said last; START at first.
-            state: from `start`, or from the step before.
+            tokens: (B,), the ids to append.
+            state: from `start`, or from an earlier step. It does not change.
 
         Returns:
-            Logits of the next token (B, V), and the state after it.
+            Logits of the next token (B, V), and the state after the step.
         """
 
 
 class Decoded(NamedTuple):
-    """What was said, and how the model came to it."""
+    """Decoded sequences and their log-probabilities."""
 
     tokens: Tensor
-    """Ids up to END, then PAD, (B, T); no END where the longest length was reached."""
+    """Ids up to END, then PAD, (B, T); no END where the maximum length was reached."""
     log_probs: Tensor
     """The sum over the tokens of log p(token | those before it, source), (B,)."""
     state: Any
-    """The state after the last step; of a recurrent model, `state.weights` is (B, T, S).
+    """The state before the last token; of a recurrent model, `state.weights` is (B, T, S).
 
-    Its tensors were made in `torch.inference_mode`, and no gradient flows from or through them."""
+    Its tensors were made in `torch.inference_mode`: no gradient flows through them.
+    """
+
+
+def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
+    """Raise unless there is one length per source (B, S); return the lengths, S by default."""
+    if lengths is None and source.dim() == 2:
+        return source.new_full(source.shape[:1], source.shape[1])
+    if lengths is None or source.dim() != 2 or lengths.shape != source.shape[:1]:
+        got = None if lengths is None else tuple(lengths.shape)
+        raise ValueError(
+            "source and lengths must have shapes (B, S) and (B,), "
+            f"got {tuple(source.shape)} and {got}"
+        )
+    return lengths
+
+
+def check_step(tokens: Tensor, rows: int) -> None:
+    """Raise unless there is one token for each row of the state."""
+    if tokens.shape != (rows,):
+        raise ValueError(
+            f"tokens must have shape (B,), one for each row of the state, {rows}, "
+            f"got {tuple(tokens.shape)}"
+        )

@@ -1,12 +1,11 @@
-"""Saying what is probable, rather than what is most probable (chapter 8)."""
-
-import math
+"""Sampling: drawing the next token from the model's distribution (chapter 8)."""
 
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import check_fractions, check_integers, check_positive
+from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
-from attn_notes.decoding.steps import say
 
 __all__ = ["sample", "sampling_distribution"]
 
@@ -18,29 +17,23 @@ def sampling_distribution(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Tensor:
-    r"""The probabilities that the next token is drawn with.
+    r"""The distribution that the next token is drawn from. Chapter 8.
 
     $\mathrm{softmax}(\text{logits}/\tau)$; of it the `top_k` most probable tokens (Fan et al.,
     2018); of those the fewest, the most probable first, whose share of what was kept reaches
-    `top_p` (nucleus sampling: Holtzman et al., 2020). What is cut gets 0, and the rest sums to 1.
-    Among equals the lower id goes first: exactly `top_k` are kept, and no token more than the
-    nucleus needs. Chapter 8.
+    `top_p` (nucleus sampling: Holtzman et al., 2020). The other tokens get 0, and the rest sums to
+    1. Ties are broken in favour of the lower id, so exactly `top_k` tokens are kept.
 
     Args:
-        logits: (..., V), floating point; minus infinity for what is never to be said.
-        temperature: τ, above 0: towards 0 the most probable token alone, 1 as the model says,
-            larger all tokens alike.
-        top_k: 1 or more, or None to keep all; so does any number from V on.
+        logits: (..., V), floating point; minus infinity for tokens that are never drawn.
+        temperature: τ, above 0: near 0 the most probable token alone, 1 the model's own
+            distribution, larger a flatter one.
+        top_k: 1 or more, or None to keep all.
         top_p: above 0 and at most 1, or None to keep all. The most probable token always stays.
 
     Returns:
         (..., V), float32 at least; NaN where the logits hold NaN or infinity, or no token may be
-        said.
-
-    Raises:
-        TypeError: logits that are not floating point, or a setting that is no such number.
-        ValueError: a temperature that is 0, negative or not finite, a `top_k` below 1, a `top_p`
-            outside its range, or logits of no token.
+        drawn.
 
     Example:
         >>> logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
@@ -52,12 +45,12 @@ def sampling_distribution(
     _check_choices(temperature, top_k, top_p)
     _check_logits(logits)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    limits = torch.finfo(logits.dtype)  # outside them 0 / τ and -inf / τ would not be numbers
-    below_best = logits - logits.amax(-1, keepdim=True)  # a small τ makes it -inf, but never inf
+    limits = torch.finfo(logits.dtype)  # outside them 0 / τ and -inf / τ are NaN
+    below_best = logits - logits.amax(-1, keepdim=True)  # a small τ makes it -inf, never inf
     probabilities = (below_best / min(max(temperature, limits.tiny), limits.max)).softmax(-1)
     if top_k is None and top_p is None:
         return probabilities
-    # In the order of the logits: among probabilities rounding can make equals of any two.
+    # Sort by the logits, since rounding can make any two probabilities equal.
     ids = logits.argsort(dim=-1, descending=True, stable=True)
     kept = probabilities.gather(-1, ids)
     if top_k is not None:
@@ -74,7 +67,7 @@ def sampling_distribution(
 def sample(
     model: Decodable,
     source: Tensor,
-    lengths: Tensor,
+    lengths: Tensor | None = None,
     *,
     max_length: int,
     temperature: float = 1.0,
@@ -82,46 +75,39 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Decoded:
-    """At each step a token drawn at random from `sampling_distribution`, until END. Chapter 8.
+    """At each step a token drawn from `sampling_distribution`, until END. Chapter 8.
 
-    A uniform number for each row picks the token at which the cumulative probability, in the
-    order of the ids, passes it. The numbers are drawn on the CPU, one for every row at every
-    step, so that a seed gives the same text wherever the model is; but to a row among others it
-    gives other numbers than to that row alone.
+    A uniform number for each row selects the first token, in the order of the ids, at which the
+    cumulative probability exceeds it. The numbers are drawn on the CPU, one per row and step, so a
+    seed gives the same text on every device; a row's text depends on its place in the batch.
 
     Args:
         model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids.
-        lengths: (B,), how many of them are real.
-        max_length: the most tokens a sequence may get, END included; 1 or more.
-        temperature: as in `sampling_distribution`.
-        top_k: as in `sampling_distribution`.
-        top_p: as in `sampling_distribution`.
+        source: (B, S), token ids; for a model without an encoder, the prompts.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
+        temperature: as in `sampling_distribution`, like the next two.
+        top_k: how many tokens to keep.
+        top_p: how much probability to keep.
         generator: of the CPU; torch's own by default.
 
     Returns:
-        The sequences, T <= `max_length`; `log_probs` are those of the model itself, as in `greedy`:
-        temperature and cuts change what is said, and not what the model thinks of it.
-
-    Raises:
-        TypeError: as in `sampling_distribution`.
-        ValueError: as in `sampling_distribution`, a `max_length` below 1, a generator of another
-            device, or logits that are not numbers.
+        The sequences, T <= `max_length`; `log_probs` are the model's own, as in `greedy`, whatever
+        the temperature and the cuts.
 
     Example:
-        >>> class Same:  # a model to which all five tokens are equal, whatever the source
-        ...     def start(self, source, lengths):
-        ...         return None
+        >>> class Uniform:  # five tokens, all equally likely, whatever the source
+        ...     def start(self, source, lengths=None):
+        ...         return torch.zeros(len(source), 5), None
         ...     def step(self, tokens, state):
         ...         return torch.zeros(len(tokens), 5), state
-        >>> source, lengths = torch.tensor([[4]]), torch.tensor([1])
         >>> generator = torch.Generator().manual_seed(0)
-        >>> sample(Same(), source, lengths, max_length=9, generator=generator).tokens
+        >>> sample(Uniform(), torch.tensor([[4]]), max_length=9, generator=generator).tokens
         tensor([[3, 4, 2]])
     """
     _check_choices(temperature, top_k, top_p)
     if generator is not None and generator.device.type != "cpu":
-        raise ValueError(f"generator must be of the CPU, got one of {generator.device}")
+        raise ValueError(f"generator must be on the CPU, got one on {generator.device}")
 
     def draw(log_probs: Tensor) -> Tensor:
         probabilities = sampling_distribution(
@@ -130,37 +116,32 @@ def sample(
         uniform = torch.rand(len(log_probs), 1, generator=generator, device="cpu")
         return _at_quantile(probabilities, uniform.to(log_probs.device))
 
-    return say(model, source, lengths, max_length=max_length, choose=draw)
+    return generate(model, source, lengths, max_length=max_length, choose=draw)
 
 
 def _at_quantile(probabilities: Tensor, uniform: Tensor) -> Tensor:
     """The first id at which the cumulative probability (B, V) exceeds a number (B, 1) below 1."""
     reached = probabilities.cumsum(-1).masked_fill(probabilities == 0, 0.0)
-    # Times the sum, which rounding may have left a little beside 1: an id is always found.
+    # Times the sum, which rounding can move away from 1: an id is always found.
     return (reached > uniform * reached.amax(-1, keepdim=True)).byte().argmax(-1)
 
 
 def _renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
-    """The probabilities (..., V) of what is kept, which sum to 1 again."""
+    """The kept probabilities (..., V), rescaled to sum to 1."""
     kept = probabilities * keep
     return kept / kept.sum(-1, keepdim=True)
 
 
 def _check_choices(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raise unless these say from what to draw."""
-    if not isinstance(temperature, int | float):
-        raise TypeError(f"temperature must be a number, got {temperature!r}")
-    if not (temperature > 0 and math.isfinite(temperature)):
-        zero = ": 0 would be greedy" if temperature == 0 else ""
-        raise ValueError(f"temperature must be a finite number above 0, got {temperature}{zero}")
-    if not isinstance(top_k, int | None) or isinstance(top_k, bool):
-        raise TypeError(f"top_k must be an integer or None, got {top_k!r}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, or None to keep all, got {top_k}")
-    if not isinstance(top_p, int | float | None):
-        raise TypeError(f"top_p must be a number or None, got {top_p!r}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, or None to keep all, got {top_p}")
+    """Raise unless all three are in their ranges."""
+    if temperature == 0:
+        raise ValueError("temperature must be above 0, got 0; use greedy() instead")
+    check_positive(temperature=temperature)
+    if top_k is not None:
+        check_integers(1, top_k=top_k)
+    if top_p is not None:
+        check_positive(top_p=top_p)
+        check_fractions(top_p=top_p)
 
 
 def _check_logits(logits: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Many sentences to many sentences (chapter 4)."""
+"""Decoding many sentences in batches (chapter 4)."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from torch import nn
 
 from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary, make_batch
-from attn_notes.decoding.search import beam_search
+from attn_notes.decoding.beam import beam_search
 
 __all__ = ["translate"]
 
@@ -22,24 +22,23 @@ def translate(
     length_penalty: float = 1.0,
     batch_size: int = 256,
 ) -> list[tuple[str, ...]]:
-    """Decode many sentences: batched by length, given back in the order they came in.
+    """Decode many sentences, batched by length, and return them in their original order. Chapter 4.
 
     Args:
         model: see `Decodable`; a module, whose device is used.
         sources: the sentences, each a sequence of tokens; none empty.
         source_vocab: of the sentences.
-        target_vocab: of what comes out.
-        max_length: the most tokens a translation may get, END included; 1 or more.
+        target_vocab: of the translations.
+        max_length: the maximum number of tokens in a translation, END included; 1 or more.
         beam_size: 1 is greedy.
         length_penalty: as in `beam_search`.
         batch_size: how many are decoded at once.
 
     Returns:
-        One tuple of tokens a sentence.
+        One tuple of tokens per sentence.
 
     Raises:
-        TypeError: a sentence that is one string: its characters would be read as tokens.
-        ValueError: an empty sentence, or a number that is too small.
+        TypeError: a sentence that is a string: its characters would be read as tokens.
 
     Example:
         >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)

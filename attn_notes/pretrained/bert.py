@@ -31,10 +31,10 @@ ENCODER = {
     "blocks.{}.self_attn.k_proj": "encoder.layer.{}.attention.self.key",
     "blocks.{}.self_attn.v_proj": "encoder.layer.{}.attention.self.value",
     "blocks.{}.self_attn.out_proj": "encoder.layer.{}.attention.output.dense",
-    "blocks.{}.add1.norm": "encoder.layer.{}.attention.output.LayerNorm",
+    "blocks.{}.norm1": "encoder.layer.{}.attention.output.LayerNorm",
     "blocks.{}.feed_forward.linear1": "encoder.layer.{}.intermediate.dense",
     "blocks.{}.feed_forward.linear2": "encoder.layer.{}.output.dense",
-    "blocks.{}.add2.norm": "encoder.layer.{}.output.LayerNorm",
+    "blocks.{}.norm2": "encoder.layer.{}.output.LayerNorm",
 }
 HEAD = {
     "transform": "cls.predictions.transform.dense",

@@ -27,14 +27,14 @@ __all__ = ["load_decoder"]
 MODULES = {
     "wte": ("body.embeddings.tokens",),
     "wpe": ("body.embeddings.positions",),
-    "h.{}.ln_1": ("body.blocks.{}.add1.norm",),
+    "h.{}.ln_1": ("body.blocks.{}.norm1",),
     "h.{}.attn.c_attn": (
         "body.blocks.{}.self_attn.q_proj",
         "body.blocks.{}.self_attn.k_proj",
         "body.blocks.{}.self_attn.v_proj",
     ),
     "h.{}.attn.c_proj": ("body.blocks.{}.self_attn.out_proj",),
-    "h.{}.ln_2": ("body.blocks.{}.add2.norm",),
+    "h.{}.ln_2": ("body.blocks.{}.norm2",),
     "h.{}.mlp.c_fc": ("body.blocks.{}.feed_forward.linear1",),
     "h.{}.mlp.c_proj": ("body.blocks.{}.feed_forward.linear2",),
     "ln_f": ("body.norm",),

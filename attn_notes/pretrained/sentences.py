@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from attn_notes.arguments import check_integers
 from attn_notes.data.text import check_texts
-from attn_notes.decoding.steps import evaluating
+from attn_notes.decoding.generate import evaluating
 from attn_notes.masks import padding_mask
 from attn_notes.pretrained.folders import check_ids
 from attn_notes.transformer import Encoder

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
-from attn_notes.decoding.steps import evaluating
+from attn_notes.decoding.generate import evaluating
 
 __all__ = [
     "bits_per_character",

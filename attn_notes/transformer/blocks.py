@@ -1,16 +1,24 @@
-"""Sublayers and the blocks that are made of them (chapters 5 and 7)."""
+"""The blocks of a Transformer (chapters 5 and 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.multihead import Cache, MultiHeadAttention
+from attn_notes.cache import KVCache
+from attn_notes.multihead import MultiHeadAttention, Rotary
 from attn_notes.transformer.config import Activation, TransformerConfig
 
-__all__ = ["ACTIVATIONS", "AddNorm", "DecoderBlock", "EncoderBlock", "FeedForward"]
+__all__ = [
+    "ACTIVATIONS",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "join_weights",
+    "last_norm",
+]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -20,63 +28,13 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 """The functions inside a feed-forward network, by the config's names."""
 
 
-class AddNorm(nn.Module):
-    r"""The road past a sublayer $f$: $\mathrm{LayerNorm}(x+f(x))$ or $x+f(\mathrm{LayerNorm}(x))$.
-
-    `x = add(x, f(add.read(x)))` is either of the two, as the config says. Post-norm: Vaswani et
-    al. (2017), section 3.1; pre-norm: Xiong et al. (2020). Chapter 7.
-
-    Args:
-        config: its `embed_dim`, `norm`, `dropout` and `layer_norm_eps` count.
-
-    Example:
-        >>> import torch
-        >>> add = AddNorm(TransformerConfig(vocab_size=1, embed_dim=4, norm="pre"))
-        >>> x = torch.tensor([1.0, 2.0, 3.0, 4.0])
-        >>> add(x, torch.ones(4))
-        tensor([2., 3., 4., 5.])
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.norm_first = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.embed_dim, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
-
-    def read(self, x: Tensor) -> Tensor:
-        """What the sublayer reads.
-
-        Args:
-            x: (..., E), the residual stream before it.
-
-        Returns:
-            (..., E), normalised if the norm comes first.
-        """
-        return self.norm(x) if self.norm_first else x
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """Add what the sublayer writes.
-
-        Args:
-            x: (..., E), the residual stream before it.
-            y: (..., E), the sublayer's output.
-
-        Returns:
-            (..., E), the residual stream after it, normalised if the norm comes last.
-        """
-        if self.dropout.training:  # else a call less, which decoding has many of
-            y = self.dropout(y)
-        x = x + y
-        return x if self.norm_first else self.norm(x)
-
-
 class FeedForward(nn.Module):
     r"""$f(x)=W_2\,\sigma(W_1x+b_1)+b_2$, the same at every position. Chapter 7.
 
     Vaswani et al. (2017), equation 2, with torch's dropout after the activation.
 
     Args:
-        config: its `embed_dim`, `ffn_dim`, `activation` and `dropout` count.
+        config: its `embed_dim`, `ffn_dim`, `activation` and `dropout` are used.
 
     Example:
         >>> import torch
@@ -93,27 +51,19 @@ class FeedForward(nn.Module):
         self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each position by itself.
-
-        Args:
-            x: (..., E).
-
-        Returns:
-            (..., E).
-        """
+        """(..., E) to (..., E), each position independently of the others."""
         x = self.activation(self.linear1(x))  # (..., ffn_dim)
-        if self.dropout.training:
-            x = self.dropout(x)
-        return self.linear2(x)  # (..., E)
+        return self.linear2(self.dropout(x))  # (..., E)
 
 
 class EncoderBlock(nn.Module):
-    """Positions read one another, then each thinks by itself. Chapter 7.
+    """Self-attention, then the position-wise feed-forward network. Chapter 7.
 
-    Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerEncoderLayer`.
+    Post-norm: Vaswani et al. (2017), section 3.1; pre-norm: Xiong et al. (2020). With the weights
+    copied it equals `torch.nn.TransformerEncoderLayer`.
 
     Args:
-        config: all but its `vocab_size`, `num_layers` and embeddings count.
+        config: all but its `vocab_size`, `num_layers` and embeddings are used.
 
     Example:
         >>> import torch
@@ -125,40 +75,66 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        self.norm_first = config.norm == "pre"
         self.self_attn = _attention(config)
-        self.add1 = AddNorm(config)
+        self.norm1 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
-        self.add2 = AddNorm(config)
+        self.norm2 = _layer_norm(config)
+        self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, **attention: Any) -> tuple[Tensor, Tensor | None]:
-        """One step along the residual stream.
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        attn_bias: Tensor | None = None,
+        is_causal: bool = False,
+        rotary: Rotary | None = None,
+        need_weights: bool = False,
+        cache: KVCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """From the residual stream before the block to the residual stream after it.
 
         Args:
             x: (B, L, E).
-            **attention: what `MultiHeadAttention.forward` takes by name: `attn_mask`,
-                `need_weights` and the others.
+            attn_mask: as in `MultiHeadAttention`, and so are those below.
+            attn_bias: float, added to the scores.
+            is_causal: no position reads a later one.
+            rotary: rotates queries and keys by their positions.
+            need_weights: whether to return the weights too.
+            cache: earlier keys and values.
 
         Returns:
             (B, L, E), and the weights (B, H, L, L) or None.
-
-        Raises:
-            TypeError: as in `MultiHeadAttention`.
-            ValueError: as in `MultiHeadAttention`.
         """
-        y, weights = self.self_attn(self.add1.read(x), **attention)
-        x = self.add1(x, y)
-        x = self.add2(x, self.feed_forward(self.add2.read(x)))
+        attend = partial(
+            self.self_attn,
+            attn_mask=attn_mask,
+            attn_bias=attn_bias,
+            is_causal=is_causal,
+            rotary=rotary,
+            need_weights=need_weights,
+            cache=cache,
+        )
+        if self.norm_first:
+            y, weights = attend(self.norm1(x))
+            x = x + self.dropout(y)
+            x = x + self.dropout(self.feed_forward(self.norm2(x)))
+        else:
+            y, weights = attend(x)
+            x = self.norm1(x + self.dropout(y))
+            x = self.norm2(x + self.dropout(self.feed_forward(x)))
         return x, weights
 
 
 class DecoderBlock(nn.Module):
-    """Positions read those before them, then the memory, then each thinks by itself. Chapter 7.
+    """Causal self-attention, cross-attention, then the feed-forward network. Chapter 7.
 
     Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerDecoderLayer`
-    under a causal mask. The block itself is causal, and always: there is no mask to forget.
+    under a causal mask. The block is always causal: there is no mask to forget.
 
     Args:
-        config: all but its vocabulary, numbers of layers and embeddings count.
+        config: all but its vocabulary, numbers of layers and embeddings are used.
 
     Example:
         >>> import torch
@@ -171,12 +147,14 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        self.norm_first = config.norm == "pre"
         self.self_attn = _attention(config)
-        self.add1 = AddNorm(config)
+        self.norm1 = _layer_norm(config)
         self.cross_attn = _attention(config)
-        self.add2 = AddNorm(config)
+        self.norm2 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
-        self.add3 = AddNorm(config)
+        self.norm3 = _layer_norm(config)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -184,52 +162,81 @@ class DecoderBlock(nn.Module):
         memory: Tensor,
         *,
         memory_mask: Tensor | None = None,
-        cache: tuple[Cache | None, Cache | None] = (None, None),
+        attn_mask: Tensor | None = None,
+        attn_bias: Tensor | None = None,
+        rotary: Rotary | None = None,
         need_weights: bool = False,
-        **attention: Any,
+        cache: tuple[KVCache | None, KVCache | None] = (None, None),
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """One step along the residual stream.
+        """From the residual stream before the block to the residual stream after it.
 
         Args:
             x: (B, L, E).
-            memory: (B, S, E), what the encoder gave. With a cache that holds it already, S = 0.
-            memory_mask: bool, `True` = may attend: what `MultiHeadAttention` takes as `attn_mask`,
-                for all of the memory, such as `padding_mask(lengths, S)`.
-            cache: of the self-attention, and of the attention to the memory.
+            memory: (B, S, E), the encoder's output. With a cache that holds it already, S = 0.
+            memory_mask: bool, `True` = may attend, for all of the memory, such as
+                `padding_mask(lengths, S)`; any shape that `MultiHeadAttention` takes.
+            attn_mask: restricts the causal self-attention further.
+            attn_bias: float, added to the scores of the self-attention.
+            rotary: rotates queries and keys of the self-attention by their positions.
             need_weights: whether to return the weights too.
-            **attention: what the self-attention takes besides: `attn_mask`, which further
-                restricts the causal rule, `attn_bias` and `rotary`.
+            cache: of the self-attention, and of the cross-attention.
 
         Returns:
             (B, L, E), the weights of the self-attention (B, H, L, L), with a cache (B, H, L, all
-            keys), and those of the attention to the memory (B, H, L, S), or None and None.
-
-        Raises:
-            TypeError: as in `MultiHeadAttention`.
-            ValueError: as in `MultiHeadAttention`.
+            keys), and those of the cross-attention (B, H, L, S), or None and None.
         """
-        y, weights = self.self_attn(
-            self.add1.read(x),
-            is_causal=True,  # in training, in evaluation and with a cache: one rule
+        read_target = partial(
+            self.self_attn,
+            attn_mask=attn_mask,
+            attn_bias=attn_bias,
+            is_causal=True,  # in training, in evaluation and with a cache
+            rotary=rotary,
+            need_weights=need_weights,
             cache=cache[0],
-            need_weights=need_weights,
-            **attention,
         )
-        x = self.add1(x, y)
-        y, cross_weights = self.cross_attn(
-            self.add2.read(x),
-            memory,
+        read_memory = partial(
+            self.cross_attn,
+            key=memory,
             attn_mask=memory_mask,
-            cache=cache[1],
             need_weights=need_weights,
+            cache=cache[1],
         )
-        x = self.add2(x, y)
-        x = self.add3(x, self.feed_forward(self.add3.read(x)))
+        if self.norm_first:
+            y, weights = read_target(self.norm1(x))
+            x = x + self.dropout(y)
+            y, cross_weights = read_memory(self.norm2(x))
+            x = x + self.dropout(y)
+            x = x + self.dropout(self.feed_forward(self.norm3(x)))
+        else:
+            y, weights = read_target(x)
+            x = self.norm1(x + self.dropout(y))
+            y, cross_weights = read_memory(x)
+            x = self.norm2(x + self.dropout(y))
+            x = self.norm3(x + self.dropout(self.feed_forward(x)))
         return x, weights, cross_weights
 
 
+def last_norm(config: TransformerConfig) -> nn.Module:
+    """The norm after the last block, which pre-norm alone needs."""
+    return _layer_norm(config) if config.norm == "pre" else nn.Identity()
+
+
+def join_weights(old: Sequence[Tensor], new: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Append the weights of one step, (B, H, 1, S'), to earlier ones, (B, H, L, S), per block.
+
+    An earlier query had no key for later tokens, so its weight there is 0.
+    """
+    return tuple(
+        torch.cat((F.pad(above, (0, below.shape[-1] - above.shape[-1])), below), dim=2)
+        for above, below in zip(old, new, strict=True)
+    )
+
+
+def _layer_norm(config: TransformerConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
+
+
 def _attention(config: TransformerConfig) -> MultiHeadAttention:
-    """The attention of a block, to its own sequence or to another."""
     return MultiHeadAttention(
         config.embed_dim,
         config.num_heads,

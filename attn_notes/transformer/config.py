@@ -1,11 +1,10 @@
-"""What a Transformer is made of, in one place (chapters 5, 7 and 8)."""
+"""The architecture of a Transformer in one dataclass (chapters 5, 7 and 8)."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attn_notes.multihead import Backend
+from attn_notes.arguments import check_fractions, check_integers, check_positive
+from attn_notes.multihead import Backend, check_divides
 
 __all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
 
@@ -16,7 +15,7 @@ Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi"]
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """What a Transformer is made of: every block and every model here is built from one of these.
+    """The architecture of a Transformer: every block and every model is built from one of these.
 
     Args:
         vocab_size: V, the number of token ids; in an encoder-decoder, of the source.
@@ -28,27 +27,23 @@ class TransformerConfig:
         norm: "post" (Vaswani et al., 2017), or "pre", where one more norm follows the last block.
         activation: of the feed-forward network: "gelu", "relu", or "gelu_tanh", GPT-2's
             approximation of the first (Hendrycks and Gimpel, 2016).
-        positions: "none", so that order says nothing; "learned" or "sinusoidal", a vector added to
-            each token; or "rotary" or "alibi", which act in self-attention alone (chapter 6).
+        positions: "none"; "learned" or "sinusoidal", a vector added to each token; or "rotary" or
+            "alibi", which act in self-attention alone (chapter 6).
         max_length: the longest sequence that learned positions reach.
-        num_token_types: how many kinds of segment an encoder can tell apart; 0 for no such vectors.
-            The models that write are told of no segments: for them it must be 0.
+        num_token_types: how many kinds of segment an encoder distinguishes; 0 for none. The
+            models that generate text have no token types: for them it must be 0.
         embed_norm: whether the sum of the embeddings is normalised, as in BERT.
-        dropout: the share set to 0 while training, from 0 to 1: of the attention weights, of the
-            feed-forward network's activations, of the embeddings, and of what a sublayer writes.
-        layer_norm_eps: added to the variance under the root of every norm.
+        dropout: the fraction set to 0 in training: of the attention weights, of the feed-forward
+            network's activations, of the embeddings, and of the output of each sublayer.
+        layer_norm_eps: added to the variance in every layer norm.
         backend: of the attention: "auto", "explicit" or "fused", as in `MultiHeadAttention`.
         target_vocab_size: the number of the target's token ids in an encoder-decoder; None where
-            source and target have one vocabulary.
-        num_decoder_layers: the number of the decoder's blocks; as many as the encoder's by default.
-        tie_embeddings: whether the map to the logits is the embedding of what is said, and in an
-            encoder-decoder with one vocabulary the source's too: Vaswani et al. (2017), section
-            3.4.
+            source and target share a vocabulary.
+        num_decoder_layers: the number of the decoder's blocks; `num_layers` by default.
+        tie_embeddings: whether the output projection is the target's embedding, and in an
+            encoder-decoder with a shared vocabulary the source's too: Vaswani et al. (2017),
+            section 3.4.
         scale_embeddings: whether token embeddings are multiplied by the root of E: ibid.
-
-    Raises:
-        ValueError: a size that is too small, heads that do not divide the width, an odd width
-            where positions turn pairs, an unknown choice, or a number outside its range.
 
     Example:
         >>> TransformerConfig(vocab_size=100, embed_dim=8, num_heads=3)
@@ -77,34 +72,22 @@ class TransformerConfig:
     scale_embeddings: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            size = getattr(self, name)
-            if size is None and name in OPTIONAL:
-                continue
-            if not isinstance(size, int) or size < least:
-                raise ValueError(f"{name} must be a whole number, {least} or more, got {size!r}")
+        sizes = {name: getattr(self, name) for name in (*SIZES, *OPTIONAL_SIZES)}
+        given = {name: n for name, n in sizes.items() if n is not None or name in SIZES}
+        check_integers(1, **given)
+        check_integers(0, num_token_types=self.num_token_types)
+        check_fractions(dropout=self.dropout)
+        check_positive(layer_norm_eps=self.layer_norm_eps)
         for name, choices in CHOICES.items():
             if (choice := getattr(self, name)) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, got {choice!r}")
-        for name, (fits, wanted) in RANGES.items():
-            number = getattr(self, name)
-            if not isinstance(number, int | float) or not fits(number):
-                raise ValueError(f"{name} must be a number {wanted}, got {number!r}")
-        self._check_heads()
-
-    def _check_heads(self) -> None:
-        """Raise unless heads divide the width, groups the heads, and pairs what turns in pairs."""
-        heads, groups = self.num_heads, self.num_kv_heads
-        if self.embed_dim % heads:
-            got = f"got num_heads = {heads} and embed_dim = {self.embed_dim}"
-            raise ValueError(f"num_heads must divide embed_dim, {got}")
-        if groups is not None and heads % groups:
-            got = f"got num_kv_heads = {groups} and num_heads = {heads}"
-            raise ValueError(f"num_kv_heads must divide num_heads, {got}")
-        turned = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
-        if turned and getattr(self, turned) % 2:
-            got = f"got {turned} = {getattr(self, turned)}"
-            raise ValueError(f"{turned} must be even for {self.positions} positions, {got}")
+        check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
+        check_divides("num_kv_heads", self.num_kv_heads or 1, "num_heads", self.num_heads)
+        rotated = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
+        if rotated and (size := getattr(self, rotated)) % 2:
+            raise ValueError(
+                f"{rotated} must be even for {self.positions} positions, got {rotated} = {size}"
+            )
 
     @property
     def head_dim(self) -> int:
@@ -112,18 +95,12 @@ class TransformerConfig:
         return self.embed_dim // self.num_heads
 
 
-OPTIONAL = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
-LEAST = dict.fromkeys(
-    ("vocab_size", "embed_dim", "num_heads", "num_layers", "ffn_dim", "max_length", *OPTIONAL), 1
-) | {"num_token_types": 0}
+SIZES = ("vocab_size", "embed_dim", "num_heads", "num_layers", "ffn_dim", "max_length")
+OPTIONAL_SIZES = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
 CHOICES = {
     "norm": get_args(Norm),
     "activation": get_args(Activation),
     "positions": get_args(Positions),
     "backend": get_args(Backend),
     **dict.fromkeys(("embed_norm", "tie_embeddings", "scale_embeddings"), (False, True)),
-}
-RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "dropout": (lambda share: 0 <= share <= 1, "from 0 to 1"),
-    "layer_norm_eps": (lambda eps: 0 < eps < math.inf, "above 0"),
 }

@@ -6,16 +6,15 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
-from attn_notes.transformer.blocks import EncoderBlock
-from attn_notes.transformer.checks import check_caches
+from attn_notes.transformer.blocks import EncoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
-__all__ = ["Encoder", "EncoderOutput"]
+__all__ = ["Encoder", "EncoderOutput", "check_caches"]
 
 
 class EncoderOutput(NamedTuple):
-    """What `Encoder` gives."""
+    """The output of `Encoder`."""
 
     output: Tensor
     """(B, L, E), after the last block and, with pre-norm, the last norm."""
@@ -28,7 +27,8 @@ class EncoderOutput(NamedTuple):
 class Encoder(nn.Module):
     """Embeddings and encoder blocks: each output has read the whole sequence. Chapters 5 and 8.
 
-    Devlin et al. (2019). It is also the encoder half of an encoder-decoder.
+    Devlin et al. (2019). It is also the encoder half of an encoder-decoder and, under a causal
+    mask, the body of a language model.
 
     Args:
         config: of the embeddings and of every block.
@@ -46,8 +46,7 @@ class Encoder(nn.Module):
         self.config = config
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.num_layers))
-        last = nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
-        self.norm = last if config.norm == "pre" else nn.Identity()
+        self.norm = last_norm(config)
 
     def forward(
         self,
@@ -67,34 +66,40 @@ class Encoder(nn.Module):
             token_types: (B, L), ids of segments; all 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
                 (B, L, L) or (B, H, L, L), any axis of which may be 1.
-            is_causal: no position reads a later one, which makes a `DecoderOnly` of it. Together
-                with `attn_mask` it means both.
-            caches: one for each block; the tokens stand after what is held, and are appended to
-                it. Only with `is_causal` are the outputs those of one pass over everything.
+            is_causal: no position reads a later one, as in `DecoderOnly`. Together with
+                `attn_mask` it means both.
+            caches: one per block; the tokens follow the cached ones, and are appended. Only with
+                `is_causal` are the outputs those of one pass over all tokens.
             need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return what every block received and gave too.
+            need_hidden_states: whether to return the residual stream around every block too.
 
         Returns:
             Output (B, L, E), and the hidden states and weights asked for.
-
-        Raises:
-            TypeError: a mask that is not bool.
-            ValueError: shapes or caches that do not fit, or weights asked of the fused backend.
         """
-        check_caches(caches, len(self.blocks), "one")
+        check_caches(caches, len(self.blocks))
         offset = caches[0].length if caches else 0
         x = self.embeddings(tokens, token_types, offset=offset)  # (B, L, E)
-        attention = attention_positions(self.config, x, offset=offset)
-        attention |= {"attn_mask": attn_mask, "is_causal": is_causal, "need_weights": need_weights}
-        hidden_states = [x] if need_hidden_states else None
-        weights = []
+        positions = attention_positions(self.config, x, offset=offset)
+        hidden_states, weights = [x], []
         for n, block in enumerate(self.blocks):
-            x, read = block(x, cache=caches[n] if caches else None, **attention)
+            x, read = block(
+                x,
+                attn_mask=attn_mask,
+                is_causal=is_causal,
+                need_weights=need_weights,
+                cache=caches[n] if caches else None,
+                **positions,
+            )
+            hidden_states.append(x)
             weights.append(read)
-            if hidden_states is not None:
-                hidden_states.append(x)
         return EncoderOutput(
             self.norm(x),
-            None if hidden_states is None else tuple(hidden_states),
+            tuple(hidden_states) if need_hidden_states else None,
             tuple(weights) if need_weights else None,
         )
+
+
+def check_caches(caches: Sequence[object] | None, blocks: int) -> None:
+    """Raise unless there is one entry per block, or no caches at all."""
+    if caches is not None and len(caches) != blocks:
+        raise ValueError(f"caches must be one for each of the {blocks} blocks, got {len(caches)}")

@@ -63,12 +63,12 @@ class Blocks {
     return plus(x, scheme === "learned" ? positions.weight[position] : sinusoid(position, E));
   }
 
-  // Past a sublayer f the stream goes from x to LayerNorm(x + f(x)), or to x + f(LayerNorm(x)):
-  // f reads `read(add, x)`, and `write(add, x, y)` is the stream after it.
-  normed({ norm }, x) { return layerNorm(norm, x, this.config.layer_norm_eps); }
-  read(add, x) { return this.config.norm === "pre" ? this.normed(add, x) : x; }
-  write(add, x, y) { return this.config.norm === "pre" ? plus(x, y) : this.normed(add, plus(x, y)); }
-  last(stack, x) { return this.config.norm === "pre" ? this.normed(stack, x) : x; } // one more at the end
+  // A sublayer f takes the stream from x to LayerNorm(x + f(x)), or to x + f(LayerNorm(x)):
+  // f reads `read(norm, x)`, and `write(norm, x, y)` is the stream after it.
+  normed(norm, x) { return layerNorm(norm, x, this.config.layer_norm_eps); }
+  read(norm, x) { return this.config.norm === "pre" ? this.normed(norm, x) : x; }
+  write(norm, x, y) { return this.config.norm === "pre" ? plus(x, y) : this.normed(norm, plus(x, y)); }
+  last({ norm }, x) { return this.config.norm === "pre" ? this.normed(norm, x) : x; } // one more at the end
 
   feedForward({ linear1, linear2 }, x) {
     return affine(linear2, affine(linear1, x).map(ACTIVATIONS[this.config.activation]));
@@ -97,15 +97,15 @@ class Blocks {
 
   // A vector reads itself and those before it: later ones are in no cache yet, and that is the whole
   // causal mask.
-  recall({ self_attn, add1 }, x, cache) {
-    const input = this.read(add1, x);
+  recall({ self_attn, norm1 }, x, cache) {
+    const input = this.read(norm1, x);
     this.remember(self_attn, input, cache);
     const { y, weights } = this.attend(self_attn, input, cache);
-    return { x: this.write(add1, x, y), weights };
+    return { x: this.write(norm1, x, y), weights };
   }
 
-  think(add, { feed_forward }, x) {
-    return this.write(add, x, this.feedForward(feed_forward, this.read(add, x)));
+  think(norm, { feed_forward }, x) {
+    return this.write(norm, x, this.feedForward(feed_forward, this.read(norm, x)));
   }
 }
 
@@ -115,11 +115,11 @@ class TransformerModel extends Blocks {
   encode(source) {
     let x = source.map((token, position) => this.embed(this.encoder.embeddings, token, position));
     const maps = Object.values(this.encoder.blocks).map((block) => {
-      const cache = emptyCache(), inputs = x.map((vector) => this.read(block.add1, vector));
+      const cache = emptyCache(), inputs = x.map((vector) => this.read(block.norm1, vector));
       inputs.forEach((input) => this.remember(block.self_attn, input, cache));
       const heard = inputs.map((input) => this.attend(block.self_attn, input, cache));
-      x = x.map((vector, i) => this.write(block.add1, vector, heard[i].y));
-      x = x.map((vector) => this.think(block.add2, block, vector));
+      x = x.map((vector, i) => this.write(block.norm1, vector, heard[i].y));
+      x = x.map((vector) => this.think(block.norm2, block, vector));
       return heard.map(({ weights }) => weights);
     });
     return { memory: x.map((vector) => this.last(this.encoder, vector)), maps };
@@ -144,8 +144,8 @@ class TransformerModel extends Blocks {
     Object.values(this.decoder.blocks).forEach((block, n) => {
       const cache = state.caches[n];
       own[n] = this.recall(block, x, cache.own);
-      cross[n] = this.attend(block.cross_attn, this.read(block.add2, own[n].x), cache.source);
-      x = this.think(block.add3, block, this.write(block.add2, own[n].x, cross[n].y));
+      cross[n] = this.attend(block.cross_attn, this.read(block.norm2, own[n].x), cache.source);
+      x = this.think(block.norm3, block, this.write(block.norm2, own[n].x, cross[n].y));
     });
     const weights = (blocks) => blocks.map((block) => block.weights); // [layer][head][key]
     return { logits: affine(this.out_proj, this.last(this.decoder, x)), decoder: weights(own), cross: weights(cross) };
@@ -164,7 +164,7 @@ class LanguageModel extends Blocks {
     let x = this.embed(this.body.embeddings, token, state.length++);
     const weights = Object.values(this.body.blocks).map((block, n) => {
       const heard = this.recall(block, x, state.caches[n]);
-      x = this.think(block.add2, block, heard.x);
+      x = this.think(block.norm2, block, heard.x);
       return heard.weights; // [layer][head][key]
     });
     return { logits: affine(this.out_proj, this.last(this.body, x)), weights };

@@ -1,10 +1,10 @@
-"""What is asked of the encoder's blocks: the next token, or a hidden one (chapter 8).
+"""Language models on the encoder's blocks: the next token, or a masked one (chapter 8).
 
-Both models are an `Encoder` with a map to the vocabulary on top. Under a causal mask it says
-what comes next, as GPT does; without one, what stands where a token was hidden, as BERT does.
+Both models are an `Encoder` with an output projection to the vocabulary. Under a causal mask it
+predicts the next token, as in GPT; without one, the token that was masked, as in BERT.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -12,24 +12,29 @@ from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
+from attn_notes.decoding import check_source, check_step
 from attn_notes.positions import LearnedEncoding
-from attn_notes.transformer.blocks import ACTIVATIONS
-from attn_notes.transformer.checks import check_no_segments, check_source, check_step
+from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
 from attn_notes.transformer.config import TransformerConfig
-from attn_notes.transformer.decoder import join_weights
 from attn_notes.transformer.encoder import Encoder
 
-__all__ = ["DecoderOnly", "DecoderOnlyState", "LanguageModelOutput", "MaskedLanguageModel"]
+__all__ = [
+    "DecoderOnly",
+    "DecoderOnlyState",
+    "LanguageModelOutput",
+    "MaskedLanguageModel",
+    "check_no_token_types",
+]
 
 STD = 0.02  # of the first weights: Radford et al. (2018), and the code of Devlin et al. (2019)
-WRITERS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")  # to the residual stream
+RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")
 
 
 class LanguageModelOutput(NamedTuple):
-    """What `DecoderOnly` and `MaskedLanguageModel` give."""
+    """The output of `DecoderOnly` and `MaskedLanguageModel`."""
 
     logits: Tensor
-    """(B, L, V): of the token that follows, or of the one that stands there."""
+    """(B, L, V): of the next token, or of the masked one."""
     hidden_states: tuple[Tensor, ...] | None
     """The residual stream (B, L, E) before the first block and after each, if asked for."""
     weights: tuple[Tensor, ...] | None
@@ -38,30 +43,17 @@ class LanguageModelOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class DecoderOnlyState:
-    """What a `DecoderOnly` remembers between two steps. A step leaves the old state as it was."""
+    """What a `DecoderOnly` keeps between two steps. A step leaves the old state unchanged."""
 
-    logits: Tensor
-    """Of the token that follows what has been read, (B, V)."""
     caches: tuple[KVCache, ...]
     """The keys and values of each block."""
-    begun: bool = False
-    """Whether a step has been made: the first one says what follows the prompt."""
     weights: tuple[Tensor, ...] | None = None
-    """Of each block, over all that has been read (B, H, L, L), if `start` was asked for them."""
+    """Of each block, over all tokens read (B, H, L, L), if `start` was asked for them."""
 
     def select(self, index: Tensor) -> "DecoderOnlyState":
-        """The state whose row n is this one's row `index[n]`: how a beam reorders hypotheses.
-
-        Args:
-            index: (B',), rows of this state, any of them more than once.
-
-        Returns:
-            A new state.
-        """
+        """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
         return DecoderOnlyState(
-            self.logits[index],
             tuple(cache.select(index) for cache in self.caches),
-            self.begun,
             None if self.weights is None else tuple(each[index] for each in self.weights),
         )
 
@@ -69,17 +61,14 @@ class DecoderOnlyState:
 class DecoderOnly(nn.Module):
     r"""From the tokens so far, the next one, at every position at once. Chapter 8.
 
-    Radford et al. (2018, 2019). The blocks are the encoder's, and all that keeps a position from
-    what it is to predict is one causal mask: there is nothing to read but the sequence itself, so
-    the decoder's attention to a memory has gone. With pre-norm, learned positions, `gelu_tanh` and
-    tied embeddings it is GPT-2, and it begins as GPT-2 does: weights from N(0, 0.02²), those that
-    write to the residual stream divided by $\sqrt{2N}$ for N blocks, biases 0.
+    Radford et al. (2018, 2019). The blocks are the encoder's under a causal mask; with nothing to
+    read but the sequence itself, there is no cross-attention. With pre-norm, learned positions,
+    `gelu_tanh` and tied embeddings it is GPT-2, and it is initialised like GPT-2: weights from
+    N(0, 0.02²), those that write to the residual stream divided by $\sqrt{2N}$ for N blocks,
+    biases 0.
 
     Args:
-        config: of the embeddings and of every block.
-
-    Raises:
-        ValueError: a config with token types.
+        config: of the embeddings and of every block; `num_token_types` must be 0.
 
     Example:
         >>> model = DecoderOnly(TransformerConfig(vocab_size=100, embed_dim=8, norm="pre"))
@@ -90,7 +79,7 @@ class DecoderOnly(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        check_no_segments(config)
+        check_no_token_types(config)
         self.config = config
         self.special_tokens = SpecialTokens()  # a published model has others
         self.body = Encoder(config)
@@ -100,7 +89,7 @@ class DecoderOnly(nn.Module):
         _initialise(self)
         with torch.no_grad():
             for name, weight in self.named_parameters():
-                if name.endswith(WRITERS):
+                if name.endswith(RESIDUAL_WEIGHTS):
                     weight.div_((2 * config.num_layers) ** 0.5)
 
     def forward(
@@ -111,85 +100,76 @@ class DecoderOnly(nn.Module):
         need_weights: bool = False,
         need_hidden_states: bool = False,
     ) -> LanguageModelOutput:
-        """Predict each next token. Padding on the right needs no mask: nothing real reads it.
+        """Predict each next token. Padding on the right needs no mask: no real token reads it.
 
         Args:
             tokens: (B, L), ids from 0 to V - 1.
-            caches: one for each block; the tokens stand after what is held, and are appended to
-                it.
+            caches: one per block; the tokens follow the cached ones, and are appended.
             need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return what every block received and gave too.
+            need_hidden_states: whether to return the residual stream around every block too.
 
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and what was asked for.
-
-        Raises:
-            ValueError: shapes or caches that do not fit, more tokens than learned positions
-                reach, or weights asked of the fused backend.
         """
         read = self.body(
             tokens,
-            is_causal=True,  # in training, in evaluation and with a cache: one rule
+            is_causal=True,  # in training, in evaluation and with a cache
             caches=caches,
             need_weights=need_weights,
             need_hidden_states=need_hidden_states,
         )
-        return LanguageModelOutput(self.out_proj(read.output), read.hidden_states, read.weights)
+        logits = self.out_proj(read.output)  # (B, L, V)
+        return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
     def start(
-        self, source: Tensor, lengths: Tensor, *, need_weights: bool = False
-    ) -> DecoderOnlyState:
-        """Read a prompt, all of it at once. What is decoded from here on continues it.
+        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+    ) -> tuple[Tensor, DecoderOnlyState]:
+        """Read a prompt in one pass.
 
         Args:
             source: (B, S), token ids, S at least 1.
-            lengths: (B,), S for each: padding would stand between a prompt and what follows it.
-            need_weights: whether this state and those that follow keep the weights.
+            lengths: (B,), all equal to S if given: padding would separate a prompt from its
+                continuation.
+            need_weights: whether this state and later ones keep the weights.
 
         Returns:
-            The state before the first step.
-
-        Raises:
-            ValueError: shapes that do not fit, an empty prompt, prompts of several lengths, or
-                weights asked of the fused backend.
+            Logits (B, V) of the token after the prompt, and the state after the prompt.
         """
-        _check_prompts(source, lengths)
+        lengths = check_source(source, lengths)
+        if not source.shape[1] or bool((lengths != source.shape[1]).any()):
+            raise ValueError(
+                "prompts must have the same length, 1 or more, and no padding, got "
+                f"source {tuple(source.shape)} and lengths {lengths.tolist()}"
+            )
         caches = tuple(KVCache() for _ in self.body.blocks)
         read = self.body(source, is_causal=True, caches=caches, need_weights=need_weights)
-        # Logits of the last position alone: what follows the others is in the prompt.
-        return DecoderOnlyState(self.out_proj(read.output[:, -1]), caches, weights=read.weights)
+        return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches, read.weights)
 
     def step(self, tokens: Tensor, state: DecoderOnlyState) -> tuple[Tensor, DecoderOnlyState]:
-        """One token more: what `forward` says at this position, at the cost of one position.
+        """Append one token: the logits of `forward` at its position, for the cost of one position.
 
         Args:
-            tokens: (B,), the ids said last. At the first step nothing has been said: what follows
-                the prompt is known already, and START, or whatever stands here, is not read.
+            tokens: (B,), the ids to append.
             state: before the step.
 
         Returns:
             Logits of the next token (B, V), and the state after the step.
-
-        Raises:
-            ValueError: another number of tokens than of rows, or a step beyond the last of learned
-                positions.
         """
-        check_step(tokens, len(state.logits))
-        if not state.begun:
-            return state.logits, DecoderOnlyState(state.logits, state.caches, True, state.weights)
-        caches = tuple(cache.fork() for cache in state.caches)
-        read = self(tokens[:, None], caches=caches, need_weights=state.weights is not None)
-        logits, weights = read.logits[:, 0], None
+        held = state.caches[0].keys
+        check_step(tokens, 0 if held is None else len(held))
+        state = replace(state, caches=tuple(cache.fork() for cache in state.caches))
+        keep = state.weights is not None
+        read = self(tokens[:, None], caches=state.caches, need_weights=keep)
         if state.weights is not None and read.weights is not None:
-            weights = join_weights(state.weights, read.weights)
-        return logits, DecoderOnlyState(logits, caches, True, weights)
+            state = replace(state, weights=join_weights(state.weights, read.weights))
+        return read.logits[:, 0], state
 
 
 class MaskedLanguageModel(nn.Module):
-    """From the tokens on both sides, the one that stands where it was hidden. Chapter 8.
+    """From the tokens on both sides, the one that was masked. Chapter 8.
 
-    Devlin et al. (2019): the encoder, one layer of its own, and a map to the vocabulary. It begins
-    as BERT does: weights from N(0, 0.02²), biases 0.
+    Devlin et al. (2019): the encoder, one layer of its own, and an output projection to the
+    vocabulary. It is initialised like BERT: weights from N(0, 0.02²), biases 0.
 
     Args:
         config: of the embeddings and of every block; its `activation` is that of the extra layer
@@ -225,18 +205,14 @@ class MaskedLanguageModel(nn.Module):
         """Predict the token at each position, from all of them.
 
         Args:
-            tokens: (B, L), ids from 0 to V - 1, some of them hidden behind another id.
+            tokens: (B, L), ids from 0 to V - 1, some of them replaced by a mask id.
             token_types: (B, L), ids of segments; all 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`.
             need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return what every block received and gave too.
+            need_hidden_states: whether to return the residual stream around every block too.
 
         Returns:
             Logits (B, L, V), those at i predicting token i, and what was asked for.
-
-        Raises:
-            TypeError: a mask that is not bool.
-            ValueError: shapes that do not fit, or weights asked of the fused backend.
         """
         read = self.body(
             tokens,
@@ -249,20 +225,19 @@ class MaskedLanguageModel(nn.Module):
         return LanguageModelOutput(self.out_proj(x), read.hidden_states, read.weights)
 
 
+def check_no_token_types(config: TransformerConfig) -> None:
+    """Raise if the config of a model that generates text has token types."""
+    if config.num_token_types:
+        raise ValueError(
+            "num_token_types must be 0 in a model that generates text, got "
+            f"{config.num_token_types}"
+        )
+
+
 def _initialise(model: nn.Module) -> None:
-    """Draw the parameters, but for the norms, which begin as 1 and 0."""
+    """Draw all parameters but those of the norms, which begin as 1 and 0."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding | LearnedEncoding):
             nn.init.normal_(module.weight, std=STD)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
-
-
-def _check_prompts(source: Tensor, lengths: Tensor) -> None:
-    """Raise unless every row is a prompt, and all of them equally long."""
-    check_source(source, lengths)
-    if not source.shape[1] or bool((lengths != source.shape[1]).any()):
-        raise ValueError(
-            "prompts must have one length, 1 or more, and no padding, got "
-            f"source {tuple(source.shape)} and lengths {lengths.tolist()}"
-        )

@@ -1,0 +1,120 @@
+"""Beam search: several hypotheses at once (chapter 4)."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attn_notes.arguments import check_finite, check_integers
+from attn_notes.data import SpecialTokens
+from attn_notes.decoding.generate import evaluating, greedy, next_log_probs, special_tokens
+from attn_notes.decoding.protocol import Decodable, Decoded
+
+__all__ = ["beam_search"]
+
+
+def beam_search(
+    model: Decodable,
+    source: Tensor,
+    lengths: Tensor | None = None,
+    *,
+    max_length: int,
+    beam_size: int = 4,
+    length_penalty: float = 1.0,
+) -> Decoded:
+    r"""Keep the `beam_size` best hypotheses at each step, and return the best. Chapter 4.
+
+    Hypotheses are ranked by $\log p\,/\,((5+T)/6)^\alpha$, T their length and α the
+    `length_penalty` (Wu et al., 2016, equation 14): a sum of logarithms alone prefers short
+    sequences. A hypothesis that has reached END stays in the beam until others outrank it. A beam
+    of one is `greedy`.
+
+    Args:
+        model: see `Decodable`; in evaluation mode while this runs.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
+        beam_size: K, the number of hypotheses; 1 or more.
+        length_penalty: α, 0 or more, and finite; 0 ranks by the probability alone.
+
+    Returns:
+        The best sequences, T <= `max_length`; `log_probs` are without the penalty.
+
+    Example:
+        >>> from attn_notes.data import END
+        >>> class Tempting:  # 4 looks better at first, 5 is better to the end
+        ...     def start(self, source, lengths=None):
+        ...         p = torch.full((1, 6), 1e-9)
+        ...         p[0, 4], p[0, 5] = 0.6, 0.4
+        ...         return p.log(), self
+        ...     def select(self, index):
+        ...         return self
+        ...     def step(self, tokens, state):
+        ...         p = torch.full((6, 6), 1e-9)
+        ...         p[4, END], p[4, 4], p[4, 5], p[5, END] = 0.4, 0.3, 0.3, 1.0
+        ...         return p.log()[tokens], state
+        >>> source = torch.tensor([[4]])
+        >>> greedy(Tempting(), source, max_length=3).tokens[0].tolist()
+        [4, 2]
+        >>> beam_search(Tempting(), source, max_length=3, beam_size=2).tokens[0].tolist()
+        [5, 2]
+    """
+    check_integers(1, max_length=max_length, beam_size=beam_size)
+    check_finite(length_penalty=length_penalty)
+    if length_penalty < 0:
+        raise ValueError(f"length_penalty must be a finite number, 0 or more, got {length_penalty}")
+    if beam_size == 1:  # not left to the search below, whose sums could tie where the steps do not
+        return greedy(model, source, lengths, max_length=max_length)
+    special = special_tokens(model)
+    with evaluating(model):
+        logits, state = model.start(source, lengths)
+        beam = _Beam(logits, special, beam_size, length_penalty)
+        copies = torch.arange(len(logits), device=logits.device).repeat_interleave(beam_size)
+        logits, state = logits[copies], state.select(copies)  # (B * K, V)
+        while True:
+            state = state.select(beam.advance(next_log_probs(logits, special)))
+            if beam.tokens.shape[-1] == max_length or bool(beam.done.all()):
+                break
+            logits, state = model.step(beam.tokens[..., -1].flatten(), state)
+        state = state.select(best := beam.rows(beam.score.argmax(1, keepdim=True)))  # (B,)
+    return Decoded(beam.tokens.flatten(0, 1)[best], beam.total.flatten()[best], state)
+
+
+class _Beam:
+    """K hypotheses for each of B sequences; the rows of the model's state are (B * K)."""
+
+    def __init__(self, logits: Tensor, special: SpecialTokens, size: int, penalty: float) -> None:
+        B, self.special, self.size, self.penalty = len(logits), special, size, penalty
+        self.tokens = torch.zeros(B, size, 0, dtype=torch.long, device=logits.device)
+        self.lengths = torch.zeros(B, size, dtype=torch.long, device=logits.device)
+        self.done = torch.zeros_like(self.lengths, dtype=torch.bool)
+        # K equal hypotheses would stay equal: all but the first begin as impossible.
+        self.total = torch.full((B, size), -math.inf, device=logits.device)
+        self.total[:, 0] = 0.0
+        self.score = self.total
+
+    def rows(self, parents: Tensor) -> Tensor:
+        """(B * n,): hypotheses (B, n) as rows of the state."""
+        first = self.size * torch.arange(len(parents), device=parents.device)
+        return (first[:, None] + parents).flatten()
+
+    def advance(self, log_probs: Tensor) -> Tensor:
+        """Extend all by all tokens (B * K, V) and keep the best K; return their parents' rows."""
+        V = log_probs.shape[-1]
+        log_probs = log_probs.view(*self.done.shape, V)  # (B, K, V)
+        padding = torch.full_like(log_probs[0, 0], -math.inf)
+        padding[self.special.pad] = 0.0  # a finished hypothesis is padded at no cost
+        log_probs = torch.where(self.done[..., None], padding, log_probs)
+        lengths = self.lengths + ~self.done
+        totals = self.total[..., None] + log_probs  # (B, K, V)
+        scores = totals / (((5 + lengths) / 6) ** self.penalty)[..., None]
+        self.score, kept = scores.flatten(1).topk(self.size)  # (B, K), of K * V
+        parents, tokens = kept // V, kept % V
+        self.total = totals.flatten(1).gather(1, kept)
+        self.lengths = lengths.gather(1, parents)
+        self.done = self.done.gather(1, parents)
+        if self.special.end is not None:
+            self.done = self.done | (tokens == self.special.end)
+        earlier = self.tokens.gather(1, parents[..., None].expand_as(self.tokens))
+        self.tokens = torch.cat((earlier, tokens[..., None]), dim=-1)  # (B, K, T + 1)
+        return self.rows(parents)

@@ -1,0 +1,135 @@
+"""One token after another until END, and greedy decoding (chapter 4)."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes.arguments import check_integers
+from attn_notes.data import SpecialTokens
+from attn_notes.decoding.protocol import Decodable, Decoded
+
+__all__ = ["evaluating", "generate", "greedy", "next_log_probs", "special_tokens"]
+
+
+def generate(
+    model: Decodable,
+    source: Tensor,
+    lengths: Tensor | None = None,
+    *,
+    max_length: int,
+    choose: Callable[[Tensor], Tensor],
+) -> Decoded:
+    """Choose one token after another until END: the loop of `greedy` and of `sample`. Chapter 4.
+
+    Args:
+        model: see `Decodable`; in evaluation mode while this runs.
+        source: (B, S), token ids; for a model without an encoder, the prompts.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
+        choose: maps the log-probabilities of the next token, (B, V), to ids (B,).
+
+    Returns:
+        The sequences, T <= `max_length`. Raises a ValueError if the model's logits are NaN.
+
+    Example:
+        >>> class Uniform:  # five tokens, all equally likely, whatever the source
+        ...     def start(self, source, lengths=None):
+        ...         return torch.zeros(len(source), 5), None
+        ...     def step(self, tokens, state):
+        ...         return torch.zeros(len(tokens), 5), state
+        >>> last = lambda log_probs: torch.full(log_probs.shape[:1], 4)
+        >>> generate(Uniform(), torch.tensor([[4]]), max_length=3, choose=last).tokens
+        tensor([[4, 4, 4]])
+    """
+    check_integers(1, max_length=max_length)
+    special = special_tokens(model)
+    chosen: list[Tensor] = []
+    with evaluating(model):
+        logits, state = model.start(source, lengths)
+        total, done = logits.new_zeros(len(logits)), source.new_zeros(len(logits)).bool()
+        while True:
+            log_probs = next_log_probs(logits, special)  # (B, V)
+            tokens = choose(log_probs)  # (B,)
+            total = total + log_probs.gather(1, tokens[:, None])[:, 0].masked_fill(done, 0.0)
+            tokens = tokens.masked_fill(done, special.pad)
+            chosen.append(tokens)
+            if special.end is not None:
+                done = done | (tokens == special.end)
+            if len(chosen) == max_length or bool(done.all()):
+                break
+            logits, state = model.step(tokens, state)
+    return Decoded(torch.stack(chosen, dim=1), total.clone(), state)  # clone: gradients may follow
+
+
+def greedy(
+    model: Decodable, source: Tensor, lengths: Tensor | None = None, *, max_length: int
+) -> Decoded:
+    """At each step the most probable token, until END. Chapter 4.
+
+    Args:
+        model: as in `generate`.
+        source: as in `generate`.
+        lengths: as in `generate`.
+        max_length: as in `generate`.
+
+    Returns:
+        The sequences, T <= `max_length`.
+
+    Example:
+        >>> from attn_notes.data import END, PAD
+        >>> class Counts:  # a model that counts 5, 4, END, whatever the source
+        ...     def start(self, source, lengths=None):
+        ...         return self.step(torch.full((len(source),), 6), None)
+        ...     def step(self, tokens, state):
+        ...         after = {6: 5, 5: 4, 4: END, END: END, PAD: END}
+        ...         following = torch.tensor([after[int(token)] for token in tokens])
+        ...         return 9.0 * torch.nn.functional.one_hot(following, 7), state
+        >>> greedy(Counts(), torch.tensor([[4]]), max_length=9).tokens
+        tensor([[5, 4, 2]])
+    """
+    return generate(
+        model,
+        source,
+        lengths,
+        max_length=max_length,
+        choose=lambda log_probs: log_probs.argmax(-1),
+    )
+
+
+def special_tokens(model: Any) -> SpecialTokens:
+    """The model's own special ids, or those of the book's vocabularies."""
+    return getattr(model, "special_tokens", SpecialTokens())
+
+
+def next_log_probs(logits: Tensor, special: SpecialTokens) -> Tensor:
+    """Log-probabilities (B, V) of the next token, float32 at least.
+
+    Minus infinity for START and padding, unless the same id is END too. Raises a ValueError for
+    logits that are NaN or infinite, such as those of a training that diverged.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
+    for token in {special.pad, special.start} - {special.end, None}:
+        logits[:, token] = -math.inf
+    log_probs = logits.log_softmax(-1)
+    if bool(log_probs.isnan().any()):
+        raise ValueError("the model's logits must be numbers, got NaN or infinity among them")
+    return log_probs
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """No gradients and no dropout inside; afterwards every module is in its earlier mode."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]  # a part may be frozen, and the rest not
+    try:
+        for module in modules:
+            module.training = False
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode

@@ -1,0 +1,293 @@
+"""The Transformer of 2017: an encoder, and a decoder that reads its output (chapter 7)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes.arguments import check_integer_tensors
+from attn_notes.cache import KVCache
+from attn_notes.data import START
+from attn_notes.decoding import check_source, check_step
+from attn_notes.positions import LearnedEncoding
+from attn_notes.transformer.blocks import DecoderBlock, join_weights, last_norm
+from attn_notes.transformer.config import TransformerConfig
+from attn_notes.transformer.embeddings import Embeddings, attention_positions
+from attn_notes.transformer.encoder import Encoder, check_caches
+from attn_notes.transformer.language_models import check_no_token_types
+
+__all__ = ["Decoder", "DecoderOutput", "Transformer", "TransformerState", "TransformerWeights"]
+
+DecoderCaches = Sequence[tuple[KVCache, KVCache]]
+"""For each block its cache of the target so far, and its cache of the memory."""
+
+
+class DecoderOutput(NamedTuple):
+    """The output of `Decoder`."""
+
+    output: Tensor
+    """(B, L, E), after the last block and, with pre-norm, the last norm."""
+    weights: tuple[Tensor, ...] | None
+    """The weights (B, H, L, L) of each block's self-attention, if asked for."""
+    cross_weights: tuple[Tensor, ...] | None
+    """The weights (B, H, L, S) of each block's cross-attention, if asked for."""
+
+
+class Decoder(nn.Module):
+    """Embeddings and decoder blocks: each output has read the memory and the tokens before it.
+
+    Vaswani et al. (2017), section 3.1; chapter 7.
+
+    Args:
+        config: of the embeddings, with the target's `vocab_size`, and of all `num_layers` blocks.
+
+    Example:
+        >>> decoder = Decoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
+        >>> output, weights, cross_weights = decoder(
+        ...     torch.tensor([[1, 5, 6]]), torch.zeros(1, 4, 8), need_weights=True
+        ... )
+        >>> output.shape, weights[0].shape, cross_weights[0].shape
+        (torch.Size([1, 3, 8]), torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 4]))
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        check_no_token_types(config)
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_layers))
+        self.norm = last_norm(config)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        memory: Tensor,
+        *,
+        memory_mask: Tensor | None = None,
+        caches: DecoderCaches | None = None,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        """Read tokens, all at once or those that follow the cached ones.
+
+        Args:
+            tokens: (B, L), ids from 0 to V - 1.
+            memory: (B, S, E), the encoder's output; S = 0 once the caches hold it.
+            memory_mask: bool, `True` = may attend, for all of the memory: (B, 1, S).
+            caches: a pair per block; the tokens follow the cached ones, and are appended.
+            need_weights: whether to return the weights of every block too.
+
+        Returns:
+            Output (B, L, E), and the weights asked for, over old and new keys.
+        """
+        check_caches(caches, len(self.blocks))
+        offset = caches[0][0].length if caches else 0
+        x = self.embeddings(tokens, offset=offset)  # (B, L, E)
+        positions = attention_positions(self.config, x, offset=offset)
+        weights, cross_weights = [], []
+        for n, block in enumerate(self.blocks):
+            x, read, cross_read = block(
+                x,
+                memory,
+                memory_mask=memory_mask,
+                need_weights=need_weights,
+                cache=caches[n] if caches else (None, None),
+                **positions,
+            )
+            weights.append(read)
+            cross_weights.append(cross_read)
+        if not need_weights:
+            return DecoderOutput(self.norm(x), None, None)
+        return DecoderOutput(self.norm(x), tuple(weights), tuple(cross_weights))
+
+
+class TransformerWeights(NamedTuple):
+    """The attention weights of every layer and head, one tensor per layer."""
+
+    encoder: tuple[Tensor, ...]
+    """Source tokens reading one another, (B, H, S, S)."""
+    decoder: tuple[Tensor, ...]
+    """Target tokens reading those up to themselves, (B, H, L, L)."""
+    cross: tuple[Tensor, ...]
+    """Target tokens reading the source, (B, H, L, S)."""
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """What a `Transformer` keeps between two steps. A step leaves the old state unchanged."""
+
+    memory: Tensor
+    """The encoder's output, (B, S, E). After the first step S is 0: the caches hold it."""
+    memory_mask: Tensor
+    """Which of it is real, (B, 1, S), bool."""
+    caches: DecoderCaches
+    """The keys and values of each block: of the target so far, and of the memory."""
+    weights: TransformerWeights | None = None
+    """The weights of the L steps so far, if they were asked for."""
+
+    def select(self, index: Tensor) -> "TransformerState":
+        """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
+        weights = self.weights
+        if weights is not None:
+            weights = TransformerWeights(*(tuple(x[index] for x in kind) for kind in weights))
+        return TransformerState(
+            self.memory[index],
+            self.memory_mask[index],
+            tuple((own.select(index), cross.select(index)) for own, cross in self.caches),
+            weights,
+        )
+
+
+class Transformer(nn.Module):
+    r"""An encoder reads the source; a decoder reads it and predicts the target token by token.
+
+    Vaswani et al. (2017); chapter 7. Matrices are initialised as in Glorot and Bengio (2010),
+    biases as 0, and embeddings from N(0, 1), or, where they are scaled or tied, from N(0, 1/E):
+    multiplied by $\sqrt E$ they are then as large as positions, and as an output projection they
+    are no larger than another matrix.
+
+    Args:
+        config: of the encoder and its vocabulary, and, but for `target_vocab_size` and
+            `num_decoder_layers`, of the decoder; `num_token_types` must be 0.
+
+    Example:
+        >>> model = Transformer(TransformerConfig(vocab_size=9, target_vocab_size=7, embed_dim=8))
+        >>> source, lengths = torch.tensor([[4, 5, 6], [8, 4, 0]]), torch.tensor([3, 2])
+        >>> inputs = torch.tensor([[1, 5], [1, 6]])
+        >>> logits, weights = model(source, lengths, inputs, need_weights=True)
+        >>> logits.shape, weights.cross[0].shape
+        (torch.Size([2, 2, 7]), torch.Size([2, 4, 2, 3]))
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        vocab_size = config.target_vocab_size or config.vocab_size
+        num_layers = config.num_decoder_layers or config.num_layers
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(replace(config, vocab_size=vocab_size, num_layers=num_layers))
+        self.out_proj = nn.Linear(config.embed_dim, vocab_size, bias=False)
+        if config.tie_embeddings:
+            self.out_proj.weight = self.decoder.embeddings.tokens.weight
+            if config.target_vocab_size is None:
+                self.encoder.embeddings.tokens.weight = self.out_proj.weight
+        self._initialise()
+
+    def forward(
+        self, source: Tensor, lengths: Tensor, inputs: Tensor, *, need_weights: bool = False
+    ) -> tuple[Tensor, TransformerWeights | None]:
+        """Teacher forcing: all positions at once, none of which reads a later one.
+
+        Args:
+            source: (B, S), token ids.
+            lengths: (B,), integers from 0 to S: how many of them are real. Their values are not
+                read, so that nothing waits for a GPU.
+            inputs: (B, L), START and the target's tokens but for the last.
+            need_weights: whether to return the weights of every layer too.
+
+        Returns:
+            Logits (B, L, V), those at i predicting token i + 1, and the weights or None.
+        """
+        state = self.initial_state(source, lengths, need_weights=need_weights)
+        read = self.decoder(
+            inputs, state.memory, memory_mask=state.memory_mask, need_weights=need_weights
+        )
+        return self.out_proj(read.output), _joined(state.weights, read)  # (B, L, V)
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, S, E), the memory that the decoder reads, of a source (B, S)."""
+        return self.initial_state(source, lengths).memory
+
+    def initial_state(
+        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+    ) -> TransformerState:
+        """Read the source: the state before START.
+
+        Args:
+            source: (B, S), token ids.
+            lengths: (B,), integers from 0 to S; all of the source by default.
+            need_weights: whether this state and later ones keep the weights.
+
+        Returns:
+            The state before the first step.
+        """
+        lengths = check_source(source, lengths)
+        check_integer_tensors(lengths=lengths)
+        # padding_mask without its check of the values, which would make a GPU wait
+        positions = torch.arange(source.shape[1], device=source.device)
+        mask = positions < lengths.to(source.device)[:, None, None]  # (B, 1, S)
+        read = self.encoder(source, attn_mask=mask, need_weights=need_weights)
+        caches = tuple((KVCache(), KVCache()) for _ in self.decoder.blocks)
+        weights = TransformerWeights(read.weights, (), ()) if need_weights else None
+        return TransformerState(read.output, mask, caches, weights)
+
+    def start(
+        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+    ) -> tuple[Tensor, TransformerState]:
+        """Read the source and START.
+
+        Args:
+            source: as in `initial_state`.
+            lengths: as in `initial_state`.
+            need_weights: as in `initial_state`.
+
+        Returns:
+            Logits (B, V) of the first token, and the state after START.
+        """
+        state = self.initial_state(source, lengths, need_weights=need_weights)
+        return self.step(source.new_full(source.shape[:1], START), state)
+
+    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """Append one token: the logits of `forward` at its position, for the cost of one position.
+
+        Args:
+            tokens: (B,), the ids to append.
+            state: before the step.
+
+        Returns:
+            Logits of the next token (B, V), and the state after the step.
+        """
+        check_step(tokens, len(state.memory))
+        caches = tuple((own.fork(), cross.fork()) for own, cross in state.caches)
+        read = self.decoder(
+            tokens[:, None],  # (B, 1)
+            state.memory,
+            memory_mask=state.memory_mask,
+            caches=caches,
+            need_weights=state.weights is not None,
+        )
+        return self.out_proj(read.output[:, 0]), TransformerState(
+            state.memory[:, :0],  # from now on the caches hold it
+            state.memory_mask,
+            caches,
+            _joined(state.weights, read),
+        )
+
+    def _initialise(self) -> None:
+        """Draw the parameters: see the class."""
+        config, root = self.config, self.config.embed_dim**0.5
+        tokens = 1 / root if config.scale_embeddings or config.tie_embeddings else 1.0
+        positions = tokens * root if config.scale_embeddings else tokens  # as large as the tokens
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for module in self.modules():  # last, since a projection may share an embedding's weight
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=tokens)
+            elif isinstance(module, LearnedEncoding):
+                nn.init.normal_(module.weight, std=positions)
+
+
+def _joined(weights: TransformerWeights | None, read: DecoderOutput) -> TransformerWeights | None:
+    """The weights of the earlier steps and of the new one."""
+    if weights is None or read.weights is None or read.cross_weights is None:
+        return None
+    if not weights.cross:
+        return weights._replace(decoder=read.weights, cross=read.cross_weights)
+    return weights._replace(
+        decoder=join_weights(weights.decoder, read.weights),
+        cross=join_weights(weights.cross, read.cross_weights),
+    )
