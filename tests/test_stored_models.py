@@ -12,10 +12,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-
-from attn_notes.data import Pair, Vocabulary, number_words
-from attn_notes.decoding import translate
-from attn_notes.ngrams import NGramModel
 from attn_notes.train import (
     LanguageModel,
     PairSettings,
@@ -28,6 +24,10 @@ from attn_notes.train import (
 from attn_notes.train.pairs import complete, load_pairs
 from attn_notes.train.shared_options import fill_in
 from attn_notes.train.texts import complete_with_texts, load_texts
+
+from attn_notes.data import Pair, Vocabulary, number_words
+from attn_notes.decoding import translate
+from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, exact_match
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 

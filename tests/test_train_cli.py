@@ -17,9 +17,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from attn_notes.data import END, START, is_held_out, number_pairs
-from attn_notes.data.numbers import _converter
 from attn_notes.train import (
     SCORES,
     LanguageModelSettings,
@@ -39,6 +36,9 @@ from attn_notes.train.run import _schedule
 from attn_notes.train.settings import MODELS as KINDS
 from attn_notes.train.settings import SCHEDULES
 from attn_notes.train.stored import _MUST, read_settings, write_settings
+
+from attn_notes.data import END, START, is_held_out, number_pairs
+from attn_notes.data.numbers import _converter
 from attn_notes.training import (
     cosine_decay,
     inverse_sqrt,

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from attn_notes.data import END, START, UNKNOWN, split_text
-from attn_notes.decoding import sample
-from attn_notes.ngrams import NGramModel
 from attn_notes.train import (
     LanguageModel,
     LanguageModelSettings,
@@ -27,8 +23,12 @@ from attn_notes.train.evaluation import _first
 from attn_notes.train.stopping import Stop, going_on, listening
 from attn_notes.train.stored import write_settings
 from attn_notes.train.texts import load_texts
-from attn_notes.training import bits_per_character, fit, load_checkpoint
 from attn_notes.training.updates import Updates
+
+from attn_notes.data import END, START, UNKNOWN, split_text
+from attn_notes.decoding import sample
+from attn_notes.ngrams import NGramModel
+from attn_notes.training import bits_per_character, fit, load_checkpoint
 from tests.commands import assert_wrong_option, one_line
 from tests.several_processes import Known, until_heard
 

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     data = Path(path).read_bytes()
     try:
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            raise pickle.UnpicklingError("incomplete, or another kind of file")
         return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+    except (pickle.UnpicklingError, RuntimeError) as error:
         kind = "must be a complete checkpoint, got another kind of file"
         raise ValueError(f"{path} {kind}") from error
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers, check_positive
+from attn_notes.arguments import check_finite, check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
 from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import counting_tokens, translation_loss
@@ -282,7 +282,8 @@ def _check(seed: int, lr: float, weight_decay: float, max_norm: float, precision
     check_positive(lr=lr)
     if max_norm != math.inf:
         check_positive(max_norm=max_norm)
-    if weight_decay != 0:
-        check_positive(weight_decay=weight_decay)
+    check_finite(weight_decay=weight_decay)
+    if weight_decay < 0:
+        raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
