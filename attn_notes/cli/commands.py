@@ -11,7 +11,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from attn_notes.cli import __doc__ as usage
-from attn_notes.cli.data import digest_and_vocabularies, load_pairs, load_texts, longest_of
+from attn_notes.cli.data import Pairs, digest_and_vocabularies, load_pairs, load_texts, longest_of
 from attn_notes.cli.evaluation import (
     bits_per_token,
     first_characters,
@@ -37,7 +37,7 @@ from attn_notes.data import Batches, TextWindows
 from attn_notes.device import get_device
 from attn_notes.training import bits_per_character, language_model_loss, translation_loss
 
-__all__ = ["main"]
+__all__ = ["main", "parse"]
 
 TRANSLATING = Training(steps=1600, lr=5e-3, warmup=100, label_smoothing=0.05)
 WRITING = Training(steps=1000, batch_size=32, schedule="cosine", warmup=100, weight_decay=0.1)
@@ -57,29 +57,34 @@ class TrainTranslator:
     encoding: str | None = None
     """Encoding of --pairs; by default UTF-8, or what a byte order mark says."""
 
-    def __call__(self) -> None:
-        data, training = self.data, self.training
+    def sides(self) -> Pairs:
+        """The pairs to train on and those held out."""
+        seed = self.training.seed
+        return load_pairs(self.data, seed=seed, path=self.pairs, encoding=self.encoding)
+
+    def settings(self, sides: Pairs) -> Settings:
+        """What was asked for, with what follows from the data."""
+        data = self.data
         if self.pairs is not None:
             data = replace(data, data="pairs", source="", target="")
-        sides = load_pairs(data, seed=training.seed, path=self.pairs, encoding=self.encoding)
-        sequences = zip(*sides[0], strict=True)
-        found = digest_and_vocabularies(sides, *sequences, min_count=training.min_count)
-        settings = Settings(
-            data=data, model=self.model, training=training, max_length=longest_of(sides), **found
+        found = digest_and_vocabularies(
+            sides, *zip(*sides[0], strict=True), min_count=self.training.min_count
         )
+        asked = {"data": data, "model": self.model, "training": self.training}
+        return Settings(max_length=longest_of(sides), **asked, **found)
+
+    def __call__(self) -> None:
+        sides = self.sides()
+        settings, size = self.settings(sides), self.training.batch_size
         report(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out")
-        vocabs, size = settings.vocabs(), training.batch_size
-        few: dict[str, Any] = {
-            "pairs": sides[1][: MEASURED[0]],
-            "vocabs": vocabs,
-            "batch_size": size,
-        }
+        vocabs = settings.vocabs()
+        few: dict[str, Any] = {"pairs": sides[1][: MEASURED[0]], "vocabs": vocabs}
         model = Job(
             settings=settings,
             run=self.run,
-            batches=Batches(sides[0], *vocabs, batch_size=size, seed=training.seed),
+            batches=Batches(sides[0], *vocabs, batch_size=size, seed=self.training.seed),
             loss=translation_loss,
-            held_out=partial(bits_per_token, **few),
+            held_out=partial(bits_per_token, batch_size=size, **few),
             unit="bits per token",
         ).train()
         report(score_pairs(Translator(settings, model), sides[1]))
@@ -113,16 +118,17 @@ class TrainLanguageModel:
     model: LanguageModelShape = field(default_factory=LanguageModelShape)
     training: Training = WRITING
 
+    def settings(self, sides: tuple[list[str], list[str]]) -> Settings:
+        """What was asked for, with what follows from the texts."""
+        characters = [list(text) for text in sides[0]]
+        found = digest_and_vocabularies(sides, characters, min_count=self.training.min_count)
+        return Settings(model=self.model, training=self.training, **found)
+
     def __call__(self) -> None:
         sides = load_texts(self.text, encoding=self.encoding)
         if self.text and (found := leak(*sides)):
             log_error(f"warning: {found}: the held-out figures measure memory too")
-        characters = [list(text) for text in sides[0]]
-        settings = Settings(
-            model=self.model,
-            training=self.training,
-            **digest_and_vocabularies(sides, characters, min_count=self.training.min_count),
-        )
+        settings = self.settings(sides)
         sizes = [sum(map(len, side)) for side in sides]
         report(f"{sizes[0]:,} characters to train on, {sizes[1]:,} held out")
         ((vocab,), length) = settings.vocabs(), self.model.max_length
@@ -220,20 +226,23 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
+def parse(words: list[str]) -> Any:
+    """The command of these words, ready to be called; None for no command."""
+    for name, command in COMMANDS.items():
+        count = len(name.split())
+        if words[:count] == name.split():
+            prog, config = f"attn-notes {name}", (OmitArgPrefixes,)
+            return tyro.cli(command, prog=prog, args=words[count:], config=config)
+    return None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 after a failure, or 130 after Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
-    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
-    if name is None:
+    if (command := parse(words)) is None:
         wants_help = not {*words}.isdisjoint({"-h", "--help"})
         print(usage, file=sys.stdout if wants_help else sys.stderr)
         return 0 if wants_help else 2
-    command = tyro.cli(
-        COMMANDS[name],
-        prog=f"attn-notes {name}",
-        args=words[len(name.split()) :],
-        config=(OmitArgPrefixes,),
-    )
     try:
         return command() or 0
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ from attn_notes.data import (
 )
 
 __all__ = [
+    "Pairs",
     "digest_and_vocabularies",
     "join_tokens",
     "languages",

@@ -33,6 +33,10 @@ class Limit(NamedTuple):
         """Whether a value is in the range."""
         return self.least <= value <= self.most
 
+    def __str__(self) -> str:
+        bounds = f"from {self.least:g} to {self.most:g}"
+        return f"at least {self.least:g}" if self.most == math.inf else bounds
+
 
 Count = Annotated[int, Limit(1)]
 Fraction = Annotated[float, Limit(0, 1)]
@@ -51,8 +55,7 @@ class Checked:
                 raise ValueError(f"{name} has the wrong type: {error}") from None
             for limit in getattr(hint, "__metadata__", ()):
                 if isinstance(limit, Limit) and value is not None and not limit.holds(value):
-                    least, most = limit
-                    raise ValueError(f"{name} must be from {least:g} to {most:g}, got {value}")
+                    raise ValueError(f"{name} must be {limit}, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
