@@ -217,11 +217,11 @@ def test_a_finished_training_is_loaded_and_can_go_further(tmp_path, uninterrupte
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"seed": 4}, "got seed 3 there and 4 here"),
-        ({"lr": 0.5}, "got lr 0.003 there and 0.5 here"),
-        ({"weight_decay": 0.1}, "got weight_decay 0.0 there and 0.1 here"),
-        ({"max_norm": 2.0}, "got max_norm 1.0 there and 2.0 here"),
-        ({"precision": "bfloat16"}, "got precision float32 there and bfloat16 here"),
+        ({"seed": 4}, "must have seed 4, got 3"),
+        ({"lr": 0.5}, "must have lr 0.5, got 0.003"),
+        ({"weight_decay": 0.1}, "must have weight_decay 0.1, got 0.0"),
+        ({"max_norm": 2.0}, "must have max_norm 2.0, got 1.0"),
+        ({"precision": "bfloat16"}, "must have precision bfloat16, got float32"),
         ({"steps": 4}, "must have at most 4 steps, got 5"),
         ({"model": nn.Linear(3, 2)}, "c.pt: 0.bias is an unexpected tensor"),
         ({"model": a_model().append(nn.PReLU())}, "c.pt: 4.weight is missing"),
@@ -327,10 +327,10 @@ def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
         (
             {"loss": lambda model, x: model(x)},
             TypeError,
-            "a tensor () with a gradient, got (8, 2)",
+            "a tensor () with a gradient, got tensor(",
         ),
-        ({"loss": lambda model, x: 1.0}, TypeError, "a tensor () with a gradient, got float"),
-        ({"loss": lambda model, x: x.sum()}, TypeError, "a tensor () with a gradient, got ()"),
+        ({"loss": lambda model, x: 1.0}, TypeError, "a tensor () with a gradient, got 1.0"),
+        ({"loss": lambda model, x: x.sum()}, TypeError, "a tensor () with a gradient, got tensor("),
     ],
 )
 def test_what_cannot_be_trained_is_refused(keywords, error, words):

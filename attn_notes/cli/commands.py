@@ -37,7 +37,19 @@ from attn_notes.data import Batches, TextWindows
 from attn_notes.device import get_device
 from attn_notes.training import bits_per_character, language_model_loss, translation_loss
 
-__all__ = ["main", "parse"]
+__all__ = [
+    "Sample",
+    "TrainLanguageModel",
+    "TrainSeq2Seq",
+    "TrainTransformer",
+    "TrainTranslator",
+    "Translate",
+    "Use",
+    "log_error",
+    "main",
+    "parse",
+    "warn_of",
+]
 
 TRANSLATING = Training(steps=1600, lr=5e-3, warmup=100, label_smoothing=0.05)
 WRITING = Training(steps=1000, batch_size=32, schedule="cosine", warmup=100, weight_decay=0.1)

@@ -5,6 +5,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,14 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     Example:
         >>> load_checkpoint("README.md")
         Traceback (most recent call last):
-        ValueError: README.md must be a complete checkpoint, got another kind of file
+        ValueError: README.md must be a complete checkpoint, got an incomplete or another file
     """
     data = Path(path).read_bytes()
-    try:
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            raise pickle.UnpicklingError("incomplete, or another kind of file")
-        return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError) as error:
-        kind = "must be a complete checkpoint, got another kind of file"
-        raise ValueError(f"{path} {kind}") from error
+    reason = "an incomplete or another file"
+    with suppress(pickle.UnpicklingError, RuntimeError):
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    raise ValueError(f"{path} must be a complete checkpoint, got {reason}")
 
 
 def save_weights(path: str | Path, model: nn.Module) -> None:

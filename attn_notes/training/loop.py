@@ -114,8 +114,7 @@ def fit(
                 if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
                     run.keep_best(validate)
                     run.save(checkpoint)
-                if run.losses and not bar.disable:
-                    bar.set_postfix_str(describe(run.losses[-1]), refresh=False)
+                bar.set_postfix_str(describe(run.losses[-1]) if run.losses else "", refresh=False)
                 bar.update()
         run.read()
         run.optimizer.zero_grad()
@@ -140,8 +139,8 @@ class _Run:
         if not self.parameters:
             raise ValueError("model must have parameters that require a gradient, got none")
         self.device = self.parameters[0].device
-        rates = {name: settings[name] for name in ("lr", "weight_decay")}
-        self.optimizer = torch.optim.AdamW(self.parameters, **rates, fused=True)
+        decay = {"weight_decay": settings["weight_decay"]}
+        self.optimizer = torch.optim.AdamW(self.parameters, **decay, fused=True)
         self.losses: list[float] = []
         self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
         self.best: dict[str, Any] = {"loss": math.inf, "model": None}
@@ -189,8 +188,8 @@ class _Run:
         is_shared = len(batches) * self.world_size > 1
         parts = []
         for n, batch in enumerate(batches, 1):
-            waits = n < len(batches) and self.world_size > 1
-            with self.parallel.no_sync() if waits else nullcontext():
+            is_early = n < len(batches) and self.world_size > 1
+            with self.parallel.no_sync() if is_early else nullcontext():
                 value, count = self.loss_of(batch)
                 weight = count if is_shared else 1
                 (value * weight).backward()
@@ -210,14 +209,13 @@ class _Run:
         with cast, counting_tokens() as counts:
             value = self.loss(self.trained, batch.to(self.device))
         if not (isinstance(value, Tensor) and value.dim() == 0 and value.requires_grad):
-            kind = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"loss must be a tensor () with a gradient, got {kind}")
+            raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
         return value, sum(counts) if counts else 1
 
     def read(self) -> None:
         """Turn the losses that are still on the device into numbers."""
         for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+            if not math.isfinite(loss + norm):
                 raise FloatingPointError(
                     f"loss and gradient must be finite, got loss {loss} and a gradient of norm "
                     f"{norm} in step {len(self.losses)}; a lower lr or a longer warm-up may help"
@@ -245,8 +243,8 @@ class _Run:
 
     def resume(self, path: str | Path | None, steps: int) -> None:
         """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
-        is_there = path is not None and self.rank == 0 and Path(path).exists()
-        found = [load_checkpoint(path) if path is not None and is_there else None]
+        is_there = path and self.rank == 0 and Path(path).exists()
+        found = [load_checkpoint(path) if path and is_there else None]
         if self.world_size > 1:
             dist.broadcast_object_list(found, device=torch.device("cpu"))
         if found[0] is None:
@@ -265,23 +263,22 @@ class _Run:
             raise ValueError(f"{path} must be a checkpoint written by fit, got one of {[*there]}")
         for name, ours in self.settings.items():
             if (theirs := there["settings"][name]) != ours:
-                got = f"got {name} {theirs} there and {ours} here"
-                raise ValueError(f"{path} must be of a training with the same settings, {got}")
+                got = f"must have {name} {ours}, got {theirs}: another training"
+                raise ValueError(f"{path} {got}")
         if (done := len(there["losses"])) > steps:
             raise ValueError(f"{path} must have at most {steps} steps, got {done}")
         check_tensors(self.model.state_dict(), there["model"], path)
         self.model.load_state_dict(there["model"])
         self.optimizer.load_state_dict(there["optimizer"])
         self.losses, self.best = there["losses"], there["best"]
-        for generator, state in zip(generators(self.device), there["rng"], strict=False):
-            generator.set_state(state)
+        for source, state in zip(generators(self.device), there["rng"], strict=False):
+            source.set_state(state)
 
 
 def _check(seed: int, lr: float, weight_decay: float, max_norm: float, precision: str) -> None:
     check_integers(seed=seed)
     check_positive(lr=lr)
-    if max_norm != math.inf:
-        check_positive(max_norm=max_norm)
+    check_positive(max_norm=1.0 if max_norm == math.inf else max_norm)
     check_finite(weight_decay=weight_decay)
     if weight_decay < 0:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
