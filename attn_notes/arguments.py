@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 __all__ = [
+    "check_divides",
     "check_finite",
     "check_fractions",
     "check_integer_tensors",
@@ -142,6 +143,12 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
         last = table.num_embeddings - 1
         got = f"got ids from {low} to {high}"
         raise ValueError(f"{name} must be ids from 0 to {last}, {got}") from None
+
+
+def check_divides(name: str, parts: int, whole: str, size: int) -> None:
+    """Raise unless `parts` divides `size`."""
+    if size % parts:
+        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
 
 
 def _check(numbers: Mapping[str, Any], fits: Callable[[Any], bool], wanted: str) -> None:

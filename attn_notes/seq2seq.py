@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
 from attn_notes.attention import Attention
 from attn_notes.data import PAD, START
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.masks import padding_mask
 
 __all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]
@@ -221,11 +221,15 @@ class RNNDecoder(nn.Module):
             outputs.append(output)
         return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
 
-    def _advance(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def _advance(
+        self,
+        x: Tensor,
+        state: DecoderState,
+    ) -> tuple[Tensor, DecoderState]:
         """From (B, E) to the top layer's new state (B, hidden_dim)."""
         context, weights = self.read(state)
-        inputs = torch.cat((embedded, context), dim=-1)[None]  # (1, B, E + context_dim)
-        output, hidden = self.rnn(inputs, state.hidden)
+        x = torch.cat((x, context), dim=-1)[None]  # (1, B, E + context_dim)
+        output, hidden = self.rnn(x, state.hidden)
         steps = (*state.steps, weights)
         return output[0], replace(state, hidden=hidden, steps=steps)
 
@@ -299,7 +303,8 @@ class AttentionDecoder(RNNDecoder):
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         query = state.hidden[-1][:, None]  # (B, 1, hidden_dim)
-        context, weights = self.attention(query, state.memory, state.memory, state.mask)
+        memory = state.memory  # (B, S, context_dim), keys and values alike
+        context, weights = self.attention(query, memory, memory, state.mask)
         return context[:, 0], weights[:, 0]
 
 

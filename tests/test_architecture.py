@@ -40,11 +40,11 @@ GUESTS = {
     "data": {"num2words", "babel"},  # inside the functions that need them
     "training": {"safetensors", "sacrebleu", "tqdm"},
     "cli": {"tqdm", "typeguard", "tyro"},
-    "pretrained": {"tokenizers", "huggingface_hub"},  # the latter only to download
+    "pretrained": {"tokenizers", "safetensors", "huggingface_hub"},  # the last only to download
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
     "widgets": {"anywidget", "ipywidgets", "traitlets"},
 }
-ROOT_IMPORTS = {"device", "source"}  # what `import attn_notes` itself may load
+ROOT_IMPORTS = {"attention", "cache", "device", "kernels", "multihead", "source", "transformer"}
 
 
 def part(path: Path) -> str:
@@ -178,6 +178,8 @@ def all_of(tree: ast.Module) -> list[str] | None:
 def test_a_module_says_what_is_public(path):
     tree = TREES[path]
     assert ast.get_docstring(tree)
+    if any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in tree.body):
+        return  # it hands on what its modules list
     names = all_of(tree)
     assert names is not None
     assert len(names) == len(set(names))

@@ -86,6 +86,7 @@ class TrainTranslator:
         return Settings(max_length=longest_of(sides), **asked, **found)
 
     def __call__(self) -> None:
+        """Train, and print a table of the held-out pairs."""
         sides = self.sides()
         settings, size = self.settings(sides), self.training.batch_size
         report(f"{len(sides[0])} pairs to train on, {len(sides[1])} held out")
@@ -137,6 +138,7 @@ class TrainLanguageModel:
         return Settings(model=self.model, training=self.training, **found)
 
     def __call__(self) -> None:
+        """Train, and print a table of the held-out texts."""
         sides = load_texts(self.text, encoding=self.encoding)
         if self.text and (found := leak(*sides)):
             log_error(f"warning: {found}: the held-out figures measure memory too")
@@ -189,6 +191,7 @@ class Translate(Use):
     """Hypotheses to follow; 1 is greedy decoding."""
 
     def __call__(self) -> int:
+        """Print a translation of each text; 1 if one of them failed."""
         translator, code = self.load(load_translator), 0
         for number, line in enumerate(self.text or sys.stdin.buffer, 1):
             said = ""
@@ -222,6 +225,7 @@ class Sample(Use):
     """Seed of the draw."""
 
     def __call__(self) -> None:
+        """Print the prompt and what follows."""
         writer = self.load(load_language_model)
         warn_of(writer.unknown(self.prompt))
         how = {name: getattr(self, name) for name in ("length", "seed", "temperature")}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attn_notes.arguments import check_integer_tensors
 from attn_notes.cache import KVCache
 from attn_notes.data import START
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import DecoderBlock, join_weights, last_norm
 from attn_notes.transformer.config import TransformerConfig

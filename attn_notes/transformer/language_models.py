@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
 from attn_notes.transformer.config import TransformerConfig
@@ -221,8 +221,9 @@ class MaskedLanguageModel(nn.Module):
             need_weights=need_weights,
             need_hidden_states=need_hidden_states,
         )
-        x = self.norm(self.activation(self.transform(read.output)))  # (B, L, E)
-        return LanguageModelOutput(self.out_proj(x), read.hidden_states, read.weights)
+        x = self.activation(self.transform(read.output))  # (B, L, E)
+        logits = self.out_proj(self.norm(x))  # (B, L, V)
+        return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
 
 def check_no_token_types(config: TransformerConfig) -> None:
