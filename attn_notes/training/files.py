@@ -18,7 +18,6 @@ __all__ = [
     "check_tensors",
     "load_checkpoint",
     "load_weights",
-    "read_tensors",
     "save_checkpoint",
     "save_weights",
     "write_atomic",
@@ -116,20 +115,12 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
         Traceback (most recent call last):
         ValueError: w.safetensors: weight must have shape (5, 2), got (3, 2)
     """
-    tensors = read_tensors(path)
-    check_tensors(model.state_dict(), tensors, Path(path).name)
-    model.load_state_dict(tensors)
-
-
-def read_tensors(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on the CPU."""
-    path = Path(path)
-    path.open("rb").close()  # Python's own error for a file that does not exist
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = safetensors.torch.load(Path(path).read_bytes())
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
+    check_tensors(model.state_dict(), tensors, Path(path).name)
+    model.load_state_dict(tensors)
 
 
 def check_tensors(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], origin: str) -> None:
