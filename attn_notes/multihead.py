@@ -11,10 +11,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_divides, check_fractions, check_integers
-from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
+from attn_notes.arguments import (
+    check_bias,
+    check_divides,
+    check_fractions,
+    check_integers,
+    check_mask,
+)
+from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
-from attn_notes.masks import and_causal, check_mask
+from attn_notes.masks import and_causal
 
 __all__ = [
     "Backend",
@@ -168,11 +174,8 @@ class MultiHeadAttention(nn.Module):
     Args:
         embed_dim: E, the width of the output, and of any input or projection not given below.
         num_heads: H.
-        qdim: the width of `query`.
-        kdim: the width of `key`.
-        vdim: the width of `value`.
-        qk_proj_dim: the width of all heads' queries together: H times `head_dim`.
-        v_proj_dim: the width of all heads' values together.
+        qdim, kdim, vdim: the widths of `query`, `key` and `value`.
+        qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
         out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).

@@ -22,9 +22,6 @@ from attn_notes import training as T
 from attn_notes.attention import (
     Attention,
     attention_weights,
-    check_bias,
-    check_query_key,
-    check_value,
     scaled_dot_product_attention,
 )
 from attn_notes.cache import KVCache
@@ -255,11 +252,6 @@ CALLS = {
         "masked_softmax": [
             lambda: (M.masked_softmax(meta(*WEIGHTS)), WEIGHTS),
             lambda: (M.masked_softmax(meta(*WEIGHTS), allowed(L, S)), WEIGHTS),
-            lambda: (M.masked_softmax(meta(*WEIGHTS), allowed(L, 1), dim=-2), WEIGHTS),
-        ],
-        "check_mask": [lambda: (M.check_mask(allowed(L, S), torch.Size(WEIGHTS)), None)],
-        "check_broadcast": [
-            lambda: (M.check_broadcast("it", allowed(L, S), torch.Size(WEIGHTS)), None)
         ],
     },
     "positions": {
@@ -303,9 +295,6 @@ CALLS = {
                 (B, H, L, DV),
             )
         ],
-        "check_bias": [lambda: (check_bias(meta(L, S), torch.Size(WEIGHTS)), None)],
-        "check_query_key": [lambda: (check_query_key(Q, KEY), None)],
-        "check_value": [lambda: (check_value(KEY, VALUE), None)],
     },
     "data": {
         "Batch": [

@@ -1,10 +1,12 @@
 """Every notebook keeps every rule, and every rule can be broken."""
 
+import ast
 import base64
 from pathlib import Path
 
 import pytest
 
+from attn_notes import show_source
 from tests import notebook_rules as rules
 
 BOOK = Path(__file__).parents[1] / "book"
@@ -32,6 +34,41 @@ def test_there_is_an_opening_page_and_the_chapters_count_from_one():
     assert BOOK / "index.ipynb" in NOTEBOOKS
     assert [int(path.stem[:2]) for path in CHAPTERS] == list(range(1, len(CHAPTERS) + 1))
     assert CHAPTERS
+
+
+MOST_COLUMNS = 78  # what a page shows without a scroll bar
+
+
+def shown_sources(cells):
+    """(the argument, the source) of every call of `show_source`."""
+    nodes = [node for cell in rules.code(cells) for node in ast.walk(rules.parse(cell))]
+    for node in nodes:
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "show_source":
+            continue
+        shown, names = ast.unparse(node.args[0]), {}
+        for line in nodes:
+            if isinstance(line, ast.ImportFrom) and shown.split(".")[0] in {
+                alias.asname or alias.name for alias in line.names
+            }:
+                exec(ast.unparse(line), names)
+        yield shown, repr(show_source(eval(shown, names)))
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_no_shown_source_is_wider_than_the_page(path):
+    wide = [
+        (shown, line)
+        for shown, source in shown_sources(rules.read(path))
+        for line in source.splitlines()
+        if len(line) > MOST_COLUMNS
+    ]
+    assert wide == []
+
+
+def test_shown_sources_are_found():
+    cells = [cell("from attn_notes import masks as m"), cell("show_source(m.causal_mask)")]
+    assert [shown for shown, _ in shown_sources(cells)] == ["m.causal_mask"]
+    assert sum(len(list(shown_sources(rules.read(path)))) for path in CHAPTERS) > 15
 
 
 # Rules that are broken on purpose

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn_notes.masks import check_mask, padding_mask
+from attn_notes.arguments import check_mask
+from attn_notes.masks import padding_mask
 
 __all__ = [
     "CheckFailed",

@@ -86,13 +86,8 @@ def sample(
     seed gives the same text on every device; a row's text depends on its place in the batch.
 
     Args:
-        model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids; for a model without an encoder, the prompts.
-        lengths: (B,), how many of them are real; all by default.
-        max_length: the maximum number of new tokens, END included; 1 or more.
-        temperature: as in `sampling_distribution`, like the next two.
-        top_k: how many tokens to keep.
-        top_p: how much probability to keep.
+        model, source, lengths, max_length: as in `generate`.
+        temperature, top_k, top_p: as in `sampling_distribution`.
         generator: of the CPU; torch's own by default.
 
     Returns:

@@ -104,9 +104,7 @@ class DecoderOnly(nn.Module):
 
         Args:
             tokens: (B, L), ids from 0 to V - 1.
-            caches: one per block; the tokens follow the cached ones, and are appended.
-            need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return the residual stream around every block too.
+            caches, need_weights, need_hidden_states: as in `Encoder`.
 
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and what was asked for.
@@ -146,15 +144,7 @@ class DecoderOnly(nn.Module):
         return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches, read.weights)
 
     def step(self, tokens: Tensor, state: DecoderOnlyState) -> tuple[Tensor, DecoderOnlyState]:
-        """Append one token: the logits of `forward` at its position, for the cost of one position.
-
-        Args:
-            tokens: (B,), the ids to append.
-            state: before the step.
-
-        Returns:
-            Logits of the next token (B, V), and the state after the step.
-        """
+        """Append one token (B,): logits of the next (B, V), for the cost of one position."""
         held = state.caches[0].keys
         check_step(tokens, 0 if held is None else len(held))
         state = replace(state, caches=tuple(cache.fork() for cache in state.caches))
@@ -208,8 +198,7 @@ class MaskedLanguageModel(nn.Module):
             tokens: (B, L), ids from 0 to V - 1, some of them replaced by a mask id.
             token_types: (B, L), ids of segments; all 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`.
-            need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return the residual stream around every block too.
+            need_weights, need_hidden_states: as in `Encoder`.
 
         Returns:
             Logits (B, L, V), those at i predicting token i, and what was asked for.
