@@ -138,8 +138,7 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
     """The fraction of predictions that equal their reference in every token. Chapter 4.
 
     Args:
-        predictions: sequences of tokens, or strings.
-        references: the correct ones, in the same order.
+        predictions, references: sequences of tokens, or strings, in the same order.
 
     Returns:
         From 0 to 1.
@@ -163,8 +162,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
     left out, so that a perfect one-word translation scores 100.
 
     Args:
-        predictions: texts.
-        references: the correct ones, in the same order, one for each.
+        predictions, references: texts, in the same order.
         tokenize: the name of sacrebleu's tokenisation; "13a" to compare with published figures.
 
     Returns:
@@ -208,9 +206,8 @@ def bits_per_character(
             depending on no input after i; in evaluation mode while this runs.
         texts: held-out texts; an empty one has only its END.
         vocab: of characters.
-        length: L, the number of tokens read at once: as many as in training.
+        length, batch_size: L, the number of tokens read at once, as in training, and of windows.
         stride: from 1 to `length`; half of it by default.
-        batch_size: windows at once.
 
     Returns:
         Bits, 0 or more.
