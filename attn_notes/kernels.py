@@ -37,7 +37,7 @@ Kernel = Callable[[Tensor], Tensor]
 def gaussian_kernel(u: Tensor) -> Tensor:
     r"""$\frac1{\sqrt{2\pi}}e^{-u^2/2}$: every key counts, however far. Chapter 1.
 
-    From 0 to 0.399. It underflows to 0 from `u` = 14 in float32, so `nadaraya_watson` works with its
+    From 0 to 0.399. It underflows to 0 from u = 14 in float32, so `nadaraya_watson` works with its
     logarithm.
 
     Example:
