@@ -81,11 +81,11 @@ def check_step_matches_parallel(
         CheckFailed: a step whose logits differ from the parallel ones.
 
     Example:
-        >>> class Sum:  # of the tokens so far
+        >>> class Sum:  # of the tokens so far, START, which is 1, among them
         ...     def __call__(self, source, lengths, inputs):
         ...         return inputs.cumsum(1)[..., None], None
         ...     def start(self, source, lengths):
-        ...         return 0
+        ...         return torch.ones(len(source), 1), 1
         ...     def step(self, tokens, state):
         ...         return (tokens + state)[:, None], tokens + state
         >>> tokens = torch.tensor([[1, 4, 5]])
@@ -93,8 +93,9 @@ def check_step_matches_parallel(
     """
     with torch.no_grad():
         parallel = model(source, lengths, inputs)[0]
-        state, steps = model.start(source, lengths), []
-        for tokens in inputs.unbind(1):
+        logits, state = model.start(source, lengths)
+        steps = [logits]
+        for tokens in inputs[:, 1:].unbind(1):
             logits, state = model.step(tokens, state)
             steps.append(logits)
     check_small(
@@ -109,8 +110,8 @@ def check_cache_matches_parallel(
 ) -> None:
     """`check_step_matches_parallel` as a beam would have it: reordered and branched. Chapter 7.
 
-    After each step the rows of the state are reversed, and before each step the same state is
-    continued with another token, which must leave no trace in it.
+    Before each step the rows of the state are reversed, and the same state is continued with
+    another token, which must leave no trace in it.
 
     Args:
         model: as in `check_step_matches_parallel`; its states have `select`.
@@ -123,13 +124,13 @@ def check_cache_matches_parallel(
         CheckFailed: a step whose logits differ from the parallel ones.
 
     Example:
-        >>> class Sum:  # of the tokens so far
-        ...     def __init__(self, total=0):
+        >>> class Sum:  # of the tokens so far, START, which is 1, among them
+        ...     def __init__(self, total=1):
         ...         self.total = total
         ...     def __call__(self, source, lengths, inputs):
         ...         return inputs.cumsum(1)[..., None], None
         ...     def start(self, source, lengths):
-        ...         return Sum()
+        ...         return torch.ones(len(source), 1), Sum()
         ...     def select(self, index):
         ...         return self  # wrong: the rows stay where they are
         ...     def step(self, tokens, state):
@@ -144,12 +145,13 @@ position 2 differ by 2
     backwards = order.flip(0)
     with torch.no_grad():
         parallel = model(source, lengths, inputs)[0]  # (B, L, V)
-        state, steps = model.start(source, lengths), []
-        for n in range(inputs.shape[1]):
+        logits, state = model.start(source, lengths)
+        steps = [logits]
+        for n in range(1, inputs.shape[1]):
+            order, state = order[backwards], state.select(backwards)
             model.step(inputs[order, n - 1], state)  # a branch that is not followed
             logits, state = model.step(inputs[order, n], state)
             steps.append(logits[order])  # the order is its own inverse
-            order, state = order[backwards], state.select(backwards)
     check_small(
         (torch.stack(steps, dim=1) - parallel).abs().amax(-1),  # (B, L)
         atol,
