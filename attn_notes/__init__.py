@@ -1,8 +1,26 @@
 """Attention, from kernel regression to the Transformer: the package behind the book.
 
-One module an idea, in the order of the chapters. They need torch alone, which loads with the first
-of them; matplotlib, ipywidgets and anywidget load only with `attn_notes.plotting` and
-`attn_notes.widgets`.
+The modules in the order of the chapters:
+
+    1  kernels      Nadaraya-Watson kernel regression
+    2  scores       scores of a query and a key
+       attention    weights, and the weighted sum
+    3  masks        which key a query may read
+    4  data         number words, dates, text, batches
+       seq2seq      recurrent encoder-decoder, without and with attention
+       decoding     greedy, beam search, sampling
+       training     one training loop, losses, schedules, metrics
+    5  multihead    self-attention and multi-head attention
+       patterns     what a head reads
+       pretrained   published weights in the book's own blocks
+    6  positions    sinusoidal, learned, rotary, ALiBi
+       cache        keys and values of earlier tokens
+    7  transformer  blocks, encoder-decoder, encoder, decoder
+    8  ngrams       what a model of characters must beat
+
+Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `cli`, which trains
+larger what a chapter trains small. All but plotting, widgets and some of data, training and
+pretrained need torch alone.
 
 Dimension key, used in every docstring and in every shape comment:
 
@@ -17,22 +35,59 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
+    from attn_notes.cache import KVCache
     from attn_notes.device import get_device
+    from attn_notes.kernels import KernelRegression, nadaraya_watson
+    from attn_notes.multihead import MultiHeadAttention, SelfAttention
     from attn_notes.source import show_source
+    from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
 
-__all__ = ["__version__", "get_device", "show_source"]
+__all__ = [
+    "Attention",
+    "DecoderOnly",
+    "Encoder",
+    "KVCache",
+    "KernelRegression",
+    "MultiHeadAttention",
+    "SelfAttention",
+    "Transformer",
+    "TransformerConfig",
+    "__version__",
+    "attention_weights",
+    "get_device",
+    "nadaraya_watson",
+    "scaled_dot_product_attention",
+    "show_source",
+]
 
 __version__ = "0.1.0"
 
-_HOMES = {"get_device": "device", "show_source": "source"}
+_MODULES = (
+    "attention", "cache", "checks", "cli", "data", "decoding", "kernels", "masks", "multihead",
+    "ngrams", "patterns", "plotting", "positions", "pretrained", "scores", "seq2seq", "training",
+    "transformer", "widgets",
+)  # fmt: skip
+_HOMES = {
+    "attention": ("Attention", "attention_weights", "scaled_dot_product_attention"),
+    "cache": ("KVCache",),
+    "device": ("get_device",),
+    "kernels": ("KernelRegression", "nadaraya_watson"),
+    "multihead": ("MultiHeadAttention", "SelfAttention"),
+    "source": ("show_source",),
+    "transformer": ("DecoderOnly", "Encoder", "Transformer", "TransformerConfig"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What is public, loaded with torch when it is asked for: a command line answers at once."""
-    if name in _HOMES:
-        return getattr(import_module(f"attn_notes.{_HOMES[name]}"), name)
+    """Load a module, or a name's home, at the first use: torch alone takes seconds."""
+    if name in _MODULES:
+        return import_module(f"attn_notes.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"attn_notes.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

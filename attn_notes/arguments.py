@@ -1,139 +1,95 @@
-"""What a caller's numbers must be, said in one place: what must hold, then what came."""
+"""Checks of arguments: an error says what must hold, then what came.
+
+Numbers first, then tensors, then the shapes that attention asks for.
+"""
 
 import math
-from collections.abc import Callable, Mapping
-from numbers import Real
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 __all__ = [
+    "Device",
+    "check_bias",
+    "check_broadcast",
+    "check_divides",
     "check_finite",
+    "check_floating",
     "check_fractions",
     "check_integer_tensors",
     "check_integers",
+    "check_mask",
     "check_positive",
+    "check_query_key",
+    "check_tensors",
+    "check_value",
     "look_up",
+    "shapes_of",
 ]
+
+Device = torch.device | str | None
 
 
 def check_integers(least: int | None = None, /, **numbers: int) -> None:
-    """Raise unless all are integers, and none is too small: a size of 2.5 would be rounded.
-
-    Args:
-        least: the smallest that will do; by default any will.
-        **numbers: each by the name that its caller knows.
-
-    Raises:
-        TypeError: a number that is not an integer; True and False are none.
-        ValueError: one below `least`.
-
-    Example:
-        >>> check_integers(1, beam_size=0)
-        Traceback (most recent call last):
-        ValueError: beam_size must be at least 1, got 0
-    """
+    """Raise unless all are integers (of Python, numpy or torch; no bool), and at least `least`."""
     for name, number in numbers.items():
-        if not isinstance(number, int | torch.SymInt) or isinstance(number, bool):
+        if not _is_integer(number):
             raise TypeError(f"{name} must be an integer, got {number!r}")
         if least is not None and number < least:
             raise ValueError(f"{name} must be at least {least}, got {number}")
 
 
 def check_finite(**numbers: float) -> None:
-    """Raise unless all are numbers, none of them NaN or infinite.
-
-    Args:
-        **numbers: each by the name that its caller knows.
-
-    Raises:
-        TypeError: something else than a number.
-        ValueError: NaN or infinity.
-
-    Example:
-        >>> check_finite(w=float("nan"))
-        Traceback (most recent call last):
-        ValueError: w must be a finite number, got nan
-    """
-    _check(numbers, math.isfinite, "a finite number")
+    """Raise unless all are numbers, neither NaN nor infinite."""
+    _check_numbers(numbers, math.isfinite, "a finite number")
 
 
 def check_positive(**numbers: float) -> None:
-    """Raise unless all are numbers above 0, and finite.
-
-    Args:
-        **numbers: each by the name that its caller knows.
-
-    Raises:
-        TypeError: something else than a number.
-        ValueError: a number that is 0, negative, NaN or infinite.
-
-    Example:
-        >>> check_positive(bandwidth="wide")
-        Traceback (most recent call last):
-        TypeError: bandwidth must be a number, got 'wide'
-    """
-    _check(numbers, lambda number: 0 < number < math.inf, "a positive number")
+    """Raise unless all are finite numbers above 0."""
+    _check_numbers(numbers, lambda number: 0 < number < math.inf, "a positive number")
 
 
 def check_fractions(**numbers: float) -> None:
-    """Raise unless all are from 0 to 1.
+    """Raise unless all are numbers from 0 to 1."""
+    _check_numbers(numbers, lambda number: 0 <= number <= 1, "from 0 to 1")
 
-    Args:
-        **numbers: each by the name that its caller knows.
 
-    Raises:
-        TypeError: something else than a number.
-        ValueError: a number outside 0 to 1, or NaN.
+def check_divides(name: str, parts: int, whole: str, size: int) -> None:
+    """Raise unless `parts` divides `size`."""
+    if size % parts:
+        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
 
-    Example:
-        >>> check_fractions(dropout=1.5)
-        Traceback (most recent call last):
-        ValueError: dropout must be from 0 to 1, got 1.5
-    """
-    _check(numbers, lambda number: 0 <= number <= 1, "from 0 to 1")
+
+def check_tensors(**tensors: Tensor) -> None:
+    """Raise unless all are tensors: a list has no shape to check."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
 
 
 def check_integer_tensors(**tensors: Tensor) -> None:
-    """Raise unless all hold integers; their values are not read.
-
-    Args:
-        **tensors: of any shape, each by the name that its caller knows.
-
-    Raises:
-        TypeError: a tensor of another kind, bool among them.
-
-    Example:
-        >>> check_integer_tensors(tokens=torch.zeros(2))
-        Traceback (most recent call last):
-        TypeError: tokens must be integers, got torch.float32
-    """
+    """Raise unless all are tensors of integers; their values are not read."""
+    check_tensors(**tensors)
     for name, tensor in tensors.items():
-        if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        if not _holds_integers(tensor):
             raise TypeError(f"{name} must be integers, got {tensor.dtype}")
 
 
+def check_floating(**tensors: Tensor) -> None:
+    """Raise unless all are floating-point tensors of the same dtype; autocast may mix dtypes."""
+    check_tensors(**tensors)
+    dtypes = [tensor.dtype for tensor in tensors.values()]
+    agree = len(set(dtypes)) == 1 or _are_autocast(*tensors.values())
+    if not agree or not dtypes[0].is_floating_point:
+        must = "floating point" + " and of the same dtype" * (len(tensors) > 1)
+        raise TypeError(f"{_listed(tensors)} must be {must}, got {_listed(map(str, dtypes))}")
+
+
 def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
-    """The vectors with these ids; an id that the table does not have is named.
-
-    Args:
-        table: (V, E), of vectors.
-        ids: of any shape, integers from 0 to V - 1.
-        name: what the caller calls the ids.
-
-    Returns:
-        The shape of the ids, and E.
-
-    Raises:
-        TypeError: ids that are not integers.
-        ValueError: an id below 0 or beyond the last. On a GPU torch fails by itself, and later.
-
-    Example:
-        >>> look_up(nn.Embedding(9, 2), torch.tensor([4, 9]), "tokens")
-        Traceback (most recent call last):
-        ValueError: tokens must be ids from 0 to 8, got ids from 4 to 9
-    """
+    """The rows of `table` at these ids; an id out of range is named (on a GPU torch fails)."""
     check_integer_tensors(**{name: ids})
     try:
         return table(ids)
@@ -144,7 +100,92 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
         raise ValueError(f"{name} must be ids from 0 to {last}, {got}") from None
 
 
-def _check(numbers: Mapping[str, Any], fits: Callable[[Any], bool], wanted: str) -> None:
+def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> None:
+    """Raise unless query (..., L, D) and key (..., S, D) fit; some scores take two widths."""
+    check_floating(query=query, key=key)
+    must = None
+    if query.dim() < 2 or key.dim() < 2:
+        must = "have shapes (..., L, D) and (..., S, D)"
+    elif query.shape[:-2] != key.shape[:-2]:
+        must = "share their leading axes"
+    elif same_width and query.shape[-1] != key.shape[-1]:
+        must = "share head_dim (last axis)"
+    elif query.shape[-1] == 0 or key.shape[-1] == 0:
+        must = "have a head_dim of at least 1"
+    if must is not None:
+        raise ValueError(f"query and key must {must}, got {shapes_of(query=query, key=key)}")
+
+
+def check_value(key: Tensor, value: Tensor) -> None:
+    """Raise unless key (..., S, D) and value (..., S, Dv) fit."""
+    check_floating(key=key, value=value)
+    if key.dim() < 2 or key.shape[:-1] != value.shape[:-1]:
+        got = shapes_of(key=key, value=value)
+        raise ValueError(f"key and value must share all axes but the last, got {got}")
+
+
+def check_bias(attn_bias: Tensor, shape: torch.Size) -> None:
+    """Raise unless the bias is floating point and broadcasts to scores of this shape."""
+    check_floating(attn_bias=attn_bias)
+    check_broadcast("attn_bias", attn_bias, shape)
+
+
+def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
+    """Raise unless the mask is bool and broadcasts to scores (the message says `of`) of this shape.
+
+    Three axes on four would line the batch up with the heads, and are refused.
+    """
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
+    if mask.dim() == 3 and len(shape) == 4:
+        raise ValueError(
+            f"mask must have a head axis for {of} (B, H, L, S), so pass mask[:, None]; "
+            f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
+        )
+    check_broadcast("mask", mask, shape, of=of)
+
+
+def check_broadcast(name: str, tensor: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
+    """Raise unless the tensor broadcasts to scores (or `of`) of this shape, widening no axis."""
+    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
+    if tensor.dim() > len(shape) or any(t not in (1, s) for t, s in sizes):
+        got = f"got {name} {tuple(tensor.shape)} and {of} {tuple(shape)}"
+        raise ValueError(f"{name} must broadcast to the {of}, {got}")
+
+
+def shapes_of(**tensors: Tensor) -> str:
+    """The shapes that came, for an error's words: `query (5, 8) and key (7, 4)`."""
+    return _listed(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
+
+
+def _are_autocast(*tensors: Tensor) -> bool:
+    """Whether autocast is on, and makes the dtypes of these tensors agree."""
+    device = tensors[0].device.type
+    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return is_on and all(tensor.is_floating_point() for tensor in tensors)
+
+
+def _listed(words: Iterable[str]) -> str:
+    """`a`, `a and b`, or `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _is_integer(number: object) -> bool:
+    """Whether it is an integer of Python (also in an exported graph), numpy or torch; no bool."""
+    if isinstance(number, Tensor):
+        return number.dim() == 0 and _holds_integers(number)
+    return isinstance(number, int | torch.SymInt | Integral) and not isinstance(number, bool)
+
+
+def _holds_integers(tensor: Tensor) -> bool:
+    """Whether its dtype is an integer, bool not among them."""
+    return not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
+
+
+def _check_numbers(numbers: dict[str, Any], fits: Callable[[Any], bool], wanted: str) -> None:
+    """Raise unless all are numbers that fit."""
     for name, number in numbers.items():
         if not isinstance(number, Real):
             raise TypeError(f"{name} must be a number, got {number!r}")

@@ -1,4 +1,4 @@
-"""Where the tensors live: the one place that decides between CPU and GPU."""
+"""The one place that decides between CPU and GPU."""
 
 import os
 
@@ -8,45 +8,36 @@ __all__ = ["get_device"]
 
 
 def get_device(name: str | None = None) -> torch.device:
-    """The device that every chapter runs on: a GPU when there is one, else the CPU.
+    """The device that every chapter runs on: a GPU if there is one, otherwise the CPU.
 
-    The environment variable `ATTN_NOTES_DEVICE` forces one (`cpu`, `cuda`, `cuda:1`, `mps`);
+    The environment variable `ATTN_NOTES_DEVICE` forces a device (`cpu`, `cuda`, `cuda:1`, `mps`);
     the notebooks are compared with `ATTN_NOTES_DEVICE=cpu`.
 
     Args:
-        name: forces one too, before the environment.
+        name: forces a device too, and takes precedence over the environment.
 
     Returns:
-        The device, to be handed to every tensor factory.
+        The device, to pass to every tensor factory.
 
     Raises:
-        ValueError: `name` or `ATTN_NOTES_DEVICE` names something torch does not know, or an
-            accelerator that this machine does not have.
+        ValueError: the name is not a device that torch knows and this machine has.
 
     Example:
         >>> import torch
         >>> torch.zeros(2, device=get_device()).shape
         torch.Size([2])
     """
-    if name is not None:
-        return _parse(name, "device")
-    forced = os.environ.get("ATTN_NOTES_DEVICE", "").strip()
-    if forced:
-        return _parse(forced, "ATTN_NOTES_DEVICE")
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    if torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
-
-
-def _parse(name: str, origin: str) -> torch.device:
-    """The device called `name`, checked by putting one number on it."""
+    forced = os.environ.get("ATTN_NOTES_DEVICE", "").strip() if name is None else name
+    if name is None and not forced:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device(forced)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:  # torch without CUDA asserts
+        origin = "ATTN_NOTES_DEVICE" if name is None else "device"
         raise ValueError(
-            f"{origin} must name a device of this machine (cpu, cuda, mps), got {name!r}"
+            f"{origin} must name a device of this machine (cpu, cuda, mps), got {forced!r}"
         ) from error
     return device

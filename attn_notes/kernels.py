@@ -10,8 +10,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_finite, check_positive
-from attn_notes.masks import check_broadcast, masked_softmax
+from attn_notes.arguments import (
+    check_broadcast,
+    check_finite,
+    check_floating,
+    check_positive,
+    shapes_of,
+)
+from attn_notes.masks import masked_softmax
 
 __all__ = [
     "Kernel",
@@ -33,8 +39,8 @@ def gaussian_kernel(u: Tensor) -> Tensor:
         u: distances in units of the bandwidth, any shape.
 
     Returns:
-        The same shape, from 0 to 0.399; its integral is 1. Underflows to 0 from about 14 in
-        float32, which is why `nadaraya_watson` works with its logarithm.
+        The same shape, from 0 to 0.399; its integral is 1. It underflows to 0 from about 14 in
+        float32, so `nadaraya_watson` works with its logarithm.
 
     Example:
         >>> gaussian_kernel(torch.tensor([0.0, 1.0]))
@@ -121,11 +127,6 @@ def nadaraya_watson(
         they do so at any distance whose square the dtype holds (255 widths in half precision);
         a kernel of bounded support with no key in reach gives weights 0 and output 0.
 
-    Raises:
-        TypeError: points that are not floating point, or of several dtypes, or a bandwidth that
-            is not a number or not a real tensor.
-        ValueError: shapes that do not fit, or a bandwidth that is not positive.
-
     Example:
         >>> keys, values = torch.tensor([0.0, 1.0]), torch.tensor([10.0, 20.0])
         >>> outputs, weights = nadaraya_watson(torch.tensor([0.5, 50.0]), keys, values)
@@ -147,11 +148,6 @@ class KernelRegression(nn.Module):
 
     Args:
         w: the inverse width to start from. Only its absolute value matters.
-        kernel: as in `nadaraya_watson`.
-
-    Raises:
-        TypeError: a `w` that is not a number.
-        ValueError: a `w` that is NaN or infinite.
 
     Example:
         >>> model = KernelRegression(w=4.0)
@@ -159,11 +155,10 @@ class KernelRegression(nn.Module):
         tensor(0.2500)
     """
 
-    def __init__(self, w: float = 1.0, *, kernel: Kernel = gaussian_kernel) -> None:
+    def __init__(self, w: float = 1.0) -> None:
         super().__init__()
         check_finite(w=w)
         self.w = nn.Parameter(torch.tensor(float(w), device=torch.get_default_device()))
-        self.kernel = kernel
 
     @property
     def bandwidth(self) -> Tensor:
@@ -171,39 +166,18 @@ class KernelRegression(nn.Module):
         return 1 / self.w.detach().abs()
 
     def forward(
-        self, queries: Tensor, keys: Tensor, values: Tensor, *, exclude_self: bool = False
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        *,
+        exclude_self: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Predict at each query, as `nadaraya_watson` with bandwidth 1/abs(w).
-
-        Args:
-            queries: (..., L).
-            keys: (..., S).
-            values: (..., S).
-            exclude_self: leave key i out for query i. Train with it wherever the queries are
-                the keys, or the loss falls to 0 and the fit is worthless (chapter 1).
-
-        Returns:
-            Outputs (..., L) and weights (..., L, S).
-
-        Raises:
-            TypeError: points that are not floating point, or of several dtypes.
-            ValueError: shapes that do not fit.
-        """
+        """Predict as `nadaraya_watson` does; train with `exclude_self` where queries are keys."""
         _check_points(queries, keys, values, exclude_self)
         u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
-        weights = _kernel_weights(u, self.kernel, exclude_self)
+        weights = _kernel_weights(u, gaussian_kernel, exclude_self)
         return _average(weights, values), weights
-
-
-def _checked_width(bandwidth: float | Tensor, distances: Tensor) -> float | Tensor:
-    """What the distances (..., L, S) are divided by, in their dtype."""
-    if not isinstance(bandwidth, Tensor):
-        check_positive(bandwidth=bandwidth)
-        return bandwidth
-    if bandwidth.is_complex() or bandwidth.dtype == torch.bool:
-        raise TypeError(f"bandwidth must hold real numbers, got {bandwidth.dtype}")
-    check_broadcast("bandwidth", bandwidth, distances.shape, of="weights")
-    return bandwidth.to(distances.dtype)  # a wider one would widen the weights, but not the values
 
 
 def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:
@@ -212,11 +186,12 @@ def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:
     if exclude_self:
         mask = ~torch.eye(u.shape[-1], dtype=torch.bool, device=u.device)
     if kernel is gaussian_kernel:
-        # In log space: e^{-200}, twenty widths away, is 0 in float32, and 0/0 is not a weight.
+        # A softmax of scores: the height e^{-200}, twenty widths away, is 0
+        # in float32, and 0/0 is not a weight.
         return masked_softmax(-u.square() / 2, mask)
     heights = kernel(u) if mask is None else kernel(u).masked_fill(~mask, 0.0)
     total = heights.sum(-1, keepdim=True)  # (..., L, 1)
-    return heights / total.masked_fill(total == 0, 1.0)  # no key in reach: 0/1, not 0/0
+    return heights / total.masked_fill(total == 0, 1.0)  # 0/1, not 0/0
 
 
 def _average(weights: Tensor, values: Tensor) -> Tensor:
@@ -224,20 +199,25 @@ def _average(weights: Tensor, values: Tensor) -> Tensor:
     return (weights @ values[..., :, None]).squeeze(-1)
 
 
+def _checked_width(bandwidth: float | Tensor, distances: Tensor) -> float | Tensor:
+    """What the distances (..., L, S) are divided by, in their dtype."""
+    if not isinstance(bandwidth, Tensor):
+        check_positive(bandwidth=bandwidth)
+        return bandwidth
+    check_broadcast("bandwidth", bandwidth, distances.shape, of="weights")
+    return bandwidth.to(distances.dtype)  # a wider one would widen the weights, but not the values
+
+
 def _check_points(queries: Tensor, keys: Tensor, values: Tensor, exclude_self: bool) -> None:
     """Raise unless queries (..., L), keys (..., S) and values (..., S) fit one another."""
-    got = (
-        f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)} "
-        f"and values {tuple(values.shape)}"
-    )
+    points = {"queries": queries, "keys": keys, "values": values}
+    check_floating(**points)
+    must = None
     if queries.dim() < 1 or keys.dim() < 1 or queries.shape[:-1] != keys.shape[:-1]:
-        raise ValueError(f"queries (..., L) and keys (..., S) must share their leading axes, {got}")
-    if keys.shape != values.shape:
-        raise ValueError(f"keys and values must have the same shape (..., S), {got}")
-    if exclude_self and queries.shape != keys.shape:
-        raise ValueError(f"with exclude_self the queries must be the keys, so L = S, {got}")
-    if not queries.is_floating_point() or not queries.dtype == keys.dtype == values.dtype:
-        raise TypeError(
-            "queries, keys and values must be floating point and of one dtype, got "
-            f"{queries.dtype}, {keys.dtype} and {values.dtype}"
-        )
+        must = "queries (..., L) and keys (..., S) must share their leading axes"
+    elif keys.shape != values.shape:
+        must = "keys and values must have the same shape (..., S)"
+    elif exclude_self and queries.shape != keys.shape:
+        must = "with exclude_self the queries must be the keys, so L = S"
+    if must is not None:
+        raise ValueError(f"{must}, got {shapes_of(**points)}")

@@ -1,8 +1,8 @@
 """Masks: which key a query may read (chapter 3).
 
-A mask is a boolean tensor, `True` = may attend, that broadcasts to the scores (..., L, S).
-Masks combine with `&`. Their values are checked here, where they are made, and never inside
-an attention call: reading a value there would make a GPU wait.
+A mask is a boolean tensor, `True` = may attend, that broadcasts to the scores (..., L, S). Masks
+combine with `&`. Lengths are checked where a mask is made from them, and no value is read after
+that: reading one makes a GPU wait.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_integer_tensors, check_integers
+from attn_notes.arguments import (
+    Device,
+    check_floating,
+    check_integer_tensors,
+    check_integers,
+    check_mask,
+    shapes_of,
+)
 
 __all__ = [
     "and_causal",
     "block_mask",
     "causal_mask",
-    "check_broadcast",
-    "check_mask",
     "masked_softmax",
     "padding_mask",
     "pair_mask",
@@ -30,22 +35,22 @@ Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 
 def padding_mask(
-    lengths: Lengths, size: int, *, device: torch.device | str | None = None
+    lengths: Lengths,
+    size: int,
+    *,
+    device: Device = None,
 ) -> Tensor:
     """True where a key is real, False where it is padding.
 
     Args:
         lengths: (B,), one length a sequence, or (B, L), one length a query; integers from 0 to
-            `size`. A length of 0 gives an empty row.
+            `size`. A length of 0 gives an empty row. The values of a tensor are not checked in a
+            compiled or exported graph, under `vmap` or on the meta device.
         size: S, the padded length of the keys.
         device: where the mask is made; by default where `lengths` is.
 
     Returns:
         (B, 1, S) for lengths (B,), or (B, L, S) for lengths (B, L), bool.
-
-    Raises:
-        TypeError: lengths, or a size, that are not integers.
-        ValueError: a negative length, one beyond `size`, or another number of axes.
 
     Example:
         >>> padding_mask([2, 3], size=3).int()
@@ -53,17 +58,14 @@ def padding_mask(
         <BLANKLINE>
                 [[1, 1, 1]]], dtype=torch.int32)
     """
-    lengths = _check_lengths(lengths, size, "lengths", device)
-    if lengths.dim() not in (1, 2):
-        raise ValueError(f"lengths must have shape (B,) or (B, L), got {tuple(lengths.shape)}")
+    lengths = _checked_lengths(lengths, size, device)
     if lengths.dim() == 1:
         lengths = lengths[:, None]  # (B, 1): the same length for every query
-    return torch.arange(size, device=lengths.device) < lengths[..., None]  # (B, 1 or L, S)
+    keys = torch.arange(size, device=lengths.device)
+    return keys < lengths[..., None]  # (B, 1 or L, S)
 
 
-def causal_mask(
-    L: int, S: int | None = None, *, offset: int = 0, device: torch.device | str | None = None
-) -> Tensor:
+def causal_mask(L: int, S: int | None = None, *, offset: int = 0, device: Device = None) -> Tensor:
     """True where key j is not in the future of query i: j <= i + offset.
 
     Args:
@@ -76,10 +78,6 @@ def causal_mask(
     Returns:
         (L, S), bool.
 
-    Raises:
-        TypeError: a size that is not an integer.
-        ValueError: a negative size.
-
     Example:
         >>> causal_mask(2, 4, offset=2).int()
         tensor([[1, 1, 1, 0],
@@ -89,63 +87,19 @@ def causal_mask(
 
 
 def and_causal(
-    mask: Tensor | None,
-    L: int,
-    S: int,
-    *,
-    offset: int = 0,
-    device: torch.device | str | None = None,
+    mask: Tensor | None, L: int, S: int, *, offset: int = 0, device: Device = None
 ) -> Tensor | None:
-    """What `mask` allows, and of that no key in the future of its query.
-
-    Args:
-        mask: bool, `True` = may attend, broadcastable to (..., L, S); None allows everything.
-        L: number of queries.
-        S: number of keys.
-        offset: as in `causal_mask`.
-        device: as in `causal_mask`; where `mask` is.
-
-    Returns:
-        A mask that broadcasts to (..., L, S); None where nothing is left to forbid.
-
-    Raises:
-        TypeError: a size that is not an integer.
-        ValueError: a negative size.
-
-    Example:
-        >>> and_causal(torch.tensor([True, False, True]), 2, 3, offset=1).int()
-        tensor([[1, 0, 0],
-                [1, 0, 1]], dtype=torch.int32)
-    """
-    if offset + 1 >= S:  # not even the first query has a later key: a step of decoding
+    """What both the mask (None: everything) and `causal_mask` allow; None is everything again."""
+    if offset + 1 >= S:  # a decoding step: not even the first query has a later key
         return mask
     causal = causal_mask(L, S, offset=offset, device=device)  # (L, S)
     return causal if mask is None else mask & causal
 
 
 def relative_positions(
-    L: int, S: int | None = None, *, offset: int = 0, device: torch.device | str | None = None
+    L: int, S: int | None = None, *, offset: int = 0, device: Device = None
 ) -> Tensor:
-    """How many positions key j lies before query i: i + offset - j, negative where after it.
-
-    Args:
-        L: number of queries.
-        S: number of keys; `L` by default.
-        offset: as in `causal_mask`: the position of query 0.
-        device: as in `causal_mask`.
-
-    Returns:
-        (L, S), int64.
-
-    Raises:
-        TypeError: a size or an offset that is not an integer.
-        ValueError: a negative size.
-
-    Example:
-        >>> relative_positions(2, 3, offset=1)
-        tensor([[ 1,  0, -1],
-                [ 2,  1,  0]])
-    """
+    """How many positions key j lies before query i, i + offset - j: (L, S), int64."""
     S = L if S is None else S
     check_integers(0, L=L, S=S)
     check_integers(offset=offset)
@@ -154,30 +108,18 @@ def relative_positions(
 
 
 def sliding_window_mask(
-    L: int,
-    S: int | None = None,
-    *,
-    window: int,
-    offset: int = 0,
-    device: torch.device | str | None = None,
+    L: int, S: int | None = None, *, window: int, offset: int = 0, device: Device = None
 ) -> Tensor:
     """True where key j is one of the last `window` keys up to query i's own position.
 
     Chapter 3; the window of Longformer (Beltagy et al., 2020), one-sided.
 
     Args:
-        L: number of queries.
-        S: number of keys; `L` by default.
         window: how many keys a query sees, its own included; 1 or more.
-        offset: as in `causal_mask`.
-        device: as in `causal_mask`.
+        L, S, offset, device: as in `causal_mask`.
 
     Returns:
         (L, S), bool.
-
-    Raises:
-        TypeError: a size that is not an integer.
-        ValueError: a negative size, or a window below 1.
 
     Example:
         >>> sliding_window_mask(3, window=2).int()
@@ -191,30 +133,18 @@ def sliding_window_mask(
 
 
 def prefix_mask(
-    L: int,
-    S: int | None = None,
-    *,
-    prefix: int,
-    offset: int = 0,
-    device: torch.device | str | None = None,
+    L: int, S: int | None = None, *, prefix: int, offset: int = 0, device: Device = None
 ) -> Tensor:
     """Causal, but for the first `prefix` keys, which every query sees.
 
     Chapter 3; the prefix language model of T5 (Raffel et al., 2020).
 
     Args:
-        L: number of queries.
-        S: number of keys; `L` by default.
         prefix: how many keys are open to all; from 0 (causal) to S (no mask).
-        offset: as in `causal_mask`.
-        device: as in `causal_mask`.
+        L, S, offset, device: as in `causal_mask`.
 
     Returns:
         (L, S), bool.
-
-    Raises:
-        TypeError: a size that is not an integer.
-        ValueError: a negative size, or a prefix outside 0 to S.
 
     Example:
         >>> prefix_mask(3, prefix=2).int()
@@ -240,10 +170,6 @@ def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Te
     Returns:
         (..., L, S), bool.
 
-    Raises:
-        TypeError: segments that are not integers.
-        ValueError: leading axes that differ, or no axis at all.
-
     Example:
         >>> block_mask(torch.tensor([0, 0, 1])).int()
         tensor([[1, 1, 0],
@@ -252,59 +178,41 @@ def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Te
     """
     if key_segments is None:
         key_segments = query_segments
-    check_integer_tensors(query_segments=query_segments, key_segments=key_segments)
-    shapes = tuple(query_segments.shape), tuple(key_segments.shape)
-    if () in shapes or query_segments.shape[:-1] != key_segments.shape[:-1]:
-        raise ValueError(
-            "query_segments (..., L) and key_segments (..., S) must share their leading axes, got "
-            f"{shapes[0]} and {shapes[1]}"
-        )
+    segments = {"query_segments": query_segments, "key_segments": key_segments}
+    check_integer_tensors(**segments)
+    if query_segments.dim() == 0 or query_segments.shape[:-1] != key_segments.shape[:-1]:
+        must = "query_segments (..., L) and key_segments (..., S) must share their leading axes"
+        raise ValueError(f"{must}, got {shapes_of(**segments)}")
     return query_segments[..., :, None] == key_segments[..., None, :]
 
 
 def pair_mask(
-    query_lengths: Lengths,
-    key_lengths: Lengths,
-    L: int,
-    S: int,
-    *,
-    device: torch.device | str | None = None,
+    query_lengths: Lengths, key_lengths: Lengths, L: int, S: int, *, device: Device = None
 ) -> Tensor:
-    """True where both the query and the key are real: the outer product of two padding masks.
+    """True where query and key are real: the outer product of two padding masks.
 
     Args:
-        query_lengths: (B,), integers from 0 to `L`.
-        key_lengths: (B,), integers from 0 to `S`.
-        L: padded number of queries.
-        S: padded number of keys.
-        device: where the mask is made; by default where the lengths are.
+        query_lengths, key_lengths: (B,) each, as in `padding_mask`.
+        L, S: padded number of queries, and of keys.
+        device: as in `padding_mask`.
 
     Returns:
         (B, L, S), bool. A padded query has an empty row, and its output is 0.
-
-    Raises:
-        TypeError: lengths, or a size, that are not integers.
-        ValueError: lengths out of range, or of different batches.
 
     Example:
         >>> pair_mask([1], [2], L=2, S=3).int()
         tensor([[[1, 1, 0],
                  [0, 0, 0]]], dtype=torch.int32)
     """
-    check_integers(0, L=L, S=S)
-    query_lengths = _check_lengths(query_lengths, L, "query_lengths", device)
-    key_lengths = _check_lengths(key_lengths, S, "key_lengths", device)
-    if query_lengths.dim() != 1 or query_lengths.shape != key_lengths.shape:
-        raise ValueError(
-            "query_lengths and key_lengths must both have shape (B,), got "
-            f"{tuple(query_lengths.shape)} and {tuple(key_lengths.shape)}"
-        )
-    queries = padding_mask(query_lengths, L)  # (B, 1, L)
-    keys = padding_mask(key_lengths, S)  # (B, 1, S)
+    queries = padding_mask(query_lengths, L, device=device)  # (B, 1, L)
+    keys = padding_mask(key_lengths, S, device=device)  # (B, 1, S)
+    if queries.shape[:-1] != keys.shape[:-1] or keys.shape[1] != 1:
+        got = f"masks {tuple(queries.shape)} and {tuple(keys.shape)}"
+        raise ValueError(f"query_lengths and key_lengths must both have shape (B,), got {got}")
     return queries.transpose(-2, -1) & keys  # (B, L, S)
 
 
-def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) -> Tensor:
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Softmax over the keys that may be read: masked keys get 0, empty rows are all 0.
 
     A masked score becomes $-\infty$, whose exponential is exactly 0 in every dtype. A row with
@@ -312,16 +220,11 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) ->
 
     Args:
         scores: (..., L, S), floating point. A score of $-\infty$ counts as masked.
-        mask: bool, `True` = may attend, broadcastable to the scores; None masks nothing.
-        dim: the axis of the keys.
+        mask: bool, `True` = may attend, broadcastable to the scores; None masks nothing. Three
+            axes on scores of four are refused: they would line the batch up with the heads.
 
     Returns:
         Weights of the scores' shape and dtype: every row sums to 1, or to 0 where it is empty.
-
-    Raises:
-        TypeError: a mask that is not bool, or scores that are not floating point.
-        ValueError: a mask that does not broadcast to the scores, or one of three axes on
-            scores of four (it would line the batch up with the heads).
 
     Example:
         >>> scores = torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]])
@@ -329,95 +232,42 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, dim: int = -1) ->
         tensor([[0.5000, 0.5000, 0.0000],
                 [0.0000, 0.0000, 0.0000]])
     """
-    if not scores.is_floating_point():
-        raise TypeError(f"scores must be floating point, got {scores.dtype}")
+    check_floating(scores=scores)
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
     if scores.numel() == 0:
         return scores  # no weight to give, and no largest score
-    empty = scores.amax(dim, keepdim=True) == float("-inf")
-    # Any finite row will do for an empty one: the second fill throws its weights away, and
-    # stops its gradient too.
-    return scores.masked_fill(empty, 0.0).softmax(dim).masked_fill(empty, 0.0)
+    empty = scores.amax(-1, keepdim=True) == float("-inf")
+    # Any finite scores will do for an empty row: the second fill makes its
+    # weights 0, and lets no gradient through.
+    weights = scores.masked_fill(empty, 0.0).softmax(-1)
+    return weights.masked_fill(empty, 0.0)
 
 
-def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
-    """Raise unless `mask` is a bool tensor that broadcasts to scores of this shape.
-
-    Args:
-        mask: what a caller handed in as `mask` or `attn_mask`.
-        shape: (..., L, S), the shape of the scores.
-        of: what the message calls them, where the caller handed in something else.
-
-    Raises:
-        TypeError: a mask that is not a bool tensor.
-        ValueError: a mask that does not broadcast, or three axes against four.
-
-    Example:
-        >>> check_mask(torch.ones(3, 4), torch.Size([3, 4]))
-        Traceback (most recent call last):
-        TypeError: mask must be a bool tensor (True = may attend), got torch.float32
-    """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
-    if mask.dim() == 3 and len(shape) == 4:
-        raise ValueError(
-            f"mask must have its head axis beside {of} (B, H, L, S): index it with "
-            f"mask[:, None]; got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
-        )
-    check_broadcast("mask", mask, shape, of=of)
-
-
-def check_broadcast(name: str, tensor: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
-    """Raise unless `tensor` broadcasts to scores of this shape without widening them.
-
-    Args:
-        name: what the message calls the tensor.
-        tensor: a mask or a bias.
-        shape: (..., L, S), the shape of the scores.
-        of: what the message calls them, where the caller handed in something else.
-
-    Raises:
-        ValueError: more axes than the scores, or an axis that is neither 1 nor theirs.
-
-    Example:
-        >>> check_broadcast("attn_bias", torch.zeros(2, 3), torch.Size([4, 3]))
-        Traceback (most recent call last):
-        ValueError: attn_bias must broadcast to the scores, got attn_bias (2, 3) and scores (4, 3)
-    """
-    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    if tensor.dim() > len(shape) or any(t not in (1, s) for t, s in sizes):
-        raise ValueError(
-            f"{name} must broadcast to the {of}, got {name} {tuple(tensor.shape)} "
-            f"and {of} {tuple(shape)}"
-        )
-
-
-def _check_lengths(
-    lengths: Lengths, size: int, name: str, device: torch.device | str | None
-) -> Tensor:
-    """`lengths` as an integer tensor, its values checked (unless it is a meta tensor).
-
-    They are checked where they come from, and moved then: to read them back from a GPU would make
-    it wait.
-    """
+def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
+    """The lengths as an integer tensor of one or two axes, their values checked if readable."""
     check_integers(0, size=size)
     if not isinstance(lengths, Tensor):
         device = torch.get_default_device() if device is None else device
-        try:
+        try:  # on the CPU, where their values are read without waiting for a GPU
             lengths = torch.as_tensor(lengths, device="cpu")
         except (TypeError, ValueError, RuntimeError):  # strings, None, rows of several lengths
-            raise TypeError(
-                f"{name} must be integers, as many in each row, got {lengths}"
-            ) from None
+            must = "lengths must be integers, as many in each row"
+            raise TypeError(f"{must}, got {lengths}") from None
+    if lengths.dim() not in (1, 2):
+        raise ValueError(f"lengths must have shape (B,) or (B, L), got {tuple(lengths.shape)}")
     if lengths.numel():  # an empty list has become floating point
-        check_integer_tensors(**{name: lengths})
-    if lengths.numel() and not lengths.is_meta:
+        check_integer_tensors(lengths=lengths)
+    if lengths.numel() and _is_readable(lengths):
         low, high = (int(bound) for bound in lengths.aminmax())
         if low < 0 or high > size:
-            raise ValueError(
-                f"{name} must be from 0 to the size {size}, got values from {low} to {high}"
-            )
+            got = f"got values from {low} to {high}"
+            raise ValueError(f"lengths must be from 0 to the size {size}, {got}")
     return lengths if device is None else lengths.to(device)
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether its values can be read here: not in a traced graph, under vmap or on meta."""
+    is_traced = torch.compiler.is_compiling() or tensor.is_meta
+    return not (is_traced or torch._C._functorch.is_functorch_wrapped_tensor(tensor))

@@ -11,17 +11,22 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_fractions, check_integers
-from attn_notes.attention import attention_weights, check_bias, scaled_dot_product_attention
+from attn_notes.arguments import (
+    check_bias,
+    check_divides,
+    check_fractions,
+    check_integers,
+    check_mask,
+)
+from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
-from attn_notes.masks import and_causal, check_mask
+from attn_notes.masks import and_causal
 
 __all__ = [
     "Backend",
     "MultiHeadAttention",
     "Rotary",
     "SelfAttention",
-    "check_divides",
     "merge_heads",
     "split_heads",
 ]
@@ -129,7 +134,11 @@ class SelfAttention(nn.Module):
         self.out_proj = nn.Linear(v_proj_dim, embed_dim, bias) if out_proj else nn.Identity()
 
     def forward(
-        self, x: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
+        self,
+        x: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Let the positions of `x` read one another.
 
@@ -149,7 +158,8 @@ class SelfAttention(nn.Module):
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        weights = attention_weights(q, k, attn_mask=attn_mask, is_causal=is_causal)  # (..., L, L)
+        rules: Any = {"attn_mask": attn_mask, "is_causal": is_causal}
+        weights = attention_weights(q, k, **rules)  # (..., L, L)
         return self.out_proj(self.dropout(weights) @ v), weights
 
 
@@ -164,11 +174,8 @@ class MultiHeadAttention(nn.Module):
     Args:
         embed_dim: E, the width of the output, and of any input or projection not given below.
         num_heads: H.
-        qdim: the width of `query`.
-        kdim: the width of `key`.
-        vdim: the width of `value`.
-        qk_proj_dim: the width of all heads' queries together: H times `head_dim`.
-        v_proj_dim: the width of all heads' values together.
+        qdim, kdim, vdim: the widths of `query`, `key` and `value`.
+        qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
         out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).
@@ -260,9 +267,8 @@ class MultiHeadAttention(nn.Module):
         offset = 0 if cache is None else cache.length
         key = query if key is None and value is None else key
         value = key if value is None else value
-        if need_weights and self.backend == "fused":
-            raise ValueError('backend must be "auto" or "explicit" for weights, got "fused"')
-        attn_mask = self._check((query, key, value), attn_mask, attn_bias, offset)
+        inputs = query, key, value
+        mask = self._check(inputs, attn_mask, attn_bias, offset, need_weights)
         q = split_heads(self.q_proj(query), self.num_heads)  # (B, H, L, D)
         k = split_heads(self.k_proj(key), self.num_kv_heads)  # (B, G, S, D)
         v = split_heads(self.v_proj(value), self.num_kv_heads)  # (B, G, S, Dv)
@@ -270,13 +276,13 @@ class MultiHeadAttention(nn.Module):
             q, k = rotary(q), rotary(k)
         if cache is not None:
             k, v = cache.update(k, v)  # S counts old and new keys from here on
-        if is_causal and offset:  # the flag alone would count the queries from key 0
-            L, S = q.shape[2], k.shape[2]
-            attn_mask = and_causal(attn_mask, L, S, offset=offset, device=q.device)
+        if is_causal and offset:  # the flag counts the queries from key 0
+            L, S, device = q.shape[2], k.shape[2], q.device
+            mask = and_causal(mask, L, S, offset=offset, device=device)
             is_causal = False
-        heads, weights = self._attend(
-            q, k, v, need_weights, attn_mask=attn_mask, attn_bias=attn_bias, is_causal=is_causal
-        )
+        rules: Any = {"attn_mask": mask, "is_causal": is_causal}
+        rules["attn_bias"] = attn_bias
+        heads, weights = self._attend(q, k, v, need_weights, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
 
     def _attend(
@@ -298,8 +304,11 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None,
         bias: Tensor | None,
         offset: int,
+        need_weights: bool,
     ) -> Tensor | None:
         """Raise unless all inputs fit; return the mask with an axis for the heads."""
+        if need_weights and self.backend == "fused":
+            raise ValueError('backend must be "auto" or "explicit" for weights, got "fused"')
         query, key, value = inputs
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
@@ -325,9 +334,3 @@ class MultiHeadAttention(nn.Module):
             return mask
         check_mask(mask, torch.Size((B, L, S)))
         return mask[:, None]  # (B, 1, L, S)
-
-
-def check_divides(name: str, parts: int, whole: str, size: int) -> None:
-    """Raise unless `parts` divides `size`."""
-    if size % parts:
-        raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")

@@ -1,8 +1,6 @@
-r"""What a model of characters must beat: counts of short runs of them (chapter 8).
+r"""The baseline of a character model: counts of short runs of characters (chapter 8).
 
-Of a run of n characters the first n - 1 are the context, and the last is what followed. A long
-context tells more and was met more rarely; so each is corrected by the next shorter one, down to
-none at all.
+A long context tells more but was met less often, so each is corrected by the next shorter one.
 """
 
 import math
@@ -23,28 +21,21 @@ class NGramModel:
     r"""Interpolated Kneser-Ney smoothing of the counts of n characters. Chapter 8.
 
     Let c(h, x) be how often x followed the context h, and h' the context h without its first
-    character. Take a discount d < 1 from each count above 0; what has been taken, d for each of
-    the N(h) characters that ever followed h, is given to what the shorter context says:
+    character. A discount d < 1 is taken from each count above 0; the total, d N(h) for N(h)
+    different followers of h, is distributed as the shorter context predicts:
 
     $p(x \mid h) = \frac{\max(c(h, x) - d, 0) + d\,N(h)\;p(x \mid h')}{\sum_y c(h, y)}$
 
-    The shorter context is asked for what the longer one has not met. So what counts there is not
-    how often x followed h', but after how many *different* characters h' x stood (Kneser and Ney,
-    1995): "q" is followed by "u" a hundred times, yet tells little of where "u" is new. A context
-    that was never met leaves it to the shorter one, and below the context of no character all
-    are equally likely. The interpolation is that of Chen and Goodman (1999).
+    For a shorter context, c counts not how often x followed h', but after how many *different*
+    characters h' x stood (Kneser and Ney, 1995): "q" is followed by "u" a hundred times, yet tells
+    little of where "u" is new. Below the empty context all characters are equally likely. The
+    interpolation is that of Chen and Goodman (1999).
 
     Args:
-        order: n, from 1, which knows no context, to as many as memory holds.
-        texts: what to count in.
+        order: n, 1 or more; order 1 has no context.
+        texts: the texts to count in.
         vocab: of characters.
-        discount: d, above 0 and below 1. The more a text repeats itself, the less its counts say of
-            another, and the more should be taken from them.
-
-    Raises:
-        TypeError: one string in place of the texts, a text that is not a string, or an order that
-            is not an integer.
-        ValueError: an order below 1, no character to count, or a discount outside its range.
+        discount: d, above 0 and below 1; a larger one suits texts that repeat themselves more.
 
     Example:
         >>> texts = ["to be or not to be, that is the question"]
@@ -65,33 +56,15 @@ class NGramModel:
         self._counts = _count(order, [self._string(text) for text in texts])
 
     def distribution(self, context: str) -> Tensor:
-        """What may come next, and how likely.
-
-        Args:
-            context: the text so far, from its beginning; its last characters are looked at.
-
-        Returns:
-            (V,), probabilities in 64 bits by id, on the CPU; those of PAD and START are 0.
-        """
+        """The probability of each id after this text, (V,), float64, on the CPU."""
         past = self._string(context)[:-1]  # without END
         p = torch.zeros(len(self.vocab), dtype=torch.float64, device="cpu")
-        for number in range(START + 1, len(p)):
+        for number in range(START + 1, len(p)):  # PAD and START never follow
             p[number] = self._probability(past, chr(number))
         return p
 
     def bits_per_character(self, texts: Sequence[str]) -> float:
-        """What it costs to write texts down, counted as for any model: see `attn_notes.training`.
-
-        Args:
-            texts: what was held out; an empty text has but its END.
-
-        Returns:
-            Bits, those of the ENDs among them, over the number of characters.
-
-        Raises:
-            TypeError: one string in place of the texts, or a text that is not a string.
-            ValueError: no character.
-        """
+        """The bits needed to write these texts and their ENDs, divided by the characters."""
         characters = count_characters(texts)
         bits = 0.0
         for text in texts:
@@ -102,7 +75,7 @@ class NGramModel:
         return bits / characters
 
     def _probability(self, past: str, following: str) -> float:
-        """p(x | h), from the context of no character up to the longest that is known."""
+        """p(x | h), from the empty context up to the longest that was met."""
         p = 1 / (len(self.vocab) - START - 1)  # of all that may follow
         for length in range(min(self.order, len(past) + 1)):
             followers = self._counts[length].get(past[len(past) - length :])
@@ -113,16 +86,16 @@ class NGramModel:
         return p
 
     def _string(self, text: str) -> str:
-        """The ids of START text END as the characters of a string, whose parts can be looked up."""
+        """The ids of START text END as characters, for slices of it are keys."""
         return "".join(map(chr, encode_text(text, self.vocab)))
 
 
 def _count(order: int, strings: Sequence[str]) -> list[dict[str, Counter[str]]]:
-    """For each length of context, what followed each: the longest as often as they were met."""
+    """What followed each context, by its length; only the longest count every occurrence."""
     counts: list[dict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(order)]
     for string in strings:
         for at in range(1, len(string)):
-            context = string[max(0, at - order + 1) : at]  # a shorter one has START at its front
+            context = string[max(0, at - order + 1) : at]  # a shorter one begins with START
             counts[len(context)][context][string[at]] += 1
     for length in range(order - 1, 0, -1):
         for context, followers in counts[length].items():

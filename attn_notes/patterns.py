@@ -1,7 +1,6 @@
-"""What a head reads, as cells of its map, and how much of its weight lies there (chapter 5).
+"""Patterns of attention: which cells of its map a head reads, and with how much weight (chapter 5).
 
-A pattern is a bool matrix over the tokens of one sentence, like a mask: `True` = wanted. Its score
-is the weight that a head puts there.
+A pattern is a bool matrix over the tokens of one sentence, like a mask: `True` = wanted.
 """
 
 from collections.abc import Sequence
@@ -9,32 +8,29 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import Device, check_tensors, shapes_of
+
 __all__ = ["PATTERNS", "SPECIAL", "pattern_cells", "pattern_score", "without_special"]
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
-"""The tokens that BERT adds to a text: they are read, but as readers they do not count here."""
+"""The tokens that BERT adds to a text: others read them, but their own rows do not count."""
 
 PATTERNS = ("previous", "next", "same", "itself", "first", "separator")
-"""What `pattern_cells` knows: two neighbours, the same token elsewhere, and three fixed places."""
+"""The patterns of `pattern_cells`."""
 
 
-def pattern_cells(
-    pattern: str, tokens: Sequence[str], *, device: torch.device | str | None = None
-) -> Tensor:
-    """The cells of a map that a pattern wants.
+def pattern_cells(pattern: str, tokens: Sequence[str], *, device: Device = None) -> Tensor:
+    """The cells of a map that belong to a pattern.
 
     Args:
-        pattern: one of `PATTERNS`. "previous" and "next" are the neighbours of a token, "same" is
-            the same token elsewhere, "itself" the diagonal, "first" the first token (in BERT's
-            texts `[CLS]`), "separator" every `[SEP]`.
-        tokens: L tokens, special ones among them.
+        pattern: "previous" or "next" for the neighbours of a token, "same" for the same token
+            elsewhere, "itself" for the diagonal, "first" for the first token (`[CLS]` in BERT's
+            texts), "separator" for every `[SEP]`.
+        tokens: L tokens, special tokens included.
         device: where the cells are made; torch's default device by default.
 
     Returns:
         (L, L), bool: row t holds what token t should read. The rows of special tokens are empty.
-
-    Raises:
-        ValueError: an unknown pattern.
 
     Example:
         >>> pattern_cells("previous", ["[CLS]", "a", "rose"]).int()
@@ -71,22 +67,17 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
         (...), from 0 to 1: 1 where every row with a wanted cell puts all its weight on such cells;
         NaN where no row has one.
 
-    Raises:
-        TypeError: cells that are not bool.
-        ValueError: cells of another shape than the maps.
-
     Example:
         >>> weights = torch.tensor([[1.0, 0.0], [0.75, 0.25]])
         >>> pattern_score(weights, torch.tensor([[False, False], [True, False]]))
         tensor(0.7500)
     """
+    check_tensors(weights=weights, cells=cells)
     if cells.dtype != torch.bool:
         raise TypeError(f"cells must be a bool tensor (True = wanted), got {cells.dtype}")
     if cells.dim() != 2 or cells.shape != weights.shape[-2:]:
-        raise ValueError(
-            "cells must be (L, S) as the last two axes of weights, got cells "
-            f"{tuple(cells.shape)} and weights {tuple(weights.shape)}"
-        )
+        got = shapes_of(cells=cells, weights=weights)
+        raise ValueError(f"cells must be (L, S), the last two axes of weights, got {got}")
     found = (weights * cells).sum(-1)  # (..., L): 0 in a row without a wanted cell
     return found.sum(-1) / cells.any(-1).sum()
 
@@ -94,9 +85,9 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
 def without_special(tokens: Sequence[str], weights: Tensor) -> tuple[list[str], Tensor]:
     """A sentence without its special tokens: their rows and columns are dropped.
 
-    What is left of a row is divided by its sum, so that it is a weighted average again; a row of
-    which nothing is left stays 0. A small rest is made large by this: 0.01 of the weight, shared
-    out over the words, then looks like all of it.
+    The rest of a row is divided by its sum, so that it is an average again; a row without any rest
+    stays 0. This enlarges a small rest: 0.01 of the weight, spread over the words, then looks like
+    all of it.
 
     Args:
         tokens: L tokens.
@@ -104,9 +95,6 @@ def without_special(tokens: Sequence[str], weights: Tensor) -> tuple[list[str], 
 
     Returns:
         The other tokens, and their weights (..., K, K).
-
-    Raises:
-        ValueError: another number of tokens than rows and columns.
 
     Example:
         >>> without_special(["[CLS]", "a"], torch.tensor([[0.5, 0.5], [0.75, 0.25]]))

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attn_notes.masks import check_mask
+from attn_notes.arguments import check_mask
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE
 
 __all__ = ["plot_attention", "plot_band", "plot_heads", "use_style"]

@@ -3,17 +3,18 @@ r"""Positions: what tells a model the order that attention itself does not see (
 The sinusoid reads a position $i$ off $E/2$ clocks. Hand $j$ turns by $\omega_j=10000^{-2j/E}$ a
 step, and the encoding is where the hands point: $p_{i,2j}=\sin(i\omega_j)$,
 $p_{i,2j+1}=\cos(i\omega_j)$. Rotary encoding turns queries and keys by the same angles, so that
-their score sees the distance alone; ALiBi takes the distance off the score. None of the three has
-a last position: each is computed from any `offset` on. Learned positions are a table, and end.
+their score depends only on the distance; ALiBi subtracts the distance from the score. These three
+have no last position: each is computed from any `offset` on. Learned positions are a finite table.
 """
 
 import math
+import operator
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers, check_positive
+from attn_notes.arguments import Device, check_floating, check_integers, check_positive, shapes_of
 from attn_notes.masks import relative_positions
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "sinusoidal_encoding",
 ]
 
-Device = torch.device | str | None
 RotaryLayout = Literal["pairs", "halves"]
 
 
@@ -38,13 +38,13 @@ def sinusoidal_encoding(
     *,
     offset: int = 0,
     base: float = 10000.0,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype = torch.float32,
     device: Device = None,
 ) -> Tensor:
     r"""$p_{i,2j}=\sin(i\omega_j)$ and $p_{i,2j+1}=\cos(i\omega_j)$, with $\omega_j=b^{-2j/E}$.
 
     Vaswani et al. (2017), section 3.5; chapter 6. Every encoding has length $\sqrt{E/2}$, and the
-    dot product of two, $\sum_j\cos((i-k)\,\omega_j)$, depends on their distance alone. The angles
+    dot product of two, $\sum_j\cos((i-k)\,\omega_j)$, depends only on their distance. The angles
     are float64 up to the sine: in float32 they would be off by thousandths at position 100,000.
 
     Args:
@@ -52,16 +52,11 @@ def sinusoidal_encoding(
         embed_dim: E, which must be even.
         offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. The slowest hand turns once in $2\pi b^{1-2/E}$ positions.
-        dtype: of the result; float32 by default.
+        dtype: of the result, floating point.
         device: where it is made; torch's default device by default.
 
     Returns:
         (L, E), from -1 to 1.
-
-    Raises:
-        TypeError: a size or an offset that is not an integer, a base that is not a number, or a
-            dtype that is not floating point.
-        ValueError: a negative length, an odd or too small E, or a base that is not positive.
 
     Example:
         >>> sinusoidal_encoding(2, 4)
@@ -69,9 +64,9 @@ def sinusoidal_encoding(
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
     _check_width("embed_dim", embed_dim)
-    angles = _clock_angles(length, embed_dim, offset=offset, base=base, device=device)  # (L, E/2)
-    encoding = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (L, E)
-    return _delivered(encoding, dtype, device)
+    angles = _angles(length, embed_dim, offset, base, device)  # (L, E/2)
+    pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
+    return _rounded(pairs.flatten(-2), dtype, device)  # (L, E)
 
 
 def rotation_between(
@@ -79,7 +74,7 @@ def rotation_between(
     embed_dim: int,
     *,
     base: float = 10000.0,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype = torch.float32,
     device: Device = None,
 ) -> Tensor:
     r"""The one matrix that carries every encoding $\delta$ positions on: $R\,p_i=p_{i+\delta}$.
@@ -94,16 +89,10 @@ def rotation_between(
     Args:
         offset: $\delta$, how many positions on; negative for back.
         embed_dim: E, which must be even.
-        base: as in `sinusoidal_encoding`.
-        dtype: as in `sinusoidal_encoding`.
-        device: as in `sinusoidal_encoding`.
+        base, dtype, device: as in `sinusoidal_encoding`.
 
     Returns:
         (E, E), blocks of 2 × 2 along the diagonal, its transpose its inverse.
-
-    Raises:
-        TypeError: as in `sinusoidal_encoding`.
-        ValueError: as in `sinusoidal_encoding`.
 
     Example:
         >>> p = sinusoidal_encoding(1000, 16)
@@ -112,10 +101,11 @@ def rotation_between(
         True
     """
     _check_width("embed_dim", embed_dim)
-    (angles,) = _clock_angles(1, embed_dim, offset=offset, base=base, device=device)  # (E/2,)
+    (angles,) = _angles(1, embed_dim, offset, base, device)  # (E/2,)
     cos, sin = angles.cos(), angles.sin()
-    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).unflatten(-1, (2, 2))  # (E/2, 2, 2)
-    return _delivered(torch.block_diag(*blocks), dtype, device)  # (E, E)
+    rows = torch.stack((cos, sin, -sin, cos), dim=-1)  # (E/2, 4)
+    blocks = rows.unflatten(-1, (2, 2))  # (E/2, 2, 2)
+    return _rounded(torch.block_diag(*blocks), dtype, device)  # (E, E)
 
 
 class SinusoidalEncoding(nn.Module):
@@ -124,10 +114,6 @@ class SinusoidalEncoding(nn.Module):
     Args:
         embed_dim: E, which must be even.
         base: as in `sinusoidal_encoding`.
-
-    Raises:
-        TypeError: an E that is not an integer, or a base that is not a number.
-        ValueError: an odd or too small E, or a base that is not positive.
 
     Example:
         >>> SinusoidalEncoding(4)(torch.ones(1, 2, 4))
@@ -142,27 +128,11 @@ class SinusoidalEncoding(nn.Module):
         self.embed_dim, self.base = embed_dim, base
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
-        """Add to each vector the encoding of its position.
-
-        Args:
-            x: (..., L, E), floating point.
-            offset: the position of the first, such as the cached length.
-
-        Returns:
-            (..., L, E), of x's dtype.
-
-        Raises:
-            TypeError: an x that is not floating point, or an offset that is not an integer.
-            ValueError: an x of another width.
-        """
+        """Add to each vector of x (..., L, E) the encoding of its position, from `offset` on."""
         _check_stream(x, self.embed_dim)
+        L, dtype, device = x.shape[-2], x.dtype, x.device
         return x + sinusoidal_encoding(
-            x.shape[-2],
-            self.embed_dim,
-            offset=offset,
-            base=self.base,
-            dtype=x.dtype,
-            device=x.device,
+            L, self.embed_dim, offset=offset, base=self.base, dtype=dtype, device=device
         )
 
 
@@ -176,10 +146,6 @@ class LearnedEncoding(nn.Module):
     Args:
         max_length: how many positions there are.
         embed_dim: E, the width of what they are added to.
-
-    Raises:
-        TypeError: a size that is not an integer.
-        ValueError: a size below 1.
 
     Example:
         >>> LearnedEncoding(16, 4)(torch.zeros(1, 8, 4), offset=10)
@@ -195,27 +161,13 @@ class LearnedEncoding(nn.Module):
         self.weight = nn.Parameter(nn.init.normal_(weight))
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
-        """Add to each vector that of its position.
-
-        Args:
-            x: (..., L, E), floating point.
-            offset: the position of the first, such as the cached length.
-
-        Returns:
-            (..., L, E), of x's dtype.
-
-        Raises:
-            TypeError: an x that is not floating point, or an offset that is not an integer.
-            ValueError: an x of another width, or positions below 0 or beyond the last.
-        """
+        """Add to each vector of x (..., L, E) that of its position, from `offset` on."""
         _check_stream(x, self.embed_dim)
         check_integers(offset=offset)
-        L = x.shape[-2]
+        L, last = x.shape[-2], self.max_length - 1
         if offset < 0 or offset + L > self.max_length:
-            raise ValueError(
-                f"positions must be from 0 to max_length - 1 = {self.max_length - 1}, "
-                f"got offset = {offset} and length = {L}"
-            )
+            got = f"got offset = {offset} and length = {L}"
+            raise ValueError(f"positions must be from 0 to max_length - 1 = {last}, {got}")
         return x + self.weight[offset : offset + L].to(x.dtype)  # (L, E), for every sequence
 
 
@@ -226,7 +178,7 @@ def rotary_angles(
     offset: int = 0,
     base: float = 10000.0,
     scale: float = 1.0,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype = torch.float32,
     device: Device = None,
 ) -> Tensor:
     r"""By which angle `apply_rotary` turns pair j at position i: $\frac is\,b^{-2j/D}$.
@@ -235,24 +187,15 @@ def rotary_angles(
     are taken off in float64, so that float32 keeps its 7 digits however late the position.
 
     Args:
-        length: L, the number of positions; 0 gives none.
         head_dim: D, which must be even.
-        offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. A larger one slows the slow hands most, to reach longer texts than were
             trained on (Peng et al., 2024).
         scale: s, above 0. Positions are divided by it: with s = 2 a text of twice the trained
             length stays within the trained angles (Chen et al., 2023).
-        dtype: of the result; float32 by default.
-        device: where it is made; torch's default device by default.
+        length, offset, dtype, device: as in `sinusoidal_encoding`.
 
     Returns:
         (L, D/2), from 0 to 2π.
-
-    Raises:
-        TypeError: a size or an offset that is not an integer, a base or a scale that is not a
-            number, or a dtype that is not floating point.
-        ValueError: a negative length, an odd or too small D, or a base or a scale that is not
-            positive.
 
     Example:
         >>> rotary_angles(3, 4, offset=5)  # at position 7 the first hand is 0.7168 into a new turn
@@ -261,17 +204,20 @@ def rotary_angles(
                 [0.7168, 0.0700]])
     """
     _check_width("head_dim", head_dim)
-    angles = _clock_angles(  # (L, D/2)
-        length, head_dim, offset=offset, base=base, scale=scale, device=device
-    )
-    return _delivered(angles.remainder(2 * math.pi), dtype, device)
+    angles = _angles(length, head_dim, offset, base, device, scale=scale)
+    return _rounded(angles.remainder(2 * math.pi), dtype, device)  # (L, D/2)
 
 
-def apply_rotary(x: Tensor, angles: Tensor, *, layout: RotaryLayout = "pairs") -> Tensor:
+def apply_rotary(
+    x: Tensor,
+    angles: Tensor,
+    *,
+    layout: RotaryLayout = "pairs",
+) -> Tensor:
     r"""Turn each pair: $(a,b)\mapsto(a\cos\theta-b\sin\theta,\;a\sin\theta+b\cos\theta)$.
 
     Su et al. (2024), section 3.2; chapter 6. A turn keeps lengths, and its transpose turns back, so
-    the score of a turned query and a turned key sees their distance and no position:
+    the score of a turned query and a turned key depends only on their distance:
     $(R_iq)^\top(R_jk)=q^\top R_i^\top R_j\,k=q^\top R_{j-i}\,k$. Values are not turned.
     `MultiHeadAttention` takes it as `rotary=partial(apply_rotary, angles=angles)`.
 
@@ -284,10 +230,6 @@ def apply_rotary(x: Tensor, angles: Tensor, *, layout: RotaryLayout = "pairs") -
     Returns:
         (..., L, D), of x's dtype, computed in the wider of the two dtypes.
 
-    Raises:
-        TypeError: an x or angles that are not floating point.
-        ValueError: shapes that do not fit, or an unknown layout.
-
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
         >>> apply_rotary(x, rotary_angles(2, 2))
@@ -297,40 +239,35 @@ def apply_rotary(x: Tensor, angles: Tensor, *, layout: RotaryLayout = "pairs") -
     _check_rotary(x, angles, layout)
     split, axis = {"pairs": ((-1, 2), -1), "halves": ((2, -1), -2)}[layout]
     a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
-    cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every sequence and head
+    cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
     turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)
     return turned.flatten(-2).to(x.dtype)  # (..., L, D)
 
 
 def alibi_slopes(
-    num_heads: int, *, dtype: torch.dtype | None = None, device: Device = None
+    num_heads: int, *, dtype: torch.dtype = torch.float32, device: Device = None
 ) -> Tensor:
     r"""How steeply each head's bias falls with the distance: $2^{-8h/H}$ for head h = 1, …, H.
 
-    Press et al. (2022), section 3; chapter 6. For an H that is no power of two: the slopes of the
-    next lower power n, then as many as are missing from half-way between, $2^{-8(h-1/2)/n}$.
+    Press et al. (2022), section 3; chapter 6. For an H that is not a power of two: the slopes of
+    the next lower power n, then those still missing from half-way between, $2^{-8(h-1/2)/n}$.
 
     Args:
         num_heads: H, the number of heads.
-        dtype: of the result; float32 by default.
-        device: where it is made; torch's default device by default.
+        dtype, device: as in `sinusoidal_encoding`.
 
     Returns:
         (H,), from 0 to 1.
-
-    Raises:
-        TypeError: an H that is not an integer, or a dtype that is not floating point.
-        ValueError: an H below 1.
 
     Example:
         >>> alibi_slopes(4)
         tensor([0.2500, 0.0625, 0.0156, 0.0039])
     """
     check_integers(1, num_heads=num_heads)
-    n = 1 << (num_heads.bit_length() - 1)  # the power of two up to H
+    n = 1 << (operator.index(num_heads).bit_length() - 1)  # the power of two up to H
     steps = [*range(1, n + 1), *(h + 0.5 for h in range(num_heads - n))]
-    slopes = [2 ** (-8 * step / n) for step in steps]
-    return torch.tensor(slopes, dtype=_floating(dtype), device=_home(device))
+    _check_dtype(dtype)
+    return torch.tensor([2 ** (-8 * step / n) for step in steps], dtype=dtype, device=device)
 
 
 def alibi_bias(
@@ -339,7 +276,7 @@ def alibi_bias(
     S: int | None = None,
     *,
     offset: int = 0,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype = torch.float32,
     device: Device = None,
 ) -> Tensor:
     r"""Attention with linear biases: minus the distance from query to key, times the head's slope.
@@ -349,49 +286,40 @@ def alibi_bias(
     `attn_bias`; it goes together with any mask.
 
     Args:
-        num_heads: H, the number of heads.
-        L: number of queries.
-        S: number of keys; `L` by default.
-        offset: $\delta$, the position of query 0, as in `causal_mask`. With a cache it is the
-            cached length.
-        dtype: of the result; float32 by default.
-        device: where it is made; torch's default device by default.
+        num_heads, dtype, device: as in `alibi_slopes`.
+        L, S, offset: as in `causal_mask`; $\delta$ is the offset.
 
     Returns:
         (H, L, S), 0 or less; 0 where a query meets its own position.
-
-    Raises:
-        TypeError: a size or an offset that is not an integer, or a dtype that is not floating
-            point.
-        ValueError: an H below 1, or a negative size.
 
     Example:
         >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 1, one query after three cached keys
         tensor([[-1.5000, -1.0000, -0.5000,  0.0000]])
     """
-    wide = torch.promote_types(_floating(dtype), torch.float32)  # half counts whole to 256 or 2048
-    slopes = alibi_slopes(num_heads, dtype=wide, device=device)
-    distance = relative_positions(L, S, offset=offset, device=slopes.device).abs()  # (L, S)
-    return (slopes[:, None, None] * -distance).to(_floating(dtype))  # (H, L, S)
+    _check_dtype(dtype)
+    wide = torch.promote_types(dtype, torch.float32)  # float16 has no 2049
+    slopes = alibi_slopes(num_heads, dtype=wide, device=device)  # (H,)
+    distance = relative_positions(L, S, offset=offset, device=device).abs()
+    return (slopes[:, None, None] * -distance).to(dtype)  # (H, L, S)
 
 
-def _clock_angles(
-    length: int, width: int, *, offset: int, base: float, scale: float = 1.0, device: Device
+def _angles(
+    length: int, width: int, offset: int, base: float, device: Device, *, scale: float = 1.0
 ) -> Tensor:
     """(length, width/2): where the hands stand, position / scale times frequency, in float64."""
     check_integers(0, length=length)
     check_integers(offset=offset)
     check_positive(base=base, scale=scale)
-    home = _home(device)
-    home = torch.device("cpu") if home.type == "mps" else home  # which has no float64
+    home = "cpu" if _home(device).type == "mps" else device  # mps has no float64
     positions = torch.arange(length, dtype=torch.float64, device=home) + offset
     exponents = torch.arange(0, width, 2, dtype=torch.float64, device=home) / width
     return positions[:, None] / scale * base**-exponents
 
 
-def _delivered(x: Tensor, dtype: torch.dtype | None, device: Device) -> Tensor:
-    """A float64 result, in the dtype and on the device that it was asked for."""
-    return x.to(_home(device), _floating(dtype))
+def _rounded(x: Tensor, dtype: torch.dtype, device: Device) -> Tensor:
+    """A float64 result, in the dtype and on the device that were asked for."""
+    _check_dtype(dtype)
+    return x.to(_home(device), dtype)
 
 
 def _home(device: Device) -> torch.device:
@@ -399,39 +327,32 @@ def _home(device: Device) -> torch.device:
     return torch.get_default_device() if device is None else torch.device(device)
 
 
-def _floating(dtype: torch.dtype | None) -> torch.dtype:
-    """The dtype asked for, float32 by default."""
-    if dtype is None:
-        return torch.float32
+def _check_dtype(dtype: torch.dtype) -> None:
+    """Raise unless it is floating point."""
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating point, got {dtype!r}")
-    return dtype
 
 
 def _check_width(name: str, width: int) -> None:
-    """Raise unless `width` falls into pairs."""
+    """Raise unless the width falls into pairs."""
     check_integers(**{name: width})
     if width < 2 or width % 2:
         raise ValueError(f"{name} must be even, 2 or more: features turn in pairs, got {width}")
 
 
 def _check_stream(x: Tensor, width: int) -> None:
-    """Raise unless `x` is floating point and (..., L, width)."""
+    """Raise unless x is floating point and (..., L, width)."""
+    check_floating(x=x)
     if x.dim() < 2 or x.shape[-1] != width:
         raise ValueError(f"x must have shape (..., L, {width}), got {tuple(x.shape)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, got {x.dtype}")
 
 
 def _check_rotary(x: Tensor, angles: Tensor, layout: str) -> None:
-    """Raise unless `angles` are those of the positions and pairs of `x`."""
+    """Raise unless the angles are those of the positions and pairs of x."""
     if layout not in ("pairs", "halves"):
         raise ValueError(f'layout must be "pairs" or "halves", got {layout!r}')
+    check_floating(x=x)
+    check_floating(angles=angles)  # of a dtype of its own
     if angles.dim() != 2 or x.shape[-2:] != (angles.shape[0], 2 * angles.shape[1]):
-        raise ValueError(
-            "x and angles must have shapes (..., L, D) and (L, D/2), "
-            f"got x {tuple(x.shape)} and angles {tuple(angles.shape)}"
-        )
-    for name, tensor in (("x", x), ("angles", angles)):
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} must be floating point, got {tensor.dtype}")
+        got = shapes_of(x=x, angles=angles)
+        raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")

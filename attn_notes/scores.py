@@ -1,7 +1,12 @@
 r"""Score functions: how well a key answers a query (chapter 2).
 
-Every score is a module with one signature, `score(query, key) -> (..., L, S)`, for queries
-(..., L, query_dim) and keys (..., S, key_dim) with the same leading axes. Any of them goes into
+A score is a module with one signature, `score(query, key) -> scores`:
+
+    query  (..., L, query_dim), floating point
+    key    (..., S, key_dim), of the query's dtype (autocast may mix them) and leading axes
+    scores (..., L, S), one number for each query and key
+
+Scores without parameters need query_dim = key_dim = D. Any score goes into
 `attn_notes.attention.Attention`.
 """
 
@@ -10,8 +15,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers
-from attn_notes.attention import check_query_key
+from attn_notes.arguments import check_integers, check_query_key, shapes_of
 
 __all__ = [
     "AdditiveScore",
@@ -36,27 +40,14 @@ class GaussianScore(nn.Module):
     """
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S), 0 or less.
-
-        Args:
-            query: (..., L, D).
-            key: (..., S, D).
-
-        Returns:
-            (..., L, S); minus infinity, which counts as masked, where the square of the distance
-            is beyond the dtype: 65504 in float16.
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
+        """Scores of 0 or less; minus infinity (masked) where a square overflows the dtype."""
         check_query_key(query, key)
         difference = query[..., :, None, :] - key[..., None, :, :]  # (..., L, S, D)
         return -0.5 * difference.square().sum(-1)  # (..., L, S)
 
 
 class DotProductScore(nn.Module):
-    r"""$q^\top k$: no parameters, query and key of one width. Luong et al. (2015), "dot".
+    r"""$q^\top k$: no parameters, query and key of the same width. Luong et al. (2015), "dot".
 
     Example:
         >>> DotProductScore()(torch.ones(1, 2), torch.tensor([[1.0, 2.0]]))
@@ -64,24 +55,12 @@ class DotProductScore(nn.Module):
     """
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S), of variance D for independent entries of variance 1.
-
-        Args:
-            query: (..., L, D).
-            key: (..., S, D).
-
-        Returns:
-            (..., L, S).
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
+        """Scores of variance D for independent entries of variance 1."""
         check_query_key(query, key)
         return query @ key.transpose(-2, -1)  # (..., L, S)
 
 
-class ScaledDotProductScore(DotProductScore):
+class ScaledDotProductScore(nn.Module):
     r"""$q^\top k/\sqrt D$. Vaswani et al. (2017), equation 1.
 
     Example:
@@ -90,33 +69,18 @@ class ScaledDotProductScore(DotProductScore):
     """
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S), of variance 1 for independent entries of variance 1.
-
-        Args:
-            query: (..., L, D).
-            key: (..., S, D).
-
-        Returns:
-            (..., L, S).
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
-        check_query_key(query, key)  # before the query becomes a float, or has no axis to divide by
-        return super().forward(query / math.sqrt(query.shape[-1]), key)  # before: half overflows
+        """Scores of variance 1 for independent entries of variance 1."""
+        check_query_key(query, key)
+        # Divided before the product, which would overflow in half precision.
+        query_scaled = query / math.sqrt(query.shape[-1])
+        return query_scaled @ key.transpose(-2, -1)  # (..., L, S)
 
 
 class BilinearScore(nn.Module):
     r"""$q^\top W k$: query and key may differ in width. Luong et al. (2015), "general".
 
     Args:
-        query_dim: width of the queries.
-        key_dim: width of the keys.
-
-    Raises:
-        TypeError: a width that is not an integer.
-        ValueError: a width below 1.
+        query_dim, key_dim: widths of queries and keys.
 
     Example:
         >>> BilinearScore(2, 3)(torch.ones(5, 2), torch.ones(7, 3)).shape
@@ -131,20 +95,8 @@ class BilinearScore(nn.Module):
         self.weight = nn.Linear(key_dim, query_dim, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S).
-
-        Args:
-            query: (..., L, query_dim).
-            key: (..., S, key_dim).
-
-        Returns:
-            (..., L, S).
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
-        _check_widths(query, key, self.query_dim, self.key_dim)
+        """Scores; with W the identity, those of `DotProductScore`."""
+        _check_widths(self, query, key)
         return query @ self.weight(key).transpose(-2, -1)  # (..., L, S)
 
 
@@ -152,13 +104,8 @@ class AdditiveScore(nn.Module):
     r"""$w_v^\top\tanh(W_q q+W_k k)$, no biases. Bahdanau et al. (2015), appendix A.1.2.
 
     Args:
-        query_dim: width of the queries.
-        key_dim: width of the keys.
-        hidden_dim: width of the layer in between.
-
-    Raises:
-        TypeError: a width that is not an integer.
-        ValueError: a width below 1.
+        query_dim, key_dim: widths of queries and keys.
+        hidden_dim: width of the hidden layer; (..., L, S, hidden_dim) of memory are needed.
 
     Example:
         >>> AdditiveScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
@@ -174,38 +121,21 @@ class AdditiveScore(nn.Module):
         self.v_proj = nn.Linear(hidden_dim, 1, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S), within plus or minus the sum of `abs(v_proj.weight)`.
-
-        Args:
-            query: (..., L, query_dim).
-            key: (..., S, key_dim).
-
-        Returns:
-            (..., L, S); (..., L, S, hidden_dim) of memory on the way.
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
-        _check_widths(query, key, self.query_dim, self.key_dim)
+        """Scores within plus or minus the sum of `abs(v_proj.weight)`."""
+        _check_widths(self, query, key)
         q = self.q_proj(query)[..., :, None, :]  # (..., L, 1, hidden_dim)
         k = self.k_proj(key)[..., None, :, :]  # (..., 1, S, hidden_dim)
         return self.v_proj(torch.tanh(q + k)).squeeze(-1)  # (..., L, S)
 
 
 class ConcatScore(nn.Module):
-    r"""$v^\top\tanh(W[q;k])$: one bias-free layer on the query joined to the key.
+    r"""$v^\top\tanh(W[q;k])$: `AdditiveScore` with $W=[W_q\ W_k]$ in one layer (chapter 2).
 
-    Luong et al. (2015), "concat". It is `AdditiveScore` with $W=[W_q\ W_k]$ (chapter 2).
+    Luong et al. (2015), "concat". It needs (..., L, S, query_dim + key_dim) of memory.
 
     Args:
-        query_dim: width of the queries.
-        key_dim: width of the keys.
-        hidden_dim: width of the layer in between.
-
-    Raises:
-        TypeError: a width that is not an integer.
-        ValueError: a width below 1.
+        query_dim, key_dim: widths of queries and keys.
+        hidden_dim: width of the hidden layer.
 
     Example:
         >>> ConcatScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
@@ -220,32 +150,22 @@ class ConcatScore(nn.Module):
         self.v_proj = nn.Linear(hidden_dim, 1, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores (..., L, S).
-
-        Args:
-            query: (..., L, query_dim).
-            key: (..., S, key_dim).
-
-        Returns:
-            (..., L, S); (..., L, S, query_dim + key_dim) of memory on the way.
-
-        Raises:
-            TypeError: a query and a key of two dtypes, or not floating point.
-            ValueError: shapes that do not fit.
-        """
-        _check_widths(query, key, self.query_dim, self.key_dim)
-        S = key.shape[-2]
-        q = query[..., :, None, :].expand(*query.shape[:-1], S, -1)  # (..., L, S, query_dim)
-        k = key[..., None, :, :].expand(*query.shape[:-1], S, -1)  # (..., L, S, key_dim)
+        """Scores within plus or minus the sum of `abs(v_proj.weight)`."""
+        _check_widths(self, query, key)
+        L, S = query.shape[-2], key.shape[-2]
+        q = query.unsqueeze(-2).expand(*query.shape[:-1], S, -1)  # (..., L, S, query_dim)
+        k = key.unsqueeze(-3).expand(*key.shape[:-2], L, S, -1)  # (..., L, S, key_dim)
         pairs = torch.cat((q, k), dim=-1)  # (..., L, S, query_dim + key_dim)
         return self.v_proj(torch.tanh(self.proj(pairs))).squeeze(-1)  # (..., L, S)
 
 
-def _check_widths(query: Tensor, key: Tensor, query_dim: int, key_dim: int) -> None:
+def _check_widths(
+    score: BilinearScore | AdditiveScore | ConcatScore, query: Tensor, key: Tensor
+) -> None:
     """Raise unless query and key fit each other and have the widths the score was made for."""
     check_query_key(query, key, same_width=False)
-    if query.shape[-1] != query_dim or key.shape[-1] != key_dim:
+    if (query.shape[-1], key.shape[-1]) != (score.query_dim, score.key_dim):
         raise ValueError(
-            f"query and key must have widths query_dim = {query_dim} and key_dim = {key_dim} "
-            f"(last axis), got query {tuple(query.shape)} and key {tuple(key.shape)}"
+            f"query and key must have query_dim = {score.query_dim} and key_dim = {score.key_dim} "
+            f"(last axis), got {shapes_of(query=query, key=key)}"
         )

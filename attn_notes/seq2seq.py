@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
 from attn_notes.attention import Attention
 from attn_notes.data import PAD, START
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.masks import padding_mask
 
 __all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]
@@ -173,8 +173,7 @@ class RNNDecoder(nn.Module):
         """The state before START, whose memory is the encoder's final state alone.
 
         Args:
-            outputs: (B, S, context_dim), of the encoder.
-            final: (num_layers, B, context_dim), of the encoder.
+            outputs, final: of the encoder, (B, S, context_dim) and (num_layers, B, context_dim).
             lengths: (B,), how many outputs are real.
 
         Returns:
@@ -188,15 +187,7 @@ class RNNDecoder(nn.Module):
         return state.memory[:, 0], torch.ones_like(state.memory[..., 0])
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Append one token.
-
-        Args:
-            tokens: (B,), the ids to append.
-            state: before the step.
-
-        Returns:
-            Logits of the next token (B, V), and the state after the step.
-        """
+        """Append one token (B,): logits of the next (B, V), and the state after the step."""
         check_step(tokens, state.hidden.shape[1])
         output, state = self._advance(look_up(self.embedding, tokens, "tokens"), state)
         return self.out_proj(output), state
@@ -221,11 +212,15 @@ class RNNDecoder(nn.Module):
             outputs.append(output)
         return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
 
-    def _advance(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def _advance(
+        self,
+        x: Tensor,
+        state: DecoderState,
+    ) -> tuple[Tensor, DecoderState]:
         """From (B, E) to the top layer's new state (B, hidden_dim)."""
         context, weights = self.read(state)
-        inputs = torch.cat((embedded, context), dim=-1)[None]  # (1, B, E + context_dim)
-        output, hidden = self.rnn(inputs, state.hidden)
+        x = torch.cat((x, context), dim=-1)[None]  # (1, B, E + context_dim)
+        output, hidden = self.rnn(x, state.hidden)
         steps = (*state.steps, weights)
         return output[0], replace(state, hidden=hidden, steps=steps)
 
@@ -248,14 +243,10 @@ class AttentionDecoder(RNNDecoder):
     computed at each step, so that a score remains one function of query and key.)
 
     Args:
-        vocab_size: V, of the target.
-        embed_dim: E, width of the token embeddings.
+        vocab_size, embed_dim, context_dim, num_layers, dropout: as in `RNNDecoder`.
         hidden_dim: width of the decoder's state, which is the query.
-        context_dim: width of what is read: the encoder's `output_dim`.
-        num_layers: the number of stacked GRUs; the encoder's number.
         score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
             `context_dim` wide, such as those of `attn_notes.scores`.
-        dropout: the fraction set to 0 between layers in training.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
@@ -283,23 +274,15 @@ class AttentionDecoder(RNNDecoder):
         self.attention = Attention(score)
 
     def initial_state(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
-        """The state before START, whose memory is every output of the encoder.
-
-        Args:
-            outputs: (B, S, context_dim), of the encoder.
-            final: (num_layers, B, context_dim), of the encoder.
-            lengths: (B,), how many outputs are real.
-
-        Returns:
-            The state before the first step.
-        """
+        """The state before START, whose memory is every output of the encoder."""
         mask = padding_mask(lengths, outputs.shape[1], device=outputs.device)
         return DecoderState(self._first_hidden(final), outputs, mask)
 
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         query = state.hidden[-1][:, None]  # (B, 1, hidden_dim)
-        context, weights = self.attention(query, state.memory, state.memory, state.mask)
+        memory = state.memory  # (B, S, context_dim), keys and values alike
+        context, weights = self.attention(query, memory, memory, state.mask)
         return context[:, 0], weights[:, 0]
 
 
@@ -324,15 +307,7 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
 
     def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> DecoderState:
-        """Read the source: the state before START.
-
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 1 to S, on the CPU; all of the source by default.
-
-        Returns:
-            The state before the first step.
-        """
+        """Read the source: the state before START; the arguments are those of `start`."""
         lengths = check_source(source, lengths)
         outputs, final = self.encoder(source, lengths)
         return self.decoder.initial_state(outputs, final, lengths)

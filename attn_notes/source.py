@@ -30,19 +30,13 @@ class Source:
 
 
 def show_source(thing: Any) -> Source:
-    """The source of a function or class of the package, its docstrings left out.
-
-    The chapters derive a formula with bare tensors first, and show with this what the package
-    runs; the docstring is on the API page.
+    """The source of a function or class of the package, without its docstrings.
 
     Args:
         thing: a Python function, method or class.
 
     Returns:
         An object that a notebook shows as highlighted code, and `print` as plain text.
-
-    Raises:
-        TypeError: `thing` has no Python source, as a built-in function has none.
 
     Example:
         >>> def double(x):
@@ -57,20 +51,12 @@ def show_source(thing: Any) -> Source:
         raise TypeError(
             f"thing must be a function or class written in Python, got {thing!r}"
         ) from error
-    lines = text.rstrip().splitlines()
-    for start, stop in reversed(_docstring_spans(ast.parse(text), lines)):
-        del lines[start:stop]
-    return Source("\n".join(lines))
-
-
-def _docstring_spans(tree: ast.Module, lines: list[str]) -> list[tuple[int, int]]:
-    """Half-open line ranges of every docstring in `tree`, blank line after it included."""
-    spans = []
-    for node in ast.walk(tree):
+    lines: list[str | None] = [*text.rstrip().splitlines()]
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or not ast.get_docstring(node):
             continue
-        if len(node.body) == 1:
-            continue  # without its docstring it would have no body
-        stop = node.body[0].end_lineno or node.body[0].lineno
-        spans.append((node.body[0].lineno - 1, stop + (not lines[stop].strip())))
-    return sorted(spans)
+        first, stop = node.body[0].lineno - 1, node.body[0].end_lineno or 0
+        if len(node.body) > 1:  # without its docstring it would have no body
+            stop += not lines[stop]  # a blank line after it
+            lines[first:stop] = [None] * (stop - first)
+    return Source("\n".join(line for line in lines if line is not None))

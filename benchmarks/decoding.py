@@ -54,8 +54,7 @@ def by_reference(model: GPT2LMHeadModel, prompt: Tensor, said: int) -> Tensor:
 
 
 def by_ours(model: Any, prompt: Tensor, said: int) -> Tensor:
-    lengths = torch.full((len(prompt),), prompt.shape[1])
-    return greedy(model, prompt, lengths, max_length=said).tokens
+    return greedy(model, prompt, max_length=said).tokens
 
 
 class Slots:
@@ -82,18 +81,15 @@ class Compiled:
         caches = tuple(Slots(keys, values, length) for keys, values in room)
         return self.model(tokens, caches=caches).logits[:, -1]
 
-    def start(self, source: Tensor, lengths: Tensor) -> Any:  # noqa: ARG002
+    def start(self, source: Tensor, lengths: Tensor | None = None) -> Any:  # noqa: ARG002
         config = self.model.config
         shape = (len(source), config.num_heads, LONGEST, config.head_dim)
         room = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_layers)]
-        return self.advance(source, room, 0), room, source.shape[1]
+        return self.advance(source, room, 0), (room, source.shape[1])
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        known, room, length = state
-        if known is not None:  # what follows the prompt
-            return known, (None, room, length)
-        logits = self.advance_compiled(tokens[:, None], room, length)
-        return logits, (None, room, length + 1)
+        room, length = state
+        return self.advance_compiled(tokens[:, None], room, length), (room, length + 1)
 
 
 def main() -> None:

@@ -1,11 +1,9 @@
 """What every test runs under: the same examples on every run, and no window for figures.
 
-And what several of them share: the reference library, and a hub on this machine.
+And what several of them share: the reference library.
 """
 
 import os
-from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -32,19 +30,3 @@ def transformers():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     return transformers
-
-
-@pytest.fixture
-def hub_of(monkeypatch, tmp_path_factory):
-    """Point downloads at an address, with an empty cache."""
-    import huggingface_hub
-
-    def point(address: str, **keywords) -> Path:
-        cache = tmp_path_factory.mktemp("cache")
-        download = partial(
-            huggingface_hub.snapshot_download, endpoint=address, cache_dir=cache, **keywords
-        )
-        monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-        return cache
-
-    return point

@@ -47,12 +47,10 @@ def difference(reference: str, test: str) -> str | None:
     blocks = [WIDGET.findall(html) for html in (reference, test)]
     if not blocks[0] or len(blocks[0]) != len(blocks[1]):
         return None if reference == test else "one is a widget, the other is not"
-    for (_, ours, _), (_, theirs, _) in zip(*blocks, strict=True):
-        found = _of_values(json.loads(ours), json.loads(theirs), "")
-        if found:
-            return found
+    pairs = zip(*blocks, strict=True)
+    found = _first(_of_values(json.loads(a), json.loads(b), "") for (_, a, _), (_, b, _) in pairs)
     rest = [WIDGET.sub(r"\1\3", html) for html in (reference, test)]
-    return _of_decimals(*rest, TABLE_CELL, "the table")
+    return found or _of_decimals(*rest, TABLE_CELL, "the table")
 
 
 def difference_of_text(reference: str, test: str) -> str | None:
@@ -89,12 +87,9 @@ def _of_dicts(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | No
 
 def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
     """Compare two encoded arrays: what they say of themselves, then quantum by quantum."""
-    rest = [
-        {key: value for key, value in array.items() if key != "b64"} for array in (ours, theirs)
-    ]
-    found = _first(_of_values(rest[0][key], rest[1][key], f"{at}.{key}") for key in rest[0])
-    if found:
-        return found
+    for key, value in ours.items():
+        if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}")):
+            return found
     raw = [base64.b64decode(array["b64"]) for array in (ours, theirs)]
     if len(raw[0]) != len(raw[1]):
         return f"{at}: {len(raw[0])} bytes became {len(raw[1])}"
@@ -129,7 +124,7 @@ def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> 
 
 
 def _first(found: Iterator[str | None]) -> str | None:
-    return next((one for one in found if one), None)
+    return next(filter(None, found), None)
 
 
 def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list[str]]:

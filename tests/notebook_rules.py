@@ -56,11 +56,8 @@ def prose(cells: list[Cell]) -> str:
 
 
 def parse(cell: Cell) -> ast.Module:
-    """The cell's syntax tree; a line of IPython's own is none of Python's."""
-    lines = cell["source"].splitlines()
-    return ast.parse(
-        "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
-    )
+    """The cell's syntax tree, without the lines that are IPython's own."""
+    return ast.parse(re.sub(r"^\s*[%!].*$", "", cell["source"], flags=re.MULTILINE))
 
 
 def data_of(cell: Cell, mime: str) -> list[str]:
@@ -83,11 +80,8 @@ def executed_in_order(cells: list[Cell]) -> list[str]:
 
 
 def known_tags_only(cells: list[Cell]) -> list[str]:
-    return [
-        f"{cell['id']}: unknown tags {sorted(tags(cell) - KNOWN_TAGS)}"
-        for cell in cells
-        if tags(cell) - KNOWN_TAGS
-    ]
+    unknown = [(cell["id"], sorted(tags(cell) - KNOWN_TAGS)) for cell in cells]
+    return [f"{name}: unknown tags {found}" for name, found in unknown if found]
 
 
 def short_cells(cells: list[Cell]) -> list[str]:
@@ -152,10 +146,8 @@ def no_name_of_the_package_redefined(cells: list[Cell]) -> list[str]:
 
 def public_names() -> set[str]:
     """The names of every `__all__` that readers import from."""
-    names: set[str] = set()
-    for info in pkgutil.iter_modules(attn_notes.__path__, "attn_notes."):
-        names |= set(importlib.import_module(info.name).__all__)
-    return names
+    modules = pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")
+    return {name for info in modules for name in importlib.import_module(info.name).__all__}
 
 
 def bindings(tree: ast.Module) -> set[str]:
@@ -198,11 +190,9 @@ def ignored_outputs_are_rare_and_explained(cells: list[Cell]) -> list[str]:
     ]
     if len(ignored) > most:
         complaints.append(f"{len(ignored)} cells are not compared, at most {most} may be")
-    # A comment would do the same as the tag, unseen by this rule.
-    complaints += [
-        f"{cell['id']}: a NBVAL_ comment" for cell in code(cells) if "NBVAL_" in cell["source"]
-    ]
-    return complaints
+    # A comment would do the same as the tag, unnoticed by this rule.
+    hidden = [cell["id"] for cell in code(cells) if "NBVAL_" in cell["source"]]
+    return complaints + [f"{name}: a NBVAL_ comment" for name in hidden]
 
 
 def no_error_but_where_it_is_meant(cells: list[Cell]) -> list[str]:
@@ -236,24 +226,20 @@ def no_view_of_a_dead_widget(cells: list[Cell]) -> list[str]:
 
 def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
     size = sum(len(html.encode()) for cell in code(cells) for html in widgets_of(cell))
-    return (
-        [f"{size} bytes of widgets, at most {MOST_WIDGET_BYTES}"]
-        if size > MOST_WIDGET_BYTES
-        else []
-    )
+    fits = size <= MOST_WIDGET_BYTES
+    return [] if fits else [f"{size} bytes of widgets, at most {MOST_WIDGET_BYTES}"]
 
 
 def stills_can_be_read_on_a_telephone(cells: list[Cell]) -> list[str]:
-    widths = [
-        (cell["id"], int.from_bytes(base64.b64decode(png)[16:20]))  # where a PNG says its own
-        for cell in code(cells)
-        for png in data_of(cell, "image/png")
-    ]
-    return [
-        f"{name}: a still of {width} pixels, at most {WIDEST_STILL}"
-        for name, width in widths
-        if width > WIDEST_STILL
-    ]
+    complaints = []
+    for cell in code(cells):
+        for png in data_of(cell, "image/png"):
+            width = int.from_bytes(base64.b64decode(png)[16:20])  # where a PNG says its own
+            if width > WIDEST_STILL:
+                complaints.append(
+                    f"{cell['id']}: a still of {width} pixels, at most {WIDEST_STILL}"
+                )
+    return complaints
 
 
 def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
@@ -277,9 +263,8 @@ def directives(cell: Cell) -> list[tuple[str, str, str]]:
     source = cell["source"] if cell["cell_type"] == "markdown" else ""
     for _, kind, title, body in DIRECTIVE.findall(source):
         label = re.search(r"^:label:[ \t]*(\S+)", body, re.MULTILINE)
-        found.append(
-            (kind, title if kind == "solution" else (label.group(1) if label else ""), body)
-        )
+        own = label.group(1) if label else ""
+        found.append((kind, title if kind == "solution" else own, body))
     return found
 
 

@@ -88,7 +88,7 @@ def by_oldest_names(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def assert_refused(load: Callable, folder: Path, spoil: Callable, words: str) -> None:
-    """A folder that `spoil` has changed is not read: these words are said, and where it lies."""
+    """A folder that `spoil` has changed is refused, with these words and its path."""
     spoil(folder)
     with pytest.raises(ValueError, match=re.escape(words)) as raised:
         load(folder)

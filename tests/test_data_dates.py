@@ -25,11 +25,10 @@ FORMS = {
     "ja": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
     "zh": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
 }
-EVERY_LOCALE = pytest.mark.parametrize("locale", DATE_LOCALES)
 
 
 def day_of(characters: tuple[str, ...], locale: str) -> date:
-    """The day that a date in the long style means."""
+    """The day of a date in the long style."""
     found = re.fullmatch(FORMS[locale], "".join(characters))
     assert found, characters
     month = found["month"]
@@ -43,16 +42,16 @@ def test_a_date_can_be_read_back(day, locale):
     assert day_of(date_characters(day, locale), locale) == day
 
 
-@EVERY_LOCALE
+@pytest.mark.parametrize("locale", DATE_LOCALES)
 def test_every_day_of_a_leap_year_can_be_read_back(locale):
     for number in range(366):
         day = date(2024, 1, 1) + timedelta(number)
         assert day_of(date_characters(day, locale), locale) == day
 
 
-@EVERY_LOCALE
+@pytest.mark.parametrize("locale", DATE_LOCALES)
 @pytest.mark.parametrize("style", DATE_STYLES)
-def test_no_two_days_are_written_alike_and_every_token_is_one_character(locale, style):
+def test_days_are_written_differently_and_every_token_is_one_character(locale, style):
     days = [date(1900, 1, 1) + timedelta(number) for number in range(0, 73_000, 37)]
     written = [date_characters(day, locale, style) for day in days]
     assert len(set(written)) == len(days)
@@ -64,58 +63,36 @@ def test_no_two_days_are_written_alike_and_every_token_is_one_character(locale, 
 @pytest.mark.parametrize(
     ("locale", "style", "text"),
     [
-        ("de", "long", "21. Juli 1969"),
         ("de", "full", "Montag, 21. Juli 1969"),
-        ("de", "medium", "21.07.1969"),
-        ("en", "long", "July 21, 1969"),
         ("en", "medium", "Jul 21, 1969"),
         ("fr", "full", "lundi 21 juillet 1969"),
-        ("es", "long", "21 de julio de 1969"),
-        ("ja", "long", "1969年7月21日"),
         ("ja", "medium", "1969/07/21"),
         ("zh", "full", "1969年7月21日星期一"),
         ("iso", "full", "1969-07-21"),
     ],
 )
-def test_dates_that_were_written_by_hand(locale, style, text):
+def test_dates_written_by_hand(locale, style, text):
     assert "".join(date_characters(date(1969, 7, 21), locale, style)) == text
 
 
-# Pairs
-
-
 @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("iso", "ja"), ("fr", "es")])
-def test_both_sides_of_a_pair_are_one_day_and_no_day_comes_twice(source, target):
-    train, held_out = date_pairs(source, target, count=1500, first_year=1999, last_year=2005)
+def test_both_sides_of_a_pair_are_the_same_day_and_no_day_comes_twice(source, target):
+    train, held_out = date_pairs(source, target, count=1500)
     days = [day_of(characters, source) for characters, _ in train + held_out]
     assert days == [day_of(characters, target) for _, characters in train + held_out]
     assert len(set(days)) == len(days) == 1500
-    assert (min(days).year, max(days).year) == (1999, 2005)
+    assert (min(days).year, max(days).year) == (1900, 2099)
     assert 0.07 < len(held_out) / 1500 < 0.13
 
 
-def test_no_day_of_any_test_is_in_any_training_set():
+def test_no_test_day_is_in_any_training_set():
     trained, tested = set(), set()
     for seed, source in enumerate(["de", "en", "iso"]):
-        train, held_out = date_pairs(
-            source, "fr", count=700, first_year=2000, last_year=2001, seed=seed
-        )
+        train, held_out = date_pairs(source, "fr", count=10_000, seed=seed)
         trained |= {day_of(characters, source) for characters, _ in train}
         tested |= {day_of(characters, source) for characters, _ in held_out}
-    assert tested
+    assert len(tested) > 2000
     assert not trained & tested
-
-
-def test_all_days_of_a_year_can_be_drawn():
-    train, held_out = date_pairs("iso", "iso", count=366, first_year=2024, last_year=2024)
-    days = sorted(day_of(characters, "iso") for characters, _ in train + held_out)
-    assert days == [date(2024, 1, 1) + timedelta(number) for number in range(366)]
-
-
-def test_the_first_and_the_last_year_of_the_calendar_are_years_too():
-    for year in (1, 9999):
-        train, held_out = date_pairs("iso", "de", count=365, first_year=year, last_year=year)
-        assert len(train + held_out) == 365
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not():

@@ -1,14 +1,11 @@
-r"""Running text: read whole from any file, split without a leak, and cut into windows."""
+"""Running text: split without a leak, and cut into windows."""
 
-import os
-import re
-import threading
+import random
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_notes.checks import check_no_overlap, share_seen
@@ -20,96 +17,12 @@ from attn_notes.data import (
     encode_text,
     is_held_out,
     python_documentation,
-    read_text,
     split_text,
 )
 from tests import another_process
 
-# No control character but what ends a line, no half of a pair, no byte order mark.
-LINES = st.lists(
-    st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="\ufeff")),
-    min_size=1,
-    max_size=6,
-)
-IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-ENCODINGS = [
-    ("utf-8", None),
-    ("utf-8-sig", None),
-    ("utf-16", None),
-    ("utf-32", None),
-    ("utf-8-sig", "utf-8"),
-    ("utf-16-le", "utf-16-le"),
-    ("gb18030", "gb18030"),
-]
 
-
-def read(folder: Path, content: str | bytes, **options) -> str:
-    path = folder / "own.txt"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_text(path, **options)
-
-
-# Files
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda pair: f"{pair[0]},{pair[1]}")
-@IN_ONE_FILE
-@given(lines=LINES, end=st.sampled_from(["\n", "\r\n", "\r"]), closed=st.booleans())
-def test_a_text_comes_back_from_any_file_that_holds_it(tmp_path, encoding, lines, end, closed):
-    lines = ["a", *lines]
-    content = end.join(lines) + (end if closed else "")
-    text = read(tmp_path, content.encode(encoding[0]), encoding=encoding[1])
-    assert text == "\n".join(lines) + ("\n" if closed else "")
-
-
-def test_blank_lines_white_space_and_enormous_lines_are_part_of_a_text(tmp_path):
-    text = "\n\n  a\t\u2028b\x0b\n \n" + "x" * 1_000_000 + "\n" + "y" * 300_000
-    assert read(tmp_path, text) == text
-
-
-def test_a_mark_is_left_out_where_a_file_begins_and_where_one_was_appended(tmp_path):
-    assert read(tmp_path, "\ufeffa\n\ufeffb\ufeffc\n") == "a\nb\ufeffc\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "encoding", "line", "words"),
-    [
-        (b"a\nb\xfc\n", None, 2, "byte 0xfc is no text in utf-8; if the file is written in"),
-        (b"a\r\nb\r\n" * 20_000 + b"\xe4", None, 40_001, "byte 0xe4"),
-        (b"x" * 1_000_000 + b"\n" + b"y" * 500_000 + b"\xff", None, 2, "byte 0xff"),
-        ("a\nä".encode("latin-1"), "ascii", 2, "byte 0xe4 is no text in ascii"),
-        (b"a\n\nb\0c\n", None, 3, "a NUL character; if the file is written in another encoding"),
-        ("ab\n".encode("utf-16-le"), None, 1, "a NUL character"),
-        (b"a\n+2AA-\n", "utf-7", 2, "U+D800 is no character in utf-7"),
-    ],
-)
-def test_what_is_no_text_is_named_with_its_line(tmp_path, content, encoding, line, words):
-    with pytest.raises(ValueError, match=re.escape(f"own.txt:{line}: {words}")) as caught:
-        read(tmp_path, content, encoding=encoding)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n\r\n\t", b"\xff\xfe"])
-def test_a_file_without_text_is_refused(tmp_path, content):
-    with pytest.raises(ValueError, match=r"own\.txt must hold a text, got \d+ characters of white"):
-        read(tmp_path, content)
-
-
-def test_a_pipe_is_read_whole(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    content = "".join(f"grün {n}\n" for n in range(30_000))
-    writer = threading.Thread(
-        target=(tmp_path / "pipe").write_bytes, args=(content.encode("utf-16"),), daemon=True
-    )
-    writer.start()
-    assert read_text(str(tmp_path / "pipe")) == content
-    writer.join(timeout=10)
-
-
-# The split
-
-
-def test_pythons_documentation_is_some_eighty_documents_of_a_hundred_characters():
+def test_pythons_documentation_is_about_eighty_documents():
     from pydoc_data.topics import topics
 
     texts = python_documentation()
@@ -131,7 +44,7 @@ def test_a_split_by_document_alone_leaks_and_ours_does_not():
     assert 0.05 < sum(map(len, held_out)) / sum(map(len, texts)) < 0.3
 
 
-def test_a_document_that_is_corrected_stays_on_its_side():
+def test_a_corrected_document_stays_on_its_side():
     texts = python_documentation()
     _, held_out = split_text(texts)
     edited = [text.replace(" the ", " this ") + "\nOne line more." for text in texts]
@@ -146,7 +59,7 @@ HELD = [title for title in TITLES if is_held_out(title)]
 KEPT = [title for title in TITLES if not is_held_out(title)]
 
 
-def test_each_document_is_decided_on_by_its_first_line():
+def test_the_side_of_a_document_depends_on_its_first_line():
     texts = [f"\n \n{title}\n\nbody" for title in TITLES]
     train, held_out = split_text(texts)
     assert [text.split("\n")[2] for text in held_out] == HELD
@@ -169,19 +82,19 @@ def test_documents_that_share_a_paragraph_stand_together_through_others_too(mang
         assert together == ([0, 3] if is_held_out(first) else [3, 0])
 
 
-def test_what_is_short_is_no_copy():
+def test_a_short_paragraph_in_common_does_not_join_documents():
     line = "See also: the next chapter."
     texts = [f"{title}\n\n{line}" for title in TITLES]
     assert len(split_text(texts)[1]) == len(HELD)
 
 
-def test_the_order_of_the_documents_decides_nothing():
+def test_the_order_of_the_documents_does_not_matter():
     texts = python_documentation()
     one, other = split_text(texts), split_text(texts[::-1])
     assert [sorted(side) for side in one] == [sorted(side) for side in other]
 
 
-def test_of_a_single_text_the_end_is_held_out_from_the_beginning_of_a_line():
+def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
     text = "".join(f"line {n}\n" for n in range(1000))
     (train,), (held_out,) = split_text([text])
     assert train + held_out == text
@@ -208,13 +121,13 @@ def test_a_line_is_not_cut_unless_that_would_hold_out_more_than_twice_the_share(
     assert len(held_out) == held
 
 
-def test_of_a_few_texts_the_end_of_each_is_held_out():
+def test_the_end_of_each_of_a_few_texts_is_held_out():
     texts = [f"{KEPT[n]}\n" + "some words and more\n" * 30 * (n + 1) for n in range(3)]
     train, held_out = split_text(texts)
     assert [one + other for one, other in zip(train, held_out, strict=True)] == texts
 
 
-def test_a_larger_share_holds_out_all_that_a_smaller_one_did():
+def test_a_larger_share_holds_out_all_that_a_smaller_one_does():
     texts = python_documentation()
     small, large = (set(split_text(texts, share=share)[1]) for share in (0.1, 0.3))
     assert small < large
@@ -233,7 +146,7 @@ def windows(**changes) -> TextWindows:
 
 
 @given(text=st.text(max_size=30))
-def test_a_document_stands_between_start_and_end(text):
+def test_a_document_is_encoded_between_start_and_end(text):
     vocab = Vocabulary(sorted(set(text)))
     ids = encode_text(text, vocab)
     assert (ids[0], ids[-1]) == (START, END)
@@ -254,7 +167,7 @@ def test_a_window_is_cut_from_the_stream_and_every_place_occurs(length):
     assert all(len(place) == length + 1 for place in places)
 
 
-def test_every_place_is_as_likely():
+def test_every_place_is_equally_likely():
     of_one = windows(length=len(STREAM) - 4, batch_size=4000)
     first = of_one(0)[:, 0].tolist()  # four places, told apart by their first id
     counts = [first.count(number) for number in STREAM[:4]]
@@ -262,7 +175,7 @@ def test_every_place_is_as_likely():
     assert all(900 < count < 1100 for count in counts)
 
 
-def test_a_batch_hangs_on_the_seed_and_the_step_and_on_nothing_else():
+def test_a_batch_depends_only_on_the_seed_and_the_step():
     one, other = windows(), windows()
     steps = [one(step) for step in range(9)]
     for step in (7, 2, 8, 2, 0):
@@ -274,17 +187,7 @@ def test_a_batch_hangs_on_the_seed_and_the_step_and_on_nothing_else():
     assert torch.equal(one(3), steps[3])
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 6])
-def test_the_processes_share_one_batch_among_them(world):
-    for step in range(5):
-        shares = [windows(rank=rank, world=world)(step) for rank in range(world)]
-        assert {len(share) for share in shares} == {6 // world}
-        assert torch.equal(torch.cat(shares), windows()(step))
-
-
-def test_it_leaves_the_random_numbers_of_others_alone():
-    import random
-
+def test_the_callers_random_numbers_are_left_alone():
     before = random.getstate(), torch.get_rng_state()
     windows()(0)
     assert random.getstate() == before[0]
@@ -296,7 +199,7 @@ def everything_drawn() -> str:
     return repr((sides, [windows()(step).tolist() for step in (0, 9)])).encode().hex()
 
 
-def test_it_is_the_same_in_another_process():
+def test_another_process_draws_the_same_windows():
     another_process.assert_same_there(everything_drawn)
 
 
@@ -306,6 +209,6 @@ def test_a_text_that_is_exactly_one_window_is_enough():
     assert one(0).tolist() == [ids, ids]
 
 
-def test_what_the_vocabulary_lacks_is_unknown():
+def test_unknown_characters_are_unknown_in_a_window():
     batch = TextWindows(["xyz"], Vocabulary(["y"]), length=4, batch_size=1)(0)
     assert batch.tolist() == [[1, 3, 4, 3, 2]]

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,7 +13,7 @@ from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
 TOKENS = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=20)
 
 
-def test_the_four_ids_are_those_of_every_model():
+def test_the_special_ids_are_those_of_every_model():
     assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
 
 
@@ -27,7 +28,7 @@ def test_known_tokens_come_back(tokens, data):
 
 
 @given(sequences=st.lists(st.lists(st.sampled_from("abcdefg"))), seed=st.integers(0, 9))
-def test_the_order_of_a_built_vocabulary_is_that_of_frequency_then_alphabet(sequences, seed):
+def test_a_vocabulary_is_built_by_frequency_and_then_by_the_alphabet(sequences, seed):
     vocabulary = Vocabulary.build(sequences)
     everything = [token for sequence in sequences for token in sequence]
     keys = [(-everything.count(token), token) for token in vocabulary.tokens]
@@ -37,21 +38,13 @@ def test_the_order_of_a_built_vocabulary_is_that_of_frequency_then_alphabet(sequ
     assert Vocabulary.build(sequences).tokens == vocabulary.tokens
 
 
-def test_a_vocabulary_can_be_made_again_from_its_tokens():
-    vocabulary = Vocabulary.build([tuple("cab"), tuple("ab"), ["b"]])
-    assert vocabulary.tokens == ("b", "a", "c")
-    assert Vocabulary(vocabulary.tokens).encode(["c", "b"]) == vocabulary.encode(["c", "b"])
-    assert repr(vocabulary) == "Vocabulary of 7 ids: 4 special, 3 tokens"
-
-
 @pytest.mark.parametrize(("min_count", "tokens"), [(1, "bac"), (2, "ba"), (3, "b"), (4, "")])
 def test_rare_tokens_can_be_left_out(min_count, tokens):
-    assert Vocabulary.build(
-        [tuple("cab"), tuple("ab"), ["b"]], min_count=min_count
-    ).tokens == tuple(tokens)
+    sequences = [tuple("cab"), tuple("ab"), ["b"]]
+    assert Vocabulary.build(sequences, min_count=min_count).tokens == tuple(tokens)
 
 
-def test_what_is_not_known_is_3_and_reads_unk():
+def test_unknown_tokens_have_id_3_and_read_unk():
     vocabulary = Vocabulary(["a"])
     assert vocabulary.encode(["a", "b", "<unk>", ""]) == [4, 3, 3, 3]
     assert vocabulary.decode([4, 3]) == ["a", "<unk>"]
@@ -63,24 +56,12 @@ def test_what_is_not_known_is_3_and_reads_unk():
         ([START, 4, 5, END, PAD, PAD], ["a", "b"]),
         ([4, END, 5], ["a"]),
         ([4, PAD, START, 5], ["a", "b"]),
-        ([END], []),
         ([], []),
         ((number for number in (5, 4)), ["b", "a"]),
+        (np.array([5, 4]), ["b", "a"]),
         (torch.tensor([START, 5, UNKNOWN, END]), ["b", "<unk>"]),
         (torch.tensor([4, 5], dtype=torch.int32), ["a", "b"]),
-        (torch.tensor([], dtype=torch.int64), []),
     ],
 )
-def test_decoding_stops_at_the_end_and_leaves_padding_and_start_out(ids, tokens):
+def test_decoding_stops_at_the_end_and_omits_padding_and_start(ids, tokens):
     assert Vocabulary(["a", "b"]).decode(ids) == tokens
-
-
-def test_nothing_known_is_a_vocabulary_too():
-    assert Vocabulary.build([]).encode(["a"]) == [UNKNOWN]
-    assert len(Vocabulary([])) == 4
-
-
-@pytest.mark.parametrize("ids", [4, torch.tensor(4)])
-def test_one_id_is_no_sequence_of_them(ids):
-    with pytest.raises(TypeError, match="ids must be a sequence of integers, got the one number 4"):
-        Vocabulary(["a"]).decode(ids)

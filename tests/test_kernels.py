@@ -35,43 +35,6 @@ SEED = st.integers(0, 2**16)
 
 # The kernels themselves
 
-# Odd, so that 0 is on it; the jumps of the boxcar at -1 and 1 fall on it as well.
-GRID = torch.linspace(-10, 10, 200_001, dtype=torch.float64)
-
-
-@EVERY_KERNEL
-def test_a_kernel_integrates_to_one(kernel):
-    assert torch.trapezoid(kernel(GRID), GRID).item() == pytest.approx(1.0, abs=2e-4)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "variance"),
-    [
-        (gaussian_kernel, 1.0),
-        (boxcar_kernel, 1 / 3),
-        (triangular_kernel, 1 / 6),
-        (epanechnikov_kernel, 1 / 5),
-    ],
-)
-def test_a_kernel_has_the_variance_of_its_density(kernel, variance):
-    second_moment = torch.trapezoid(kernel(GRID) * GRID.square(), GRID).item()
-    assert second_moment == pytest.approx(variance, abs=2e-4)
-
-
-@EVERY_KERNEL
-def test_a_kernel_is_even_and_never_negative_and_falls_from_zero(kernel):
-    heights = kernel(GRID)
-    torch.testing.assert_close(heights, heights.flip(0))
-    assert (heights >= 0).all()
-    right = heights[GRID >= 0]
-    assert (right.diff() <= 0).all()
-
-
-@BOUNDED
-def test_a_bounded_kernel_reaches_as_far_as_one_width(kernel):
-    assert kernel(torch.tensor([-0.999, 0.999])).gt(0).all()
-    assert kernel(torch.tensor([-1.001, 1.001, 40.0])).eq(0).all()
-
 
 @pytest.mark.parametrize(
     ("kernel", "formula"),
@@ -82,20 +45,13 @@ def test_a_bounded_kernel_reaches_as_far_as_one_width(kernel):
         (epanechnikov_kernel, lambda u: max(0.0, 0.75 * (1 - u * u))),
     ],
 )
-def test_a_kernel_equals_its_formula(kernel, formula):
-    points = [-3.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.25]
-    u = torch.tensor([points], dtype=torch.float64)
-    expected = torch.tensor([[formula(p) for p in points]], dtype=torch.float64)
+def test_a_kernel_equals_its_formula_and_integrates_to_one(kernel, formula):
+    u = torch.linspace(-10, 10, 20_001, dtype=torch.float64)  # -1, 0 and 1 are among them
+    expected = torch.tensor([formula(x) for x in u.tolist()], dtype=torch.float64)
     torch.testing.assert_close(kernel(u), expected)
-    assert u.tolist() == [points]
-
-
-@EVERY_KERNEL
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_kernel_keeps_shape_and_precision(kernel, dtype):
-    heights = kernel(torch.zeros(2, 0, 3, dtype=dtype))
-    assert heights.shape == (2, 0, 3)
-    assert heights.dtype == dtype
+    assert torch.trapezoid(kernel(u), u).item() == pytest.approx(1.0, abs=2e-3)
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        assert kernel(torch.zeros(2, 0, 3, dtype=dtype)).dtype == dtype
 
 
 # Nadaraya-Watson
@@ -172,15 +128,6 @@ def test_moving_and_stretching_the_axis_changes_nothing(case, shift, stretch):
     )
 
 
-@given(regression(), SEED)
-def test_the_order_of_the_points_does_not_matter(case, seed):
-    (queries, keys, values), keywords = case
-    order = torch.randperm(keys.shape[-1], generator=rng(seed))
-    outputs, weights = nadaraya_watson(queries, keys, values, **keywords)
-    shuffled = nadaraya_watson(queries, keys[..., order], values[..., order], **keywords)
-    torch.testing.assert_close(shuffled, (outputs, weights[..., order]))
-
-
 @EVERY_KERNEL
 def test_each_regression_of_a_batch_is_its_own(kernel):
     points = normal(B, H, L, seed=1), normal(B, H, S, seed=2), normal(B, H, S, seed=3)
@@ -232,17 +179,6 @@ def test_no_key_in_reach_gives_zero_and_finite_gradients(kernel):
 
 
 @EVERY_KERNEL
-def test_excluding_self_is_leaving_the_point_out(kernel):
-    keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
-    outputs, weights = nadaraya_watson(keys, keys, values, kernel=kernel, exclude_self=True)
-    assert (weights.diagonal(dim1=-2, dim2=-1) == 0).all()
-    for i in range(S):
-        rest = [j for j in range(S) if j != i]
-        alone, _ = nadaraya_watson(keys[:, [i]], keys[:, rest], values[:, rest], kernel=kernel)
-        torch.testing.assert_close(outputs[:, [i]], alone)
-
-
-@EVERY_KERNEL
 def test_a_single_point_left_out_leaves_nothing(kernel):
     keys, values = normal(B, 1, seed=2), normal(B, 1, seed=3)
     outputs, weights = nadaraya_watson(keys, keys, values, kernel=kernel, exclude_self=True)
@@ -262,45 +198,35 @@ def test_the_prediction_has_the_gradients_of_finite_differences(kernel):
     assert torch.autograd.gradcheck(predict, (queries, keys, values, width))
 
 
-def test_a_width_may_be_a_tensor_and_differ_by_query():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+def test_a_width_may_be_a_tensor_of_any_dtype_and_differ_by_query(dtype):
     queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
-    widths = torch.tensor([0.5, 1.0, 2.0, 3.0, 5.0], dtype=torch.float64)
-    outputs, _ = nadaraya_watson(queries, keys, values, bandwidth=widths[:, None])
+    widths = torch.tensor([1, 2, 3, 4, 5], dtype=dtype)
+    outputs, weights = nadaraya_watson(queries, keys, values, bandwidth=widths[:, None])
+    assert weights.dtype == torch.float64
     for i, width in enumerate(widths.tolist()):
         alone, _ = nadaraya_watson(queries[[i]], keys, values, bandwidth=width)
         torch.testing.assert_close(outputs[[i]], alone)
 
 
-def test_layout_in_memory_does_not_matter():
-    points = [normal(n, B, seed=n).detach().T for n in (L, S, S)]
-    assert not points[0].is_contiguous()
-    torch.testing.assert_close(
-        nadaraya_watson(*points), nadaraya_watson(*(x.contiguous() for x in points))
-    )
-
-
 # The learned width
 
 
-@EVERY_KERNEL
 @pytest.mark.parametrize("w", [-4.0, -0.5, 0.5, 4.0])
 @pytest.mark.parametrize("exclude_self", [False, True])
-def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(kernel, w, exclude_self):
-    model = KernelRegression(w, kernel=kernel).double()
+def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(w, exclude_self):
+    model = KernelRegression(w).double()
     keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
     queries = keys if exclude_self else normal(B, L, seed=1)
     assert model.bandwidth.item() == pytest.approx(1 / abs(w))
     torch.testing.assert_close(
         model(queries, keys, values, exclude_self=exclude_self),
-        nadaraya_watson(
-            queries, keys, values, kernel=kernel, bandwidth=1 / abs(w), exclude_self=exclude_self
-        ),
+        nadaraya_watson(queries, keys, values, bandwidth=1 / abs(w), exclude_self=exclude_self),
     )
 
 
-@EVERY_KERNEL
-def test_at_w_zero_the_model_is_average_pooling(kernel):
-    model = KernelRegression(0.0, kernel=kernel).double()
+def test_at_w_zero_the_model_is_average_pooling():
+    model = KernelRegression(0.0).double()
     queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
     outputs, _ = model(queries, keys, values)
     torch.testing.assert_close(outputs, values.mean().expand(L))
@@ -320,13 +246,6 @@ def test_the_gradient_in_w_is_the_covariance_of_values_and_squared_distances():
         torch.testing.assert_close(got, (-model.w * covariance).detach())
 
 
-def test_w_is_the_one_parameter_and_its_width_is_detached():
-    model = KernelRegression(2.0)
-    assert [name for name, _ in model.named_parameters()] == ["w"]
-    assert not model.bandwidth.requires_grad
-    assert model.w.shape == ()
-
-
 def test_training_with_self_among_the_keys_narrows_the_width_and_leaving_it_out_does_not():
     keys = torch.linspace(0, 5, 40)
     values = keys.sin() + 0.3 * torch.randn(40, generator=rng())
@@ -342,10 +261,3 @@ def test_training_with_self_among_the_keys_narrows_the_width_and_leaving_it_out_
         widths[exclude_self] = model.bandwidth.item()
     assert widths[False] < 0.1
     assert 0.15 < widths[True] < 1.0
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
-def test_a_bandwidth_for_each_key_may_be_of_another_dtype(dtype):
-    keys, bandwidth = torch.arange(4.0), torch.tensor([1, 2, 4, 8])
-    given = nadaraya_watson(keys, keys, keys, bandwidth=bandwidth.to(dtype))
-    torch.testing.assert_close(given, nadaraya_watson(keys, keys, keys, bandwidth=bandwidth + 0.0))

@@ -1,7 +1,6 @@
-"""The baseline that a trained model must beat, held against its definition written out."""
+"""The baseline of a trained model, compared with its definition."""
 
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -49,7 +48,7 @@ def written_out(order: int, texts: list[str], context: list[int], x: int, d: flo
 
 
 @given(texts=TEXTS, context=st.text("abc", max_size=4), order=st.integers(1, 3), d=DISCOUNTS)
-def test_it_is_what_the_formula_says(texts, context, order, d):
+def test_probabilities_follow_the_formula(texts, context, order, d):
     found = NGramModel(order, texts, VOCAB, discount=d).distribution(context)
     past = ids_of(context)[:-1]
     expected = [written_out(order, texts, past, x, d) for x in range(2, V)]
@@ -57,7 +56,7 @@ def test_it_is_what_the_formula_says(texts, context, order, d):
 
 
 @given(texts=TEXTS, context=st.text("abcd", max_size=6), order=st.integers(1, 6), d=DISCOUNTS)
-def test_its_probabilities_are_above_0_and_sum_to_1(texts, context, order, d):
+def test_probabilities_are_above_0_and_sum_to_1(texts, context, order, d):
     p = NGramModel(order, texts, VOCAB, discount=d).distribution(context)
     assert p.dtype == torch.float64
     assert p.shape == (V,)
@@ -67,7 +66,7 @@ def test_its_probabilities_are_above_0_and_sum_to_1(texts, context, order, d):
 
 
 @given(texts=TEXTS, held_out=TEXTS, order=st.integers(1, 5))
-def test_bits_are_those_of_the_distribution_ends_included(texts, held_out, order):
+def test_bits_follow_from_the_distribution_and_include_the_ends(texts, held_out, order):
     model = NGramModel(order, texts, VOCAB)
     bits = 0.0
     for text in held_out:
@@ -77,36 +76,27 @@ def test_bits_are_those_of_the_distribution_ends_included(texts, held_out, order
     assert model.bits_per_character(held_out) == pytest.approx(bits / characters)
 
 
-def test_of_order_1_it_is_the_frequencies_less_the_discount():
-    texts = ["aab", "a"]
-    p = NGramModel(1, texts, VOCAB, discount=0.5).distribution("whatever")
-    counts = Counter({4: 3, 5: 1, END: 2})
-    floor = 0.5 * 3 / 6 / (V - 2)
-    expected = [max(counts[x] - 0.5, 0) / 6 + floor for x in range(2, V)]
-    assert p[2:].tolist() == pytest.approx(expected)
-
-
-def test_what_stood_after_one_character_alone_is_no_likelier_after_another():
+def test_a_character_with_a_single_context_is_unlikely_elsewhere():
     # "b" stands often, but after "a" alone; "c" stands rarely, after all there are.
     model = NGramModel(2, ["abababababab", "ac", "bc", "cc"], VOCAB)
     p = model.distribution("x")  # a context that was never met
     assert p[VOCAB.encode(["c"])] > p[VOCAB.encode(["b"])]
 
 
-def test_a_beginning_and_an_end_are_known():
+def test_the_start_and_the_end_of_a_text_are_contexts():
     model = NGramModel(3, ["abc"] * 50, VOCAB, discount=0.1)
     assert model.distribution("").argmax() == 4  # after START
     assert model.distribution("abc").argmax() == END
     assert model.distribution("cabcb").argmax() == 6  # no beginning in sight
 
 
-def test_what_the_vocabulary_lacks_is_unknown():
+def test_unknown_characters_share_an_id():
     model = NGramModel(2, ["axax"], VOCAB)
     assert model.distribution("a").argmax() == UNKNOWN
     assert model.bits_per_character(["ax"]) == model.bits_per_character(["ay"])
 
 
-def test_on_pythons_documentation_a_longer_context_tells_more():
+def test_a_longer_context_needs_fewer_bits_on_pythons_documentation():
     train, held_out = split_text(python_documentation())
     vocab = Vocabulary.build(map(list, train))
     bits = [

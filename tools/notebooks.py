@@ -1,4 +1,4 @@
-"""Executes the book's notebooks in place and cleans them, so that a run changes only what changed.
+"""Execute the book's notebooks in place and clean them, so that a run changes no more than it must.
 
 python tools/notebooks.py                   execute every notebook, then clean it
 python tools/notebooks.py book/index.ipynb  the same for one
@@ -42,11 +42,9 @@ def clean(notebook: Notebook) -> Notebook:
 
 def _notebook_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """The kernel's name and the language; no versions and no widget state."""
-    kept: dict[str, Any] = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    return kept | {key: metadata[key] for key in ("mystnb",) if key in metadata}
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    kept = {key: metadata[key] for key in ("mystnb",) if key in metadata}
+    return {"kernelspec": kernel, "language_info": {"name": "python"}} | kept
 
 
 def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def read(path: Path) -> Notebook:
 
 
 def execute(path: Path) -> str:
-    """Runs one notebook in its own folder and writes it back; returns what went wrong, or ""."""
+    """Run one notebook in its own folder and write it back; return the error message, or ""."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -113,7 +111,7 @@ def execute(path: Path) -> str:
 
 
 def run_all(paths: list[Path]) -> int:
-    """Executes two at a time, each on one thread; the number of notebooks that failed."""
+    """Execute two at a time, each on one thread; return how many notebooks failed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("ATTN_NOTES_DEVICE", "cpu")
     os.environ["ATTN_NOTES_PROGRESS"] = "0"  # a bar would stay in the outputs
@@ -129,7 +127,7 @@ def run_all(paths: list[Path]) -> int:
 
 
 def tidy(paths: list[Path], *, write: bool) -> int:
-    """Cleans (or, without `write`, only compares); the number of notebooks that were not clean."""
+    """Clean, or only compare without `write`; return how many notebooks were not clean."""
     unclean = 0
     for path in paths:
         wanted = dumps(clean(read(path)))

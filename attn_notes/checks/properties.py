@@ -1,7 +1,7 @@
-"""What must hold of an attention layer, tried out by changing its input (chapters 3 and on).
+"""What must hold of an attention layer, tested by changing its input (chapters 3 and on).
 
 A shape test passes on a layer that reads the future. These checks change one thing that must
-not matter and look at the output.
+not matter and look at the output; each raises `CheckFailed` where the property does not hold.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn_notes.masks import check_mask, padding_mask
+from attn_notes.arguments import check_mask
+from attn_notes.masks import padding_mask
 
 __all__ = [
     "CheckFailed",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 Layer = Callable[[Tensor], Tensor]
-Describe = Callable[[tuple[int, ...], str], str]
+PaddedLayer = Callable[[Tensor, Tensor], Tensor]
 
 
 class CheckFailed(AssertionError):
@@ -31,24 +32,19 @@ class CheckFailed(AssertionError):
 
 
 def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
-    """How much each output position moves when one input position is changed.
+    """How much each output position changes when one input position is replaced by noise.
 
-    Chapter 3. Row i, column t: the largest change of output i when input t, and nothing else,
-    is replaced by noise. Read like a heatmap of weights, but measured: it also shows what a
+    Chapter 3. Read it like a heatmap of weights; but it is measured, so it also shows what a
     picture of the weights hides.
 
     Args:
         layer: maps (..., L, E) to (..., L, E'), without randomness of its own.
-        x: (..., L, E), the input to start from; it is not changed.
+        x: (..., L, E), floating point: the input to start from.
         seed: of the noise.
 
     Returns:
-        (L, L), 0 or more; exactly 0 where nothing flows from t to i.
-
-    Raises:
-        TypeError: an input that is not floating point, such as token ids: noise has no integers.
-        ValueError: an input of fewer than two axes or without an entry, or a layer that changes
-            the length.
+        (L, L), 0 or more. Row i, column t: the largest change of output i when input t alone is
+        changed; exactly 0 where nothing flows from t to i.
 
     Example:
         >>> running_sum = lambda x: x.cumsum(-2)
@@ -61,11 +57,14 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
         raise ValueError(f"x must have shape (..., L, E), none of them 0, got {tuple(x.shape)}")
     if not x.is_floating_point():
         raise TypeError(f"x must be floating point, got {x.dtype}")
+    noise = torch.randn(x[..., 0, :].shape, generator=noise_source(seed)).to(x)
+    columns = []
     with torch.no_grad():
         before = _output(layer, x)
-        columns = [
-            _largest((layer(_with_noise(x, t, seed)) - before).abs()) for t in range(x.shape[-2])
-        ]
+        for t in range(x.shape[-2]):
+            changed = x.clone()
+            changed[..., t, :] = noise
+            columns.append(_largest((layer(changed) - before).abs()))
     return torch.stack(columns, dim=-1)  # (L, L): output position, input position
 
 
@@ -75,37 +74,26 @@ def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6, seed: int = 0) 
     Args:
         layer: maps (..., L, E) to (..., L, E').
         x: (..., L, E).
-        atol: the largest change that passes for none.
+        atol: the largest change to ignore.
         seed: of the noise.
-
-    Raises:
-        CheckFailed: an earlier output moved when a later input was changed.
 
     Example:
         >>> check_causal(lambda x: x.cumsum(-2), torch.zeros(3, 1))
     """
     leak = influence(layer, x, seed=seed).triu(1)  # what flows from t to an earlier i
-    check_small(
-        leak,
-        atol,
-        lambda at, size: f"output {at[0]} changes by {size} when only the later input {at[1]} does",
-    )
+    check_small(leak, atol, "output {} changes by {size} when only the later input {} does")
 
 
 def check_permutation_equivariant(
     layer: Layer, x: Tensor, *, atol: float = 1e-5, seed: int = 0
 ) -> None:
-    """Permuting the input permutes the output alike: the layer knows no order. Chapter 6.
+    """Permuting the input permutes the output in the same way: the layer knows no order. Chapter 6.
 
     Args:
         layer: maps (..., L, E) to (..., L, E').
         x: (..., L, E).
-        atol: the largest difference that passes for none.
+        atol: the largest difference to ignore.
         seed: of the permutation.
-
-    Raises:
-        CheckFailed: the permuted output differs from the output of the permuted input.
-        ValueError: an input of fewer than two axes, or a layer that changes the length.
 
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
@@ -117,34 +105,20 @@ def check_permutation_equivariant(
     with torch.no_grad():
         before = _output(layer, x)
         difference = _largest((layer(x[..., order, :]) - before[..., order, :]).abs())
-    check_small(
-        difference,
-        atol,
-        lambda at, size: f"permuting the input changes the output at position {at[0]} by {size}",
-    )
+    check_small(difference, atol, "permuting the input changes the output at position {} by {size}")
 
 
 def check_padding_invariant(
-    layer: Callable[[Tensor, Tensor], Tensor],
-    x: Tensor,
-    lengths: Tensor,
-    *,
-    atol: float = 1e-5,
-    seed: int = 0,
+    layer: PaddedLayer, x: Tensor, lengths: Tensor, *, atol: float = 1e-5, seed: int = 0
 ) -> None:
-    """What stands in the padding, and how much of it there is, does not matter. Chapter 3.
+    """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 
     Args:
         layer: maps (B, L, E) and lengths (B,) to (B, L, E'), for any padded length L.
         x: (B, L, E), or token ids (B, L), whose padding is replaced by other ids among them.
         lengths: (B,), how many positions of each sequence are real.
-        atol: the largest change that passes for none.
+        atol: the largest change to ignore.
         seed: of the noise.
-
-    Raises:
-        CheckFailed: a real position's output moved.
-        TypeError: lengths that are not integers.
-        ValueError: lengths that are not (B,), or not from 0 to L.
 
     Example:
         >>> def mean(x, lengths):
@@ -169,7 +143,8 @@ def check_padding_invariant(
         for name, padded in (("other", other), ("more", longer)):
             after = layer(padded, lengths)[:, : x.shape[1]]
             change = (after - before).abs().amax(-1).masked_fill(~real, 0.0)  # (B, L)
-            check_small(change, atol, _at_sequence(name))
+            words = "padding, the output of sequence {} changes by {size} at position {}"
+            check_small(change, atol, f"with {name} {words}")
 
 
 def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 1e-5) -> None:
@@ -179,12 +154,6 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
         weights: (..., L, S).
         mask: bool, `True` = may attend, broadcastable to the weights.
         atol: how far from 1 a sum may be.
-
-    Raises:
-        CheckFailed: a weight that is negative or not a number, a masked key with a weight, or
-            a row with another sum.
-        TypeError: a mask that is not bool.
-        ValueError: a mask that does not broadcast to the weights.
 
     Example:
         >>> check_weights(torch.tensor([[0.5, 0.5]]), torch.tensor([[True, False]]))
@@ -197,38 +166,31 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     if not bool((weights >= 0).all()):
         raise CheckFailed("weights must be numbers of 0 or more")
     allowed = mask.expand_as(weights)
-    check_small(
-        weights.masked_fill(allowed, 0.0),
-        0.0,
-        lambda at, size: f"row {at[-2]} attends to key {at[-1]}, which is masked: {size}",
-    )
+    stray = weights.masked_fill(allowed, 0.0)
+    check_small(stray, 0.0, "row {} attends to key {}, which is masked: {size}", axes=2)
     target = allowed.any(-1).to(weights.dtype)  # 1, or 0 for an empty row
-    check_small(
-        (weights.sum(-1) - target).abs(),
-        atol,
-        lambda at, size: f"row {at[-1]} must sum to 1 (to 0 if empty), and is off by {size}",
-    )
+    off = (weights.sum(-1) - target).abs()
+    check_small(off, atol, "row {} must sum to 1 (to 0 if empty), and is off by {size}", axes=1)
 
 
 def noise_source(seed: int) -> torch.Generator:
-    """A generator that shares no seed with the reader: noise equal to `x` would change nothing.
-
-    Args:
-        seed: any.
-
-    Returns:
-        A generator of the CPU.
-
-    Example:
-        >>> torch.rand(1, generator=noise_source(0)) == torch.rand(1, generator=noise_source(0))
-        tensor([True])
-    """
+    """A generator that shares no seed with the reader: noise equal to `x` would change nothing."""
     return torch.Generator().manual_seed(seed + 7_919_000)
 
 
+def check_small(difference: Tensor, atol: float, words: str, *, axes: int = 0) -> None:
+    """Raise if an entry is beyond `atol` or NaN, with the largest one's (last) indices and size."""
+    # NaN compares false with everything, so ask what is small and not what is large.
+    if bool((difference <= atol).all()):
+        return
+    worst = difference.nan_to_num(nan=float("inf")).argmax()
+    at = [int(i) for i in torch.unravel_index(worst, difference.shape)]
+    raise CheckFailed(words.format(*at[-axes:], size=f"{difference.flatten()[worst].item():.2g}"))
+
+
 def _output(layer: Layer, x: Tensor) -> Tensor:
-    """What the layer makes of `x`: as many positions, or there is nothing to compare."""
-    output = layer(x.clone())  # a layer may work in place
+    """The layer's output for a copy of `x`, since a layer may work in place; its length checked."""
+    output = layer(x.clone())
     if output.dim() < 2 or output.shape[-2] != x.shape[-2]:
         raise ValueError(
             "layer must keep the length (axis -2), got input "
@@ -237,44 +199,6 @@ def _output(layer: Layer, x: Tensor) -> Tensor:
     return output
 
 
-def _with_noise(x: Tensor, position: int, seed: int) -> Tensor:
-    """A copy of `x` whose row `position` is noise; the same noise at every position."""
-    changed, generator = x.clone(), noise_source(seed)
-    changed[..., position, :] = torch.randn(x[..., 0, :].shape, generator=generator).to(x)
-    return changed
-
-
 def _largest(change: Tensor) -> Tensor:
     """(L,): the largest entry at each position, over all other axes of (..., L, E)."""
     return change.transpose(-2, 0).flatten(1).amax(1)
-
-
-def _at_sequence(name: str) -> Describe:
-    """Describe a change of a real position under `name` padding."""
-    return lambda at, size: (
-        f"with {name} padding, the output of sequence {at[0]} changes by {size} at position {at[1]}"
-    )
-
-
-def check_small(difference: Tensor, atol: float, describe: Describe) -> None:
-    """Raise at the largest entry of `difference` if it is beyond `atol`, or not a number.
-
-    Args:
-        difference: any shape, 0 or more.
-        atol: the largest entry that passes.
-        describe: makes the message of the entry's index and its size, in two digits.
-
-    Raises:
-        CheckFailed: an entry beyond `atol`, or NaN.
-
-    Example:
-        >>> check_small(torch.zeros(3), 0.0, lambda at, size: f"{at} is {size}")
-    """
-    if difference.numel() == 0:
-        return
-    # NaN compares false with everything, so ask what is small and not what is large.
-    if bool((difference <= atol).all()):
-        return
-    worst = difference.nan_to_num(nan=float("inf")).argmax()
-    at = tuple(int(i) for i in torch.unravel_index(worst, difference.shape))
-    raise CheckFailed(describe(at, f"{difference[at].item():.2g}"))

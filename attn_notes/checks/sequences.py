@@ -1,8 +1,8 @@
-"""What must hold of a model of sequences: alone or in a batch, step by step or at once.
+"""What must hold of a sequence model: alone or in a batch, step by step or all at once.
 
 Chapters 4, 6 and 7. The models are those of `attn_notes.decoding`: `model(source, lengths, inputs)`
 is teacher forcing and gives logits (B, L, V) first; `model.start` and `model.step` go one token at
-a time.
+a time. Each check raises `CheckFailed` where the property does not hold.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attn_notes.arguments import check_integers
 from attn_notes.cache import KVCache
-from attn_notes.checks.properties import CheckFailed, Describe, check_small, noise_source
+from attn_notes.checks.properties import CheckFailed, check_small, noise_source
 from attn_notes.data import PAD
 
 __all__ = [
@@ -26,31 +26,22 @@ __all__ = [
 
 
 def check_batch_invariant(
-    model: Callable[..., Any],
-    source: Tensor,
-    lengths: Tensor,
-    inputs: Tensor,
-    *,
-    atol: float = 1e-5,
+    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """A sequence gets the same logits alone, without padding, as among others. Chapter 4.
+    """A sequence gets the same logits alone, without padding, as in a batch. Chapter 4.
 
     Args:
         model: maps (source, lengths, inputs) to (logits (B, L, V), …), without randomness.
         source: (B, S), token ids.
         lengths: (B,), how many of them are real.
-        inputs: (B, L), token ids; what stands from the first padding on is not compared.
-        atol: the largest difference that passes for none.
-
-    Raises:
-        CheckFailed: a sequence whose logits depend on its neighbours or on its padding.
+        inputs: (B, L), token ids; nothing is compared from the first padding on.
+        atol: the largest difference to ignore.
 
     Example:
         >>> def count(source, lengths, inputs):  # padding included: wrong
         ...     return inputs[..., None] * 0.0 + source.shape[1], None
-        >>> check_batch_invariant(
-        ...     count, torch.tensor([[4, 5], [6, 0]]), torch.tensor([2, 1]), torch.ones(2, 1)
-        ... )
+        >>> source, lengths = torch.tensor([[4, 5], [6, 0]]), torch.tensor([2, 1])
+        >>> check_batch_invariant(count, source, lengths, torch.ones(2, 1))
         Traceback (most recent call last):
         attn_notes.checks.properties.CheckFailed: alone, sequence 1 gets other logits at \
 position 0: by 1
@@ -62,53 +53,35 @@ position 0: by 1
             alone = model(source[one, :length], lengths[one], inputs[one])[0]
             change = (alone - together[one]).abs().amax(-1)[0]  # (L,)
             ended = (inputs[n] == PAD).cumsum(0) > 0  # (L,)
-            check_small(change.masked_fill(ended, 0.0), atol, _alone(n))
+            words = f"alone, sequence {n} gets other logits at position {{}}: by {{size}}"
+            check_small(change.masked_fill(ended, 0.0), atol, words)
 
 
 def check_step_matches_parallel(
     model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """One token at a time, the model says what it says of the whole sequence at once. Chapter 4.
+    """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
 
     Args:
         model: maps (source, lengths, inputs) to (logits (B, L, V), …), and has `start` and `step`.
         source: (B, S), token ids.
         lengths: (B,), how many of them are real.
-        inputs: (B, L), token ids, the first of them START.
-        atol: the largest difference that passes for none.
-
-    Raises:
-        CheckFailed: a step whose logits differ from the parallel ones.
+        inputs: (B, L), token ids, the first of them START, which `start` reads by itself.
+        atol: the largest difference to ignore.
 
     Example:
-        >>> class Sum:  # of the tokens so far, START, which is 1, among them
-        ...     def __call__(self, source, lengths, inputs):
-        ...         return inputs.cumsum(1)[..., None], None
-        ...     def start(self, source, lengths):
-        ...         return torch.ones(len(source), 1), 1
-        ...     def step(self, tokens, state):
-        ...         return (tokens + state)[:, None], tokens + state
-        >>> tokens = torch.tensor([[1, 4, 5]])
-        >>> check_step_matches_parallel(Sum(), tokens, torch.tensor([3]), tokens)
+        >>> from attn_notes.transformer import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
+        >>> check_step_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
     """
-    with torch.no_grad():
-        parallel = model(source, lengths, inputs)[0]
-        logits, state = model.start(source, lengths)
-        steps = [logits]
-        for tokens in inputs[:, 1:].unbind(1):
-            logits, state = model.step(tokens, state)
-            steps.append(logits)
-    check_small(
-        (torch.stack(steps, dim=1) - parallel).abs().amax(-1),  # (B, L)
-        atol,
-        lambda at, size: f"at step {at[1]} the logits of sequence {at[0]} differ by {size}",
-    )
+    _compare_steps(model, source, lengths, inputs, atol, reorder=False)
 
 
 def check_cache_matches_parallel(
     model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """`check_step_matches_parallel` as a beam would have it: reordered and branched. Chapter 7.
+    """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
 
     Before each step the rows of the state are reversed, and the same state is continued with
     another token, which must leave no trace in it.
@@ -118,29 +91,21 @@ def check_cache_matches_parallel(
         source: (B, S), token ids; of several lengths, so that a mask left behind is noticed.
         lengths: (B,), how many of them are real.
         inputs: (B, L), token ids, the first of them START.
-        atol: the largest difference that passes for none.
-
-    Raises:
-        CheckFailed: a step whose logits differ from the parallel ones.
+        atol: the largest difference to ignore.
 
     Example:
-        >>> class Sum:  # of the tokens so far, START, which is 1, among them
-        ...     def __init__(self, total=1):
-        ...         self.total = total
-        ...     def __call__(self, source, lengths, inputs):
-        ...         return inputs.cumsum(1)[..., None], None
-        ...     def start(self, source, lengths):
-        ...         return torch.ones(len(source), 1), Sum()
-        ...     def select(self, index):
-        ...         return self  # wrong: the rows stay where they are
-        ...     def step(self, tokens, state):
-        ...         return (state.total + tokens)[:, None], Sum(state.total + tokens)
-        >>> tokens = torch.tensor([[1, 4, 5], [1, 6, 5]])
-        >>> check_cache_matches_parallel(Sum(), tokens, torch.tensor([3, 3]), tokens)
-        Traceback (most recent call last):
-        attn_notes.checks.properties.CheckFailed: step by step, the logits of sequence 0 at \
-position 2 differ by 2
+        >>> from attn_notes.transformer import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
+        >>> check_cache_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
     """
+    _compare_steps(model, source, lengths, inputs, atol, reorder=True)
+
+
+def _compare_steps(
+    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, atol: float, *, reorder: bool
+) -> None:
+    """Compare steps with the parallel pass; reversing and branching the states between them."""
     order = torch.arange(len(source), device=source.device)  # which sequence each row holds
     backwards = order.flip(0)
     with torch.no_grad():
@@ -148,34 +113,26 @@ position 2 differ by 2
         logits, state = model.start(source, lengths)
         steps = [logits]
         for n in range(1, inputs.shape[1]):
-            order, state = order[backwards], state.select(backwards)
-            model.step(inputs[order, n - 1], state)  # a branch that is not followed
+            if reorder:
+                model.step(inputs[order, n - 1], state)  # a branch that is not followed
+                order, state = order[backwards], state.select(backwards)
             logits, state = model.step(inputs[order, n], state)
             steps.append(logits[order])  # the order is its own inverse
-    check_small(
-        (torch.stack(steps, dim=1) - parallel).abs().amax(-1),  # (B, L)
-        atol,
-        lambda at, size: (
-            f"step by step, the logits of sequence {at[0]} at position {at[1]} differ by {size}"
-        ),
-    )
+    change = (torch.stack(steps, dim=1) - parallel).abs().amax(-1)  # (B, L)
+    check_small(change.T, atol, "at step {} the logits of sequence {} differ by {size}")
 
 
 def check_pieces_match_whole(
     layer: Callable[[Tensor, KVCache | None], Tensor], x: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """Fed in pieces through a cache, a layer says what it says of the whole. Chapter 6.
+    """Fed in pieces through a cache, a layer gives the same output as for the whole. Chapter 6.
 
     Args:
         layer: maps x (B, L, ...) and a cache to (B, L, ...); the cache is None for the whole, and
             otherwise holds what came before x.
         x: (B, L, ...), L of 2 or more; cut into single positions, in two halves, and before the
             last.
-        atol: the largest difference that passes for none.
-
-    Raises:
-        CheckFailed: a position whose output hangs on where the sequence was cut.
-        ValueError: a sequence of fewer than two positions, which can't be cut.
+        atol: the largest difference to ignore.
 
     Example:
         >>> def place(x, cache):  # counts its positions from 0 again in each piece
@@ -193,14 +150,15 @@ def check_pieces_match_whole(
         for pieces in ([1] * L, [L // 2, L - L // 2], [L - 1, 1]):
             cache = KVCache()
             outputs = torch.cat([layer(piece, cache) for piece in x.split(pieces, dim=1)], dim=1)
-            change = (outputs - whole).abs()  # (B, L, ...)
-            check_small(change.reshape(*x.shape[:2], -1).amax(-1), atol, _in_pieces(pieces))
+            change = (outputs - whole).abs().reshape(*x.shape[:2], -1).amax(-1)  # (B, L)
+            words = "the output at position {} of sequence {} differs by {size}"
+            check_small(change.T, atol, f"in pieces of {', '.join(map(str, pieces))} {words}")
 
 
 def check_masked_loss(
     loss: Callable[[Tensor, Tensor], Tensor], *, vocab_size: int = 7, seed: int = 0
 ) -> None:
-    """A loss reads the real tokens, all of them, and no padding. Chapter 4.
+    """A loss reads all real tokens and no padding. Chapter 4.
 
     A sum over the real tokens passes as their mean does: neither reads the padding.
 
@@ -208,12 +166,6 @@ def check_masked_loss(
         loss: maps logits (B, L, V) and labels (B, L), padded with PAD, to ().
         vocab_size: V of the logits that are tried; 5 or more, for a word beside the special ids.
         seed: of those logits.
-
-    Raises:
-        CheckFailed: padding that counts, pulls at the model, or hides real tokens; or a loss
-            through which no gradient flows.
-        TypeError: a `vocab_size` that is not an integer.
-        ValueError: a `vocab_size` below 5.
 
     Example:
         >>> def mean_of_all(logits, labels):
@@ -228,37 +180,15 @@ def check_masked_loss(
     labels = torch.randint(4, vocab_size, (2, 5), generator=generator, device="cpu")
     labels[0, 2:] = PAD
     logits = torch.randn(2, 5, vocab_size, generator=generator, device="cpu").requires_grad_()
-    padding = labels == PAD
     value = loss(logits, labels)
     if not value.requires_grad:
         raise CheckFailed("no gradient flows from the loss to the logits")
     (gradient,) = torch.autograd.grad(value, logits)
-    pull = gradient.abs().amax(-1)  # (B, L)
-    check_small(
-        pull * padding,
-        0.0,
-        lambda at, size: (
-            f"the gradient of the loss at padding (sequence {at[0]}, position {at[1]}) is {size}: "
-            "must be 0"
-        ),
-    )
-    if bool((pull[~padding] == 0).any()):
-        n, at = ((pull == 0) & ~padding).nonzero()[0].tolist()
+    pull, padding = gradient.abs().amax(-1), labels == PAD  # (B, L) each
+    place = "padding (sequence {}, position {})"
+    check_small(pull * padding, 0.0, f"the gradient of the loss at {place} is {{size}}: must be 0")
+    for n, at in ((pull == 0) & ~padding).nonzero().tolist():
         raise CheckFailed(f"the loss does not read the real token {at} of sequence {n}")
     longer = torch.cat((logits, logits[:, :1]), dim=1), torch.nn.functional.pad(labels, (0, 1))
-    change = float((loss(*longer) - value).detach().abs())
-    if not change <= 1e-6:
-        raise CheckFailed(f"one column more of padding changes the loss by {change:.2g}")
-
-
-def _alone(n: int) -> Describe:
-    """Describe a change of sequence n when it is alone."""
-    return lambda at, size: f"alone, sequence {n} gets other logits at position {at[0]}: by {size}"
-
-
-def _in_pieces(pieces: list[int]) -> Describe:
-    """Describe a difference that comes of cutting the sequence so."""
-    cut = ", ".join(map(str, pieces))
-    return lambda at, size: (
-        f"in pieces of {cut} the output at position {at[1]} of sequence {at[0]} differs by {size}"
-    )
+    change = (loss(*longer) - value).detach().abs()
+    check_small(change, 1e-6, "one column more of padding changes the loss by {size}")

@@ -4,7 +4,7 @@ A passage that stands on both sides of a split can be learned by heart. Then the
 memory, and the best memory wins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from attn_notes.arguments import check_integers
 from attn_notes.checks.properties import CheckFailed
@@ -14,21 +14,16 @@ __all__ = ["check_no_overlap", "share_seen"]
 
 
 def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> float:
-    """How much of the held-out texts stands in the training texts, word for word. Chapter 8.
+    """The share of the held-out characters that the training texts hold too. Chapter 8.
 
     Args:
         train: the texts to train on.
-        held_out: the texts to test on.
-        length: characters; a run of fewer in common may be chance, or an idiom.
+        held_out: the texts to test on, with at least one character.
+        length: characters; a shorter run in common does not count: it may be chance, or an idiom.
 
     Returns:
-        The share of held-out characters that lie in a run of `length` characters that a training
-        text holds too, from 0 to 1.
-
-    Raises:
-        TypeError: one string in place of the texts, a text that is not a string, or a length that
-            is not an integer.
-        ValueError: a length below 1, or no held-out character.
+        From 0 to 1: the share of held-out characters that lie in a run of `length` characters
+        that stands in a training text too.
 
     Example:
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
@@ -37,21 +32,16 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     check_texts(train, "train")
     characters = count_characters(held_out, "held_out")
     check_integers(1, length=length)
-    return sum(sum(marks) for _, marks in _seen(train, held_out, length)) / characters
+    return sum(sum(marks) for marks in _seen(train, held_out, length)) / characters
 
 
 def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:
-    """No passage of a held-out text stands in a training text. Chapter 8.
+    """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 8.
 
     Args:
         train: the texts to train on.
         held_out: the texts to test on.
         length: of the shortest passage that counts, in characters.
-
-    Raises:
-        CheckFailed: a held-out text and the place of its first passage that was trained on.
-        TypeError: as in `share_seen`.
-        ValueError: as in `share_seen`.
 
     Example:
         >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)
@@ -60,25 +50,21 @@ def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: i
 training texts too; text 1 from character 0 on: 'or not'
     """
     share = share_seen(train, held_out, length=length)
-    for number, (text, marks) in enumerate(_seen(train, held_out, length) if share else ()):
+    for number, marks in enumerate(_seen(train, held_out, length) if share else ()):
         if 1 in marks:
             at = marks.index(1)
             raise CheckFailed(
                 f"{100 * share:.2g} % of the held-out characters stand in the training texts too; "
-                f"text {number} from character {at} on: {text[at : at + 40]!r}"
+                f"text {number} from character {at} on: {held_out[number][at : at + 40]!r}"
             )
 
 
-def _seen(
-    train: Sequence[str], held_out: Sequence[str], length: int
-) -> list[tuple[str, bytearray]]:
-    """Each held-out text, and a 1 for each of its characters that lies in a known run."""
+def _seen(train: Sequence[str], held_out: Sequence[str], length: int) -> Iterator[bytearray]:
+    """For each held-out text, a 1 for each of its characters that lies in a run of `train`."""
     known = {text[at : at + length] for text in train for at in range(len(text) - length + 1)}
-    found = []
     for text in held_out:
         marks = bytearray(len(text))
         for at in range(len(text) - length + 1):
             if text[at : at + length] in known:
                 marks[at : at + length] = b"\1" * length
-        found.append((text, marks))
-    return found
+        yield marks

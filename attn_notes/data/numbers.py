@@ -1,9 +1,8 @@
 """Numbers in words: a translation task that every reader can check (chapter 4).
 
-The words come from num2words; what is ours is to cut them into tokens and to put them together
-again. German writes a number below a million as one word, and its units before its tens
-(dreiundsiebzig, three-and-seventy); French counts in twenties (quatre-vingt-treize); Japanese
-groups the digits by four. So one model per pair of languages meets reordering of three kinds.
+The words come from num2words. German writes a number below a million as one word, units before
+tens (dreiundsiebzig, three-and-seventy); French counts in twenties (quatre-vingt-treize); Japanese
+groups the digits by four. So each pair of languages needs another reordering.
 """
 
 import math
@@ -32,26 +31,22 @@ NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "r
 _MOST_DIGITS = 12
 _BY_CHARACTER = {"digits", "ja"}  # written without spaces: every character is a token
 
-# Where num2words leaves its language's grammar: (what it writes, what is right).
-_MENDS = {
+# Corrections of num2words' grammar: (what it writes, what is right).
+_CORRECTIONS = {
     "de": [(r"eins(?=tausend| Milli)", "ein")],  # einhunderteintausend
     "es": [(r"veintiuno (?=mil)", "veintiún "), (r"uno (?=mil)", "un ")],  # veintiún mil
 }
 
 
 def number_words(value: int, language: str) -> tuple[str, ...]:
-    """A number in words, one token a word.
+    """A number in words, one token per word. Chapter 4.
 
     Args:
         value: from 0 to 999,999,999,999.
         language: one of `NUMBER_LANGUAGES`; "digits" spells the number digit by digit.
 
     Returns:
-        The tokens; `join_words` makes the usual writing of them.
-
-    Raises:
-        TypeError: a value that is not an integer.
-        ValueError: a value out of range, or a language that is not offered.
+        The tokens; `join_words` turns them into the usual spelling.
 
     Example:
         >>> number_words(73, "de"), number_words(73, "en")
@@ -59,15 +54,17 @@ def number_words(value: int, language: str) -> tuple[str, ...]:
         >>> number_words(93, "fr")
         ('quatre', '-vingt', '-treize')
     """
+    check_integers(value=value)
+    if not 0 <= value < 10**_MOST_DIGITS:
+        raise ValueError(f"value must be from 0 to {10**_MOST_DIGITS - 1:,}, got {value:,}")
     return split_number(_spell(value, language), language)
 
 
 def split_number(text: str, language: str) -> tuple[str, ...]:
-    """A written number as tokens.
+    """A written number as tokens. Chapter 4.
 
     German compounds are cut into their words, a hyphen stays with the word after it and a comma
-    with the word before it, so that nothing is lost: `join_words` gives the text back. Words
-    that belong to no number stay whole, for a vocabulary to call unknown.
+    with the word before it, so `join_words` gives the text back. Unknown words stay whole.
 
     Args:
         text: a number as `join_words` writes it, or as a reader types it.
@@ -75,9 +72,6 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
 
     Returns:
         The tokens, none of them with white space.
-
-    Raises:
-        ValueError: a language that is not offered.
 
     Example:
         >>> split_number("zwei Millionen dreiundsiebzig", "de")
@@ -92,17 +86,14 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
 
 
 def join_words(tokens: Sequence[str], language: str) -> str:
-    """Tokens as they are written: what `split_number` took apart.
+    """The usual spelling of these tokens: the inverse of `split_number`. Chapter 4.
 
     Args:
         tokens: of one number, from `number_words` or from a model.
         language: one of `NUMBER_LANGUAGES`.
 
     Returns:
-        The text. In German all neighbours but the nouns, Million and Milliarde, become one word.
-
-    Raises:
-        ValueError: a language that is not offered.
+        The text. In German all neighbours except the nouns, Million and Milliarde, form one word.
 
     Example:
         >>> join_words(["eine", "Million", "drei", "und", "siebzig"], "de")
@@ -128,41 +119,28 @@ def number_pairs(
     balance: float = 0.0,
     seed: int = 0,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Distinct numbers in two languages, as many of each length, to train on and to test on.
+    """Distinct numbers in two languages, equally many of each length, to train and test on.
 
-    Of numbers drawn evenly from 0 to a million, nine in ten would have six digits. So every
-    number of digits gets the same share of `count`, and the values of that length are drawn
-    evenly. The short lengths run out first: there are ten numbers of one digit and ninety of two,
-    and what is left of their share goes to the longer ones.
+    Of numbers drawn evenly below a million, nine in ten would have six digits. So every length gets
+    the same share of `count`; what the short lengths cannot fill goes to the longer ones. About one
+    number in ten is held out, by its value, whatever the languages and the seed. The numbers of one
+    digit are all trained on, for no longer number contains the word for zero.
 
-    About one number in ten is held out, by its value: whatever the languages and the seed, a
-    number of the test is in no training set. The numbers of one digit are all trained on, for
-    they are words that no longer number needs to contain: nothing else has a zero in words.
-
-    Several languages make the pairs for one model that knows them all: each number is read in
-    each of them and written in each other. Where several are written, the first token read is the
-    `language_tag` of the one that is wanted (Johnson et al., 2017, section 3).
+    With several languages each number is read in each source language and written in each other
+    target language. With several target languages the first source token is the `language_tag` of
+    the target (Johnson et al., 2017, section 3). Chapter 4.
 
     Args:
         source: the language to read, one of `NUMBER_LANGUAGES`, or several.
         target: the language to write, or several.
-        count: how many numbers are drawn, both sides together.
+        count: how many numbers are drawn, both sides together; at most the numbers there are.
         digits: the fewest and the most digits, each from 1 to 12.
-        balance: how many numbers of each kind are at least to be trained on, as a share, from 0 to
-            1, of the numbers drawn to train on; a kind is a number of digits and of zeros at the
-            end, and the numbers of a rare one are repeated. Of those below 10,000 one in a
-            thousand has one digit, and a model that meets it so seldom gets it wrong, which an
-            average over all does not tell.
+        balance: from 0 to 1, the least share of the training numbers for each kind, where a kind is
+            a number of digits and of zeros at the end; the numbers of a rare kind are repeated.
         seed: of the draw, and of the order of the pairs.
 
     Returns:
-        The pairs to train on, and the pairs held out.
-
-    Raises:
-        TypeError: a count that is not an integer, or a balance that is not a number.
-        ValueError: a language that is not offered, the same one twice on a side or none at all,
-            digits out of range, a balance outside 0 to 1, a count below 1, or one beyond the
-            numbers that there are.
+        The training pairs and the held-out pairs.
 
     Example:
         >>> train, held_out = number_pairs("digits", "en", count=1000)
@@ -186,13 +164,13 @@ def number_pairs(
 
 
 def language_tag(language: str) -> str:
-    """The token that asks for a language.
+    """The token that asks a model for a language. Chapter 4.
 
     Args:
         language: its name.
 
     Returns:
-        The token: no word of a number, and no character of one.
+        The token, which occurs in no number.
 
     Example:
         >>> language_tag("fr")
@@ -204,7 +182,7 @@ def language_tag(language: str) -> str:
 def _routes(
     source: str | Sequence[str], target: str | Sequence[str]
 ) -> list[tuple[tuple[str, ...], str, str]]:
-    """(tag, language read, language written) of every way to go."""
+    """(tag, source language, target language) of every direction."""
     sides = [(side,) if isinstance(side, str) else tuple(side) for side in (source, target)]
     for name, side in zip(("source", "target"), sides, strict=True):
         if not side or len(set(side)) < len(side):
@@ -217,40 +195,35 @@ def _routes(
 
 
 def _split(values: list[int], balance: float) -> tuple[list[int], list[int]]:
-    """What is trained on, the rare kinds repeated, and what is held out."""
+    """The training values, rare kinds repeated, and the held-out values."""
     sides: tuple[list[int], list[int]] = ([], [])
     for value in values:
         sides[value > 9 and is_held_out(value)].append(value)
-    kinds = Counter(map(_kind, sides[0]))
-    least = balance * len(sides[0])
-    times = {kind: max(1, math.ceil(least / there)) for kind, there in kinds.items()}
-    return [value for value in sides[0] for _ in range(times[_kind(value)])], sides[1]
+    train, held_out = sides
+    least, counts = balance * len(train), Counter(map(_kind, train))
+    times = {kind: max(1, math.ceil(least / count)) for kind, count in counts.items()}
+    return [value for value in train for _ in range(times[_kind(value)])], held_out
 
 
 def _kind(value: int) -> tuple[int, int]:
-    """How many digits it has, and how many without the zeros at the end."""
+    """The number of digits, with and without the zeros at the end."""
     return len(str(value)), len(str(value).rstrip("0"))
 
 
 def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
-    """Distinct values in random order, each number of digits as often as the others."""
-    match digits:
-        case int(fewest), int(most) if 1 <= fewest <= most <= _MOST_DIGITS:
-            pass
-        case _:
-            wanted = f"(fewest, most) from 1 to {_MOST_DIGITS}"
-            raise ValueError(f"digits must be {wanted}, got {digits!r}")
+    """Distinct values in random order, equally many of each number of digits."""
+    fewest, most = digits
+    if not 1 <= fewest <= most <= _MOST_DIGITS:
+        raise ValueError(f"digits must be (fewest, most) from 1 to {_MOST_DIGITS}, got {digits}")
     rng = random.Random(seed)
     values: list[int] = []
     for length in range(fewest, most + 1):
-        there = range(10 ** (length - 1) if length > 1 else 0, 10**length)
+        candidates = range(10 ** (length - 1) if length > 1 else 0, 10**length)
         share = (count - len(values)) // (most + 1 - length)  # of what is still to be drawn
-        values += rng.sample(there, min(share, len(there)))
+        values += rng.sample(candidates, min(share, len(candidates)))
     if len(values) < count:
-        raise ValueError(
-            f"count must be at most {len(values)}, the numbers of {fewest} to {most} digits, "
-            f"got {count}"
-        )
+        limit = f"{len(values)}, the numbers of {fewest} to {most} digits"
+        raise ValueError(f"count must be at most {limit}, got {count}")
     rng.shuffle(values)
     return values
 
@@ -258,24 +231,17 @@ def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
 def _spell(value: int, language: str) -> str:
     """The number as it is written in that language."""
     _check_language(language)
-    check_integers(value=value)
-    if not 0 <= value < 10**_MOST_DIGITS:
-        raise ValueError(f"value must be from 0 to {10**_MOST_DIGITS - 1:,}, got {value:,}")
     if language == "digits":
         return str(value)
     text: str = _converter(language).to_cardinal(value)
-    for written, right in _MENDS.get(language, []):
+    for written, right in _CORRECTIONS.get(language, []):
         text = re.sub(written, right, text)
     return text
 
 
 @cache
 def _converter(language: str) -> Any:
-    """num2words for one language, without the scales that no number here reaches.
-
-    It tries every scale for every part of a number, and in German there are two hundred of them
-    above a million. Without those it is ten times as fast and writes the same.
-    """
+    """num2words for one language, without the scales above 10^12: ten times as fast."""
     from num2words import CONVERTER_CLASSES  # noqa: PLC0415
 
     converter = copy(CONVERTER_CLASSES[language])
@@ -286,16 +252,17 @@ def _converter(language: str) -> Any:
 
 
 def _split_compound(word: str) -> list[str]:
-    """The words in a German number word; a word that is not made of them, whole."""
-    piece = _german_piece()
-    return re.findall(piece, word) if re.fullmatch(f"({piece})+", word) else [word]
+    """The words in a German number word; any other word, whole."""
+    pieces = _german_words().findall(word)
+    return pieces if "".join(pieces) == word else [word]
 
 
 @cache
-def _german_piece() -> str:
+def _german_words() -> re.Pattern[str]:
     """A pattern that finds one word of a compound, the longest first: siebzehn before sieben."""
     small = [_spell(value, "de") for value in (*range(20), *range(20, 100, 10))]
-    return "|".join(sorted([*small, "ein", "und", "hundert", "tausend"], key=len, reverse=True))
+    words = [*small, "ein", "und", "hundert", "tausend"]
+    return re.compile("|".join(sorted(words, key=len, reverse=True)))
 
 
 def _check_language(language: str) -> None:

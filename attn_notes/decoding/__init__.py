@@ -7,8 +7,8 @@ several hypotheses (chapter 4; chapters 7 and 8 use it unchanged).
 """
 
 from attn_notes.decoding.beam import beam_search
-from attn_notes.decoding.generate import evaluating, generate, greedy
-from attn_notes.decoding.protocol import Decodable, Decoded, State, check_source, check_step
+from attn_notes.decoding.generate import generate, greedy
+from attn_notes.decoding.protocol import Decodable, Decoded, State
 from attn_notes.decoding.sampling import sample, sampling_distribution
 from attn_notes.decoding.translation import translate
 
@@ -17,9 +17,6 @@ __all__ = [
     "Decoded",
     "State",
     "beam_search",
-    "check_source",
-    "check_step",
-    "evaluating",
     "generate",
     "greedy",
     "sample",

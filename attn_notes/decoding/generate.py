@@ -71,10 +71,7 @@ def greedy(
     """At each step the most probable token, until END. Chapter 4.
 
     Args:
-        model: as in `generate`.
-        source: as in `generate`.
-        lengths: as in `generate`.
-        max_length: as in `generate`.
+        model, source, lengths, max_length: as in `generate`.
 
     Returns:
         The sequences, T <= `max_length`.

@@ -45,19 +45,23 @@ def sampling_distribution(
     _check_choices(temperature, top_k, top_p)
     _check_logits(logits)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    limits = torch.finfo(logits.dtype)  # outside them 0 / τ and -inf / τ are NaN
-    below_best = logits - logits.amax(-1, keepdim=True)  # a small τ makes it -inf, never inf
-    probabilities = (below_best / min(max(temperature, limits.tiny), limits.max)).softmax(-1)
+    # Differences to the best are never above 0, so no small τ makes them inf.
+    below_best = logits - logits.amax(-1, keepdim=True)
+    limits = torch.finfo(logits.dtype)  # beyond them 0 / τ, -inf / τ are NaN
+    temperature = min(max(temperature, limits.tiny), limits.max)
+    probabilities = (below_best / temperature).softmax(-1)
     if top_k is None and top_p is None:
         return probabilities
     # Sort by the logits, since rounding can make any two probabilities equal.
     ids = logits.argsort(dim=-1, descending=True, stable=True)
     kept = probabilities.gather(-1, ids)
     if top_k is not None:
-        kept = _renormalised(kept, torch.arange(kept.shape[-1], device=kept.device) < top_k)
+        rank = torch.arange(kept.shape[-1], device=kept.device)  # (V,)
+        kept = _renormalised(kept, rank < top_k)
     if top_p is not None:
-        # A token is needed if those before it do not reach p: if it and the rest exceed 1 - p.
-        rest = kept.flip(-1).cumsum(-1).flip(-1)  # (..., V), exact where it is small
+        # Keep a token if those before it do not reach p, that is, if it and
+        # those after it exceed 1 - p: their sum is exact where it is small.
+        rest = kept.flip(-1).cumsum(-1).flip(-1)  # (..., V)
         needed = rest > 1 - top_p
         needed[..., :1] = True
         kept = _renormalised(kept, needed)
@@ -82,13 +86,8 @@ def sample(
     seed gives the same text on every device; a row's text depends on its place in the batch.
 
     Args:
-        model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids; for a model without an encoder, the prompts.
-        lengths: (B,), how many of them are real; all by default.
-        max_length: the maximum number of new tokens, END included; 1 or more.
-        temperature: as in `sampling_distribution`, like the next two.
-        top_k: how many tokens to keep.
-        top_p: how much probability to keep.
+        model, source, lengths, max_length: as in `generate`.
+        temperature, top_k, top_p: as in `sampling_distribution`.
         generator: of the CPU; torch's own by default.
 
     Returns:

@@ -1,6 +1,5 @@
-"""BERT's published layout: an encoder, and the head that predicts hidden tokens (chapters 5, 8)."""
+"""BERT's published layout: an encoder, and a head that predicts masked tokens (chapters 5, 8)."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,106 +7,76 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from attn_notes.pretrained.folders import (
-    build_config,
-    drop_copy,
-    find_files,
-    read_config,
-    read_tokenizer,
-    rename,
-)
-from attn_notes.training import check_tensors, read_tensors
-from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
+from attn_notes.pretrained.config import read_config
+from attn_notes.pretrained.folders import fill, find_folder, read_tensors, read_tokenizer
+from attn_notes.transformer import Encoder, MaskedLanguageModel
 
 __all__ = ["load_encoder", "load_masked_language_model"]
 
-# Ours, and what BERT's published files call it; {} is the number of a block.
+# The published name of a module and ours; {} is the number of a block.
 ENCODER = {
-    "embeddings.tokens": "embeddings.word_embeddings",
-    "embeddings.positions": "embeddings.position_embeddings",
-    "embeddings.token_types": "embeddings.token_type_embeddings",
-    "embeddings.norm": "embeddings.LayerNorm",
-    "blocks.{}.self_attn.q_proj": "encoder.layer.{}.attention.self.query",
-    "blocks.{}.self_attn.k_proj": "encoder.layer.{}.attention.self.key",
-    "blocks.{}.self_attn.v_proj": "encoder.layer.{}.attention.self.value",
-    "blocks.{}.self_attn.out_proj": "encoder.layer.{}.attention.output.dense",
-    "blocks.{}.norm1": "encoder.layer.{}.attention.output.LayerNorm",
-    "blocks.{}.feed_forward.linear1": "encoder.layer.{}.intermediate.dense",
-    "blocks.{}.feed_forward.linear2": "encoder.layer.{}.output.dense",
-    "blocks.{}.norm2": "encoder.layer.{}.output.LayerNorm",
+    "embeddings.word_embeddings": "embeddings.tokens",
+    "embeddings.position_embeddings": "embeddings.positions",
+    "embeddings.token_type_embeddings": "embeddings.token_types",
+    "embeddings.LayerNorm": "embeddings.norm",
+    "encoder.layer.{}.attention.self.query": "blocks.{}.self_attn.q_proj",
+    "encoder.layer.{}.attention.self.key": "blocks.{}.self_attn.k_proj",
+    "encoder.layer.{}.attention.self.value": "blocks.{}.self_attn.v_proj",
+    "encoder.layer.{}.attention.output.dense": "blocks.{}.self_attn.out_proj",
+    "encoder.layer.{}.attention.output.LayerNorm": "blocks.{}.norm1",
+    "encoder.layer.{}.intermediate.dense": "blocks.{}.feed_forward.linear1",
+    "encoder.layer.{}.output.dense": "blocks.{}.feed_forward.linear2",
+    "encoder.layer.{}.output.LayerNorm": "blocks.{}.norm2",
 }
 HEAD = {
-    "transform": "cls.predictions.transform.dense",
-    "norm": "cls.predictions.transform.LayerNorm",
-    "out_proj": "cls.predictions.decoder",
+    "cls.predictions.transform.dense": "transform",
+    "cls.predictions.transform.LayerNorm": "norm",
+    "cls.predictions.decoder": "out_proj",
+    "cls.predictions": "out_proj",  # its bias
 }
+OLD_KINDS = {"gamma": "weight", "beta": "bias"}  # of a norm, in files of 2018
 # Not read: layers on top of the blocks, and a buffer that counts from 0.
 LEFT_OUT = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
 
-# Field of `TransformerConfig`: key of `config.json`.
-KEYS = {
-    "vocab_size": "vocab_size",
-    "embed_dim": "hidden_size",
-    "num_heads": "num_attention_heads",
-    "num_layers": "num_hidden_layers",
-    "ffn_dim": "intermediate_size",
-    "activation": "hidden_act",
-    "max_length": "max_position_embeddings",
-    "num_token_types": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-    "layer_norm_eps": "layer_norm_eps",
-    "tie_embeddings": "tie_word_embeddings",
-}
-# What must stand there, or nothing at all: other values mean another computation.
-FIXED = {
-    "model_type": "bert",
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
-DEFAULTS = {"tie_word_embeddings": True}
-
 
 def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
-    """Read a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
+    """Load a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
 
     Args:
-        source: a folder that holds `config.json`, `model.safetensors` and `tokenizer.json`, or
-            the name of such a model on the hub, `owner/name`, which is downloaded (once; the
-            package `huggingface_hub` keeps it).
+        source: a folder with `config.json`, `model.safetensors` and `tokenizer.json`, or the name
+            of a model on the hub, `owner/name`, which `huggingface_hub` downloads once.
 
     Returns:
-        The encoder, on the CPU, in torch's default dtype and in evaluation mode, and its
-        tokenizer, which neither cuts off nor pads: `tokenizer.encode(text)` has `ids`, `tokens`
-        and `offsets`. A head in the file is left out.
+        The encoder, on the CPU, in torch's default dtype and in evaluation mode, without any head
+        in the file; and its tokenizer, which neither truncates nor pads: `tokenizer.encode(text)`
+        has `ids`, `tokens` and `offsets`.
 
     Raises:
-        WeightsNotFound: no such folder or file, or a download that failed.
-        ValueError: a model of another kind; a file that is damaged, or does not fit the others. The
-            message names the file, and the tensor if one is to blame.
+        WeightsNotFound: no such folder or file, or the download failed.
+        ValueError: another kind of model, or a file that is damaged or does not fit the others.
 
     Example:
-        >>> load_encoder(Path("nowhere"))
-        Traceback (most recent call last):
-        attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, and is not there
+        >>> from attn_notes.pretrained import minilm_folder
+        >>> encoder, tokenizer = load_encoder(minilm_folder())
+        >>> tokenizer.encode("time flies").tokens
+        ['[CLS]', 'time', 'flies', '[SEP]']
     """
-    files = find_files(source)
-    config = _read_config(files.config)
-    tensors = read_tensors(files.weights)[0]
-    # Saved with a head on top, the encoder's names begin with "bert." and the head's do not.
-    inside = {name: tensor for name, tensor in tensors.items() if name.startswith("bert.")}
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
+    folder = find_folder(source)
+    config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
+    tensors = read_tensors(folder)
+    # A model with a head has "bert." before the encoder's names and not before the head's.
+    inside = {name: x for name, x in tensors.items() if name.startswith("bert.")}
+    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         encoder = Encoder(config)
-    _fill(encoder, ENCODER, _newest_names(inside or tensors, files.weights), files.weights)
-    return encoder.eval(), read_tokenizer(files.tokenizer, config.vocab_size)
+    fill(encoder, _plain(inside or tensors), ENCODER, folder)
+    return encoder.eval(), read_tokenizer(folder, config.vocab_size)
 
 
 def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel, Tokenizer]:
-    """Read a published BERT, its head included, into our own blocks. Chapter 8.
+    """Load a published BERT with its head into our own blocks. Chapter 8.
 
-    The head's last layer is the token embedding where `config.json` says so, or does not say;
-    where it says `"tie_word_embeddings": false`, the head has a matrix of its own, and that must
-    be in the file.
+    The map to the logits is the token embedding, unless `config.json` says
+    `"tie_word_embeddings": false`; then the head has a matrix of its own.
 
     Args:
         source: a folder, or a name on the hub, as in `load_encoder`.
@@ -117,72 +86,30 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
 
     Raises:
         WeightsNotFound: as in `load_encoder`.
-        ValueError: as in `load_encoder`; a file without that head, or with two matrices where the
-            config says that they are one.
+        ValueError: as in `load_encoder`, and for a file without that head.
 
     Example:
         >>> load_masked_language_model(Path("nowhere"))
         Traceback (most recent call last):
-        attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, and is not there
+        attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
-    files = find_files(source)
-    config = _read_config(files.config)
-    tensors = _newest_names(read_tensors(files.weights)[0], files.weights)
-    names = _settle_head(tensors, config.tie_embeddings, files.weights)
+    folder = find_folder(source)
+    config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     with torch.random.fork_rng(devices=[]):
         model = MaskedLanguageModel(config)
-    _fill(model, names, tensors, files.weights)
-    return model.eval(), read_tokenizer(files.tokenizer, config.vocab_size)
+    names = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | HEAD
+    fill(model, _plain(read_tensors(folder)), names, folder)
+    return model.eval(), read_tokenizer(folder, config.vocab_size)
 
 
-def _read_config(path: Path) -> TransformerConfig:
-    """What `config.json` says, in our own words."""
-    published = read_config(path, FIXED, DEFAULTS)
-    return build_config(path, published, KEYS, norm="post", embed_norm=True)
-
-
-def _newest_names(tensors: Mapping[str, Tensor], origin: Path) -> dict[str, Tensor]:
-    """What is read of a file, whichever model it was saved in, by the newest names."""
-    plain = rename(tensors, _newest_name, origin)
-    return {name: tensor for name, tensor in plain.items() if not name.startswith(LEFT_OUT)}
-
-
-def _newest_name(name: str) -> str:
-    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix("bert."))
-    return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-
-
-def _settle_head(tensors: dict[str, Tensor], tied: bool, origin: Path) -> dict[str, str]:
-    """Ours and the published names, each tensor of the head having one name in `tensors` now."""
-    matrix, bias = "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"
-    names = {f"body.{ours}": theirs for ours, theirs in ENCODER.items()} | HEAD
-    names["out_proj.bias"] = "cls.predictions.bias"
-    if tied:
-        names["out_proj.weight"] = "embeddings.word_embeddings.weight"
-        drop_copy(tensors, matrix, names["out_proj.weight"], origin)
-        drop_copy(tensors, bias, names["out_proj.bias"], origin)
-    elif bias in tensors:  # then the reference does not use the other one
-        names["out_proj.bias"] = bias
-        tensors.pop("cls.predictions.bias", None)
-    return names
-
-
-def _fill(
-    model: Encoder | MaskedLanguageModel,
-    names: Mapping[str, str],
-    tensors: Mapping[str, Tensor],
-    origin: Path,
-) -> None:
-    """Give a model the weights of a file, all of which must fit.
-
-    `names` is by module, where weight and bias have one name, or by tensor.
-    """
-    layers = range(model.config.num_layers)
-    names = {ours.format(i): theirs.format(i) for ours, theirs in names.items() for i in layers}
-    published = {}
-    for name in model.state_dict():
-        module, _, kind = name.rpartition(".")  # kind: weight or bias
-        published[name] = names.get(name) or f"{names[module]}.{kind}"
-    wanted = {published[name]: tensor for name, tensor in model.state_dict().items()}
-    check_tensors(wanted, tensors, str(origin))
-    model.load_state_dict({name: tensors[theirs] for name, theirs in published.items()})
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that are read, by today's names, whichever model they were saved in."""
+    plain = {}
+    for published, tensor in tensors.items():
+        module, _, kind = published.removeprefix("bert.").rpartition(".")
+        name = f"{module}.{OLD_KINDS.get(kind, kind)}"
+        if not name.startswith(LEFT_OUT):
+            plain[name] = tensor
+    if "cls.predictions.decoder.bias" in plain:  # the head's bias has two names
+        plain.pop("cls.predictions.bias", None)
+    return plain

@@ -1,10 +1,10 @@
 """The command `translate`: each text on its own, whatever becomes of the others."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 
-from attn_notes.data.textfile import MARK, no_text
 from attn_notes.train.shared_options import the_device
 from attn_notes.train.stopping import speak
 from attn_notes.train.translator import Translator, load_translator
@@ -52,15 +52,16 @@ def translate(options: argparse.Namespace) -> int:
 def _lines() -> Iterable[str]:
     if sys.stdin.isatty():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
-    return (line.removeprefix(MARK).rstrip("\r\n") for line in sys.stdin)
+    return (line.removeprefix("\ufeff").rstrip("\r\n") for line in sys.stdin)
 
 
 def _translation(translator: Translator, text: str, options: argparse.Namespace) -> str:
     """The translation; what the model does not know is said."""
     if not text.strip():
         return ""
-    if bad := no_text(text):
-        raise ValueError(f"{bad} in the terminal's encoding")
+    if bad := re.search("[\udc80-\udcff]", text):  # a byte that could not be decoded
+        byte = f"byte 0x{ord(bad[0]) - 0xDC00:02x}"
+        raise ValueError(f"{byte} is no text in the terminal's encoding")
     said = translator.translate(text, beam_size=options.beam_size, to=options.to)
     if unknown := translator.unknown(text):
         print(f"not known: {', '.join(map(repr, unknown))}", file=sys.stderr)

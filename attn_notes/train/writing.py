@@ -77,8 +77,9 @@ def _train(
             "--batch-size must be divisible by the number of processes, got "
             f"{s.batch_size} and {world}"
         )
-    shares: dict[str, Any] = {"batch_size": s.batch_size, "rank": rank, "world": world}
-    windows = TextWindows(sides[0], vocab, length=s.context, seed=s.seed, **shares)
+    windows = TextWindows(sides[0], vocab, length=s.context, batch_size=s.batch_size, seed=s.seed)
+    size = s.batch_size // world
+    share = slice(rank * size, (rank + 1) * size)  # of this process
     precision = _precision(device) if options.precision == "auto" else options.precision
     compiled = _can_compile(device) if options.compile is None else options.compile
     sizes = "{:,} to train on, {:,} held out".format(*(sum(map(len, side)) for side in sides))
@@ -87,7 +88,7 @@ def _train(
     print(f"on {device}{several}, in {precision}{', compiled' if compiled else ''}", flush=True)
     model = train(
         settings,
-        windows,
+        lambda step: windows(step)[share],
         partial(language_model_loss, label_smoothing=s.label_smoothing),
         options.out,
         device=device,

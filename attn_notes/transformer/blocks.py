@@ -97,12 +97,8 @@ class EncoderBlock(nn.Module):
 
         Args:
             x: (B, L, E).
-            attn_mask: as in `MultiHeadAttention`, and so are those below.
-            attn_bias: float, added to the scores.
-            is_causal: no position reads a later one.
-            rotary: rotates queries and keys by their positions.
-            need_weights: whether to return the weights too.
-            cache: earlier keys and values.
+            attn_mask, attn_bias, is_causal, rotary, need_weights, cache: as in
+                `MultiHeadAttention`.
 
         Returns:
             (B, L, E), and the weights (B, H, L, L) or None.
@@ -175,9 +171,7 @@ class DecoderBlock(nn.Module):
             memory: (B, S, E), the encoder's output. With a cache that holds it already, S = 0.
             memory_mask: bool, `True` = may attend, for all of the memory, such as
                 `padding_mask(lengths, S)`; any shape that `MultiHeadAttention` takes.
-            attn_mask: restricts the causal self-attention further.
-            attn_bias: float, added to the scores of the self-attention.
-            rotary: rotates queries and keys of the self-attention by their positions.
+            attn_mask, attn_bias, rotary: of the causal self-attention.
             need_weights: whether to return the weights too.
             cache: of the self-attention, and of the cross-attention.
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attn_notes.arguments import check_fractions, check_integers, check_positive
-from attn_notes.multihead import Backend, check_divides
+from attn_notes.arguments import check_divides, check_fractions, check_integers, check_positive
+from attn_notes.multihead import Backend
 
 __all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
 

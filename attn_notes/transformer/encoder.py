@@ -70,8 +70,8 @@ class Encoder(nn.Module):
                 `attn_mask` it means both.
             caches: one per block; the tokens follow the cached ones, and are appended. Only with
                 `is_causal` are the outputs those of one pass over all tokens.
-            need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return the residual stream around every block too.
+            need_weights, need_hidden_states: whether to return the weights of every block, and the
+                residual stream around every block.
 
         Returns:
             Output (B, L, E), and the hidden states and weights asked for.

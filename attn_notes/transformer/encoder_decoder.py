@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attn_notes.arguments import check_integer_tensors
 from attn_notes.cache import KVCache
 from attn_notes.data import START
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import DecoderBlock, join_weights, last_norm
 from attn_notes.transformer.config import TransformerConfig
@@ -202,16 +202,7 @@ class Transformer(nn.Module):
     def initial_state(
         self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> TransformerState:
-        """Read the source: the state before START.
-
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 0 to S; all of the source by default.
-            need_weights: whether this state and later ones keep the weights.
-
-        Returns:
-            The state before the first step.
-        """
+        """Read the source: the state before START; the arguments are those of `start`."""
         lengths = check_source(source, lengths)
         check_integer_tensors(lengths=lengths)
         # padding_mask without its check of the values, which would make a GPU wait
@@ -228,9 +219,9 @@ class Transformer(nn.Module):
         """Read the source and START.
 
         Args:
-            source: as in `initial_state`.
-            lengths: as in `initial_state`.
-            need_weights: as in `initial_state`.
+            source: (B, S), token ids.
+            lengths: (B,), integers from 0 to S; all of the source by default.
+            need_weights: whether this state and later ones keep the weights.
 
         Returns:
             Logits (B, V) of the first token, and the state after START.
@@ -239,15 +230,7 @@ class Transformer(nn.Module):
         return self.step(source.new_full(source.shape[:1], START), state)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """Append one token: the logits of `forward` at its position, for the cost of one position.
-
-        Args:
-            tokens: (B,), the ids to append.
-            state: before the step.
-
-        Returns:
-            Logits of the next token (B, V), and the state after the step.
-        """
+        """Append one token (B,): logits of the next (B, V), for the cost of one position."""
         check_step(tokens, len(state.memory))
         caches = tuple((own.fork(), cross.fork()) for own, cross in state.caches)
         read = self.decoder(

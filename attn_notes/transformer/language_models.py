@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
-from attn_notes.decoding import check_source, check_step
+from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
 from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
 from attn_notes.transformer.config import TransformerConfig
@@ -104,9 +104,7 @@ class DecoderOnly(nn.Module):
 
         Args:
             tokens: (B, L), ids from 0 to V - 1.
-            caches: one per block; the tokens follow the cached ones, and are appended.
-            need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return the residual stream around every block too.
+            caches, need_weights, need_hidden_states: as in `Encoder`.
 
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and what was asked for.
@@ -147,15 +145,7 @@ class DecoderOnly(nn.Module):
         return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches, read.weights)
 
     def step(self, tokens: Tensor, state: DecoderOnlyState) -> tuple[Tensor, DecoderOnlyState]:
-        """Append one token: the logits of `forward` at its position, for the cost of one position.
-
-        Args:
-            tokens: (B,), the ids to append.
-            state: before the step.
-
-        Returns:
-            Logits of the next token (B, V), and the state after the step.
-        """
+        """Append one token (B,): logits of the next (B, V), for the cost of one position."""
         held = state.caches[0].keys
         check_step(tokens, 0 if held is None else len(held))
         state = replace(state, caches=tuple(cache.fork() for cache in state.caches))
@@ -209,8 +199,7 @@ class MaskedLanguageModel(nn.Module):
             tokens: (B, L), ids from 0 to V - 1, some of them replaced by a mask id.
             token_types: (B, L), ids of segments; all 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`.
-            need_weights: whether to return the weights of every block too.
-            need_hidden_states: whether to return the residual stream around every block too.
+            need_weights, need_hidden_states: as in `Encoder`.
 
         Returns:
             Logits (B, L, V), those at i predicting token i, and what was asked for.
@@ -222,8 +211,9 @@ class MaskedLanguageModel(nn.Module):
             need_weights=need_weights,
             need_hidden_states=need_hidden_states,
         )
-        x = self.norm(self.activation(self.transform(read.output)))  # (B, L, E)
-        return LanguageModelOutput(self.out_proj(x), read.hidden_states, read.weights)
+        x = self.activation(self.transform(read.output))  # (B, L, E)
+        logits = self.out_proj(self.norm(x))  # (B, L, V)
+        return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
 
 def check_no_token_types(config: TransformerConfig) -> None:

@@ -7,7 +7,8 @@ import torch
 import traitlets
 from torch import Tensor
 
-from attn_notes.masks import causal_mask, check_mask, masked_softmax
+from attn_notes.arguments import check_mask
+from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets.base import BookWidget, Table
 from attn_notes.widgets.encoding import (
     decode,

@@ -7,10 +7,10 @@ import torch
 import traitlets
 from torch import Tensor
 
+from attn_notes.arguments import check_mask
 from attn_notes.masks import (
     block_mask,
     causal_mask,
-    check_mask,
     masked_softmax,
     prefix_mask,
     sliding_window_mask,

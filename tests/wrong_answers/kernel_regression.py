@@ -1,163 +1,96 @@
 """Typical wrong answers to the exercises of chapter 1, and the words that name the mistake."""
 
+from tests.wrong_answers import instead
+
+EVEN, LAST = [0.2] * 5, [0, 0, 0, 0, 1]
+KERNEL = "def my_kernel(u):\n    return "
+ERROR = """
+def my_error(weights, values):
+    residuals = (values - weights @ values) / (1 - weights.diagonal())
+    return residuals.square().mean()
+"""
+NEAREST = """
+def my_weights(queries, keys, k):
+    distances = (queries[:, None] - keys).abs()
+    nearest = distances.topk(k, largest=False).indices
+    return torch.zeros_like(distances).scatter(-1, nearest, 1 / k)
+"""
+LINE = """
+def my_line(queries, keys, bandwidth):
+    u = keys - queries[:, None]
+    heights = torch.exp(-((u / bandwidth) ** 2) / 2)
+    s0, s1, s2 = ((heights * u**r).sum(-1, keepdim=True) for r in (0, 1, 2))
+    return heights * (s2 - s1 * u) / (s0 * s2 - s1**2)
+"""
+GROUP = """
+def my_prediction(keys, values, groups, bandwidth):
+    scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2
+    return masked_softmax(scores, groups[:, None] != groups) @ values
+"""
+
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "three_rows": [
-        ("answer = [[0.2] * 5, [0, 0, 0, 0, 1], [0, 0, 0, 0, 1]]", "never looks at the query"),
-        ("answer = [[0.2] * 5, [0.2] * 5, [0.2] * 5]", "it does look at the query"),
-        ("answer = [[0.2] * 5, [0.2] * 5, [0.0] * 5]", "sums to 1 at any distance"),
-        ("answer = [[1.0] * 5, [1.0] * 5, [0, 0, 0, 0, 1]]", "row 0 must sum to 1, got 5"),
-        ("answer = [[0.2] * 5, [0, 0, 0, 0, 1]]", "should have shape (3, 5), got (2, 5)"),
+        (f"answer = {[EVEN, LAST, LAST]}", "never looks at the query"),
+        (f"answer = {[EVEN, EVEN, EVEN]}", "looks at the query: key 4 is nearer than key 3"),
+        (f"answer = {[EVEN, EVEN, [0.0] * 5]}", "sums to 1 at any distance"),
+        (f"answer = {[[1.0] * 5, [1.0] * 5, LAST]}", "each row must sum to 1"),
+        (f"answer = {[EVEN, LAST]}", "should have shape (3, 5), got (2, 5)"),
     ],
     "epanechnikov": [
+        (KERNEL + "(1 - u.abs()).clamp(min=0)", "this is the triangular kernel"),
+        (KERNEL + "0.75 * (1 - u**2)", "never negative: clamp it"),
+        (KERNEL + "(1 - u**2).clamp(min=0)", "the area under it is 4/3"),
         (
-            "def my_kernel(u):\n    return (1 - u.abs()).clamp(min=0)",
-            "this is the triangular kernel",
-        ),
-        ("def my_kernel(u):\n    return 0.75 * (1 - u**2)", "never negative: clamp it"),
-        ("def my_kernel(u):\n    return (1 - u**2).clamp(min=0)", "the area under it is 4/3"),
-        (
-            "def my_kernel(u):\n    return u.square_().neg_().add_(1).clamp_(min=0).mul_(0.75)",
+            KERNEL + "u.square_().neg_().add_(1).clamp_(min=0).mul_(0.75)",
             "must not change its argument in place",
         ),
         (
-            "def my_kernel(u):\n    return torch.exp(-(u**2) / 2) / (2 * torch.pi) ** 0.5",
-            "the kernel at (0, 0) should be 0, got 0.05399",
+            KERNEL + "torch.exp(-(u**2) / 2) / (2 * torch.pi) ** 0.5",
+            "the kernel should be 0.75 at (1, 0), got 0.398942",
         ),
     ],
     "leave_one_out": [
+        (instead(ERROR, " / (1 - weights.diagonal())", ""), "this is the training error"),
         (
-            (
-                "def my_error(weights, values):\n"
-                "    return (values - weights @ values).square().mean()"
+            instead(
+                ERROR,
+                "weights @ values) / (1 - weights.diagonal())",
+                "(weights - weights.diagonal().diag()) @ values)",
             ),
-            "this is the training error",
+            "a row sums to less than 1",
         ),
-        (
-            (
-                "def my_error(weights, values):\n"
-                "    others = weights - weights.diagonal().diag()\n"
-                "    return (values - others @ values).square().mean()"
-            ),
-            "must be brought back to 1",
-        ),
-        (
-            (
-                "def my_error(weights, values):\n"
-                "    residuals = (values - weights @ values) / (1 - weights.diagonal())\n"
-                "    return residuals.square().sum()"
-            ),
-            "take the mean",
-        ),
-        (
-            (
-                "def my_error(weights, values):\n"
-                "    return ((values - weights @ values) / (1 - weights.diagonal())).abs().mean()"
-            ),
-            "square the residuals",
-        ),
+        (instead(ERROR, "mean", "sum"), "take the mean"),
+        (instead(ERROR, "square", "abs"), "square the residuals"),
     ],
     "nearest_neighbours": [
-        (
-            (
-                "def my_weights(queries, keys, k):\n"
-                "    distances = (queries[:, None] - keys).abs()\n"
-                "    far = distances.topk(k).indices\n"
-                "    return torch.zeros_like(distances).scatter(-1, far, 1 / k)"
-            ),
-            "reads the keys farthest from it",
-        ),
-        (
-            (
-                "def my_weights(queries, keys, k):\n"
-                "    distances = (queries[:, None] - keys).abs()\n"
-                "    nearest = distances.topk(k, largest=False).indices\n"
-                "    return torch.zeros_like(distances).scatter(-1, nearest, 1.0)"
-            ),
-            "each row sums to 3: divide by k",
-        ),
-        (
-            (
-                "def my_weights(queries, keys, k):\n"
-                "    distances = keys - queries[:, None]\n"
-                "    nearest = distances.topk(k, largest=False).indices\n"
-                "    return torch.zeros_like(distances).scatter(-1, nearest, 1 / k)"
-            ),
-            "the weights with k = 1 at",
-        ),
-        (
-            (
-                "def my_weights(queries, keys, k):\n"
-                "    return (-(queries[:, None] - keys).square() / 2).softmax(-1)"
-            ),
-            "with k = 1, query 0.1 reads 5 keys",
-        ),
+        (instead(NEAREST, ", largest=False", ""), "the farthest keys are read"),
+        (instead(NEAREST, "1 / k", "1.0"), "each row sums to 3: divide by k"),
+        (instead(NEAREST, ".abs()", ""), "with k = 1 the weights should be"),
     ],
     "local_linear": [
         (
-            (
-                "def my_line(queries, keys, bandwidth):\n"
-                "    return (-(((queries[:, None] - keys) / bandwidth) ** 2) / 2).softmax(-1)"
-            ),
+            instead(LINE, "(s2 - s1 * u) / (s0 * s2 - s1**2)", "/ s0").replace("* /", "/"),
             "these are Nadaraya-Watson's weights",
         ),
-        (
-            (
-                "def my_line(queries, keys, bandwidth):\n"
-                "    u = keys - queries[:, None]\n"
-                "    heights = torch.exp(-((u / bandwidth) ** 2) / 2)\n"
-                "    s0, s1, s2 = ((heights * u**r).sum(-1, keepdim=True) for r in (0, 1, 2))\n"
-                "    return heights * (s2 + s1 * u) / (s0 * s2 - s1**2)"
-            ),
-            "the sum of each row at (0,) should be 1",
-        ),
-        (
-            (
-                "def my_line(queries, keys, bandwidth):\n"
-                "    u = keys - queries[:, None]\n"
-                "    heights = torch.exp(-((u / bandwidth) ** 2) / 2)\n"
-                "    s0, s1, s2 = ((heights * u**r).sum(-1, keepdim=True) for r in (0, 1, 2))\n"
-                "    lines = heights * (s2 - s1 * u)\n"
-                "    lines = lines.clamp(min=0)\n"
-                "    return lines / lines.sum(-1, keepdim=True)"
-            ),
-            "the prediction on the line 2x + 1 at",
-        ),
-        (
-            (
-                "def my_line(queries, keys, bandwidth):\n"
-                "    u = keys - queries[:, None]\n"
-                "    ones = torch.ones_like(u)\n"
-                "    s0, s1, s2 = (u**0).sum(-1), u.sum(-1), (u**2).sum(-1)\n"
-                "    return ((s2[:, None] - s1[:, None] * u) * ones) / (s0 * s2 - s1**2)[:, None]"
-            ),
-            "the prediction at query",
-        ),
+        (instead(LINE, "s2 - s1 * u", "s2 + s1 * u"), "the weights should be"),
     ],
     "leave_group_out": [
         (
-            (
-                "def my_prediction(keys, values, groups, bandwidth):\n"
-                "    return nadaraya_watson(\n"
-                "        keys, keys, values, bandwidth=bandwidth, exclude_self=True\n"
-                "    )[0]"
-            ),
-            "output 0 depends on value 5, the same measurement",
-        ),
-        (
-            (
-                "def my_prediction(keys, values, groups, bandwidth):\n"
-                "    scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2\n"
-                "    return masked_softmax(scores, groups[:, None] == groups) @ values"
-            ),
+            instead(GROUP, "groups[:, None] != groups", "scores <= 0"),
             "output 0 depends on value 0, its own",
         ),
         (
-            (
-                "def my_prediction(keys, values, groups, bandwidth):\n"
-                "    weights = (-(((keys[:, None] - keys) / bandwidth) ** 2) / 2).softmax(-1)\n"
-                "    return weights.masked_fill(groups[:, None] == groups, 0.0) @ values"
+            instead(GROUP, "groups[:, None] != groups", "torch.eye(len(keys)) == 0"),
+            "output 0 depends on value 5",
+        ),
+        (instead(GROUP, "!=", "=="), "each output reads its own group alone"),
+        (
+            instead(
+                GROUP,
+                "masked_softmax(scores, groups[:, None] != groups)",
+                "(scores.softmax(-1) * (groups[:, None] != groups))",
             ),
-            "the predictions at (0,) should be",
+            "a row sums to less than 1",
         ),
     ],
 }

@@ -1,5 +1,7 @@
 """Typical wrong answers to the exercises of chapter 6, and how each is named."""
 
+HORIZON = "def horizon(slope, share):\n    return "
+
 
 def _encode(rows: str) -> str:
     return f"def encode(x, table, cached):\n    L = x.shape[1]\n    return x + {rows}"
@@ -30,22 +32,15 @@ def _same(**wrong: bool) -> str:
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "mended_slice": [
         (_encode("table[:L]"), "it starts at place 0 again, and not at 5"),
-        (_encode("table[cached:L]"), "with 5 cached and 1 new: table[5:1] has 0 rows"),
-        (_encode("table[cached]"), "all new tokens stand at place 0: each needs a row of its own"),
+        (_encode("table[cached:L]"), "with 5 cached and 1 new: the slice is empty"),
+        (_encode("table[cached]"), "all new tokens stand at place 0: each needs its own row"),
         (
             _encode("(table[:L] if cached == 0 else table[cached : cached + 1])"),
             "with 5 cached and 3 new: all new tokens stand at place 5",
         ),
         (_encode("table[cached + 1 : cached + 1 + L]"), "one row too late"),
-        (
-            _encode("table[cached : cached + L] - x"),
-            "the right rows, but they have to be added to x",
-        ),
-        (
-            "def encode(x, table, cached):\n    return table[cached : cached + x.shape[1]]",
-            "of shape (2, 5, 8), got (5, 8)",
-        ),
-        (_encode("table[cached : 2 * cached]"), "with 0 cached and 5 new: the answer raises"),
+        (_encode("table[cached : cached + L] - x"), "the right rows, but they have to be added"),
+        (_encode("table[cached : 2 * cached]"), "the answer raises RuntimeError"),
         (
             _encode("(table[:L] if cached == 0 else table[cached - 1 : cached - 1 + L])"),
             "one row too early",
@@ -55,7 +50,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (_same(causal=True), "causal is not True: the mask changes how many are averaged"),
         (_same(rotary=True), "rotary is not True: it turns queries and keys"),
         (_same(alibi=True), "alibi is not True: it changes the weights"),
-        ("differ = {'none': False}", "should be a dict with none, causal, sinusoidal"),
+        ("differ = {'none': False}", "causal has no guess: write True or False"),
         (_same(learned=False), "learned is not False: its rows are added"),
     ],
     "shift_matrix": [
@@ -80,24 +75,12 @@ def shift(offset, embed_dim):
             "that is the way back, from halves to pairs",
         ),
         (_order("[*range(1, D, 2), *range(0, D, 2)]"), "each pair would turn the other way"),
-        (_order("[*range(0, D, 2)] * 2"), "should hold each column once"),
+        (_order("[*range(0, D, 2)] * 2"), "order(4) = [0, 2, 0, 2]: it should be 1 at (2,)"),
     ],
     "alibi_horizon": [
-        (
-            "def horizon(slope, share):\n    return math.ceil(-math.log(share) / slope)",
-            "r^n is what lies beyond",
-        ),
-        (
-            "def horizon(slope, share):\n    return math.ceil(-math.log2(1 - share) / slope)",
-            "and not by 2^-m",
-        ),
-        (
-            "def horizon(slope, share):\n    return int(-math.log(1 - share) / slope)",
-            "round up",
-        ),
-        (
-            "def horizon(slope, share):\n    return 1 + math.ceil(-math.log(1 - share) / slope)",
-            "and not one besides",
-        ),
+        (HORIZON + "math.ceil(-math.log(share) / slope)", "r^n is what lies beyond"),
+        (HORIZON + "math.ceil(-math.log2(1 - share) / slope)", "and not by 2^-m"),
+        (HORIZON + "int(-math.log(1 - share) / slope)", "round up"),
+        (HORIZON + "1 + math.ceil(-math.log(1 - share) / slope)", "and not one besides"),
     ],
 }

@@ -54,15 +54,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
         (
             instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
-            "NaN in the padding gets through",
-        ),
-        (
-            """
-def pool(x, mask):
-    total = (x * mask[..., None]).sum(1)
-    return (total / mask.sum(1, keepdim=True)).nan_to_num(0)
-""",
-            "NaN in the padding gets through",
+            "with NaN in the padding",
         ),
     ],
     "eighty_ten_ten": [
@@ -72,12 +64,15 @@ def pool(x, mask):
                 "swapped, other.to(x.device)",
                 "~chosen, x",
             ),
-            "every chosen token is hidden",
+            "80% should be hidden, got 100%",
         ),
-        (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "no chosen token stays as it is"),
-        (instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "no chosen token is replaced"),
-        (instead(ASK, " & (x != 0)", ""), "padding is never chosen"),
-        (instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"), "asked has the true token"),
+        (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "10% should stay as they are, got 0%"),
+        (instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "10% should stay as they are, got"),
+        (instead(ASK, " & (x != 0)", ""), "what is shown elsewhere should be 0"),
+        (
+            instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"),
+            "asked must hold the true token",
+        ),
         (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
         (instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
         (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
@@ -95,7 +90,6 @@ def pool(x, mask):
             instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
             "put them back in the order of the ids",
         ),
-        (instead(NUCLEUS, "before < p", "before < 2"), "that keeps all tokens"),
     ],
     "bits_from_perplexity": [
         (BITS + "math.log2(perplexity)", "bits per token"),
@@ -114,11 +108,11 @@ def pool(x, mask):
     "seen_before": [
         (
             instead(SEEN, "marks[i : i + n] = [True] * n", "marks[i] = True"),
-            "a run counts for all of its n characters",
+            "each run counts in full",
         ),
         (
             instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
-            "do not join them",
+            "no run crosses from one text into another",
         ),
         (
             instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),

@@ -1,21 +1,16 @@
 """The exercises of chapter 4: decoders that read, losses that mask, and searches that end."""
 
-from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from attn_notes.attention import Attention
-from attn_notes.checks.exercises.base import exercise, expect_tensor
-from attn_notes.checks.properties import CheckFailed
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
 from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
-from attn_notes.masks import padding_mask
-from attn_notes.scores import AdditiveScore
-from attn_notes.training import masked_cross_entropy
+from attn_notes.masks import masked_softmax, padding_mask
 
 __all__ = [
     "decoder_shapes",
@@ -26,7 +21,7 @@ __all__ = [
     "read_source",
 ]
 
-_SHAPES = {
+SHAPES = {
     "keys": ((5, 7, 12), "one for each source word, and both directions side by side"),
     "query": ((5, 1, 8), "the top layer's state, one query a step"),
     "weights": ((5, 1, 7), "a row for the one query, a column for each source word"),
@@ -34,180 +29,117 @@ _SHAPES = {
     "gru_input": ((1, 5, 16), "one step, and embedding and context end to end: 4 + 12"),
     "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
 }
+decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)")
+"""Six shapes in a decoder, by name."""
 
 
 @exercise
-def decoder_shapes(answer: Mapping[str, tuple[int, ...] | None]) -> None:
-    """Six shapes in a decoder, by name."""
-    for name, (shape, why) in _SHAPES.items():
-        guess = answer[name]
-        if guess is None:
-            raise CheckFailed(f"{name} has no guess: write a shape such as (5, 7)")
-        if tuple(guess) != shape:
-            raise CheckFailed(f"{name} is not of shape {tuple(guess)}: {why}")
-
-
-@exercise
-def read_source(answer: Callable[[Tensor, Tensor, Tensor, Any], tuple[Tensor, Tensor]]) -> None:
+def read_source(answer: Any) -> None:
     """From hidden (layers, B, H), memory (B, S, C), mask and score: context and weights."""
-    hidden, memory, mask, score = _reading()
-    expected, weights = Attention(score)(hidden[-1][:, None], memory, memory, mask)
-    got = answer(hidden, memory, mask, score)
-    if not isinstance(got, tuple) or len(got) != 2:
+    hidden, memory, matrix = draw((2, 3, 5), (3, 4, 6), (5, 6))
+    mask = padding_mask([4, 2, 3], 4, device=hidden.device)
+    got = answer(hidden, memory, mask, lambda query, key: query @ matrix @ key.mT)
+    if not isinstance(got, tuple):
         raise CheckFailed(f"read should return (context, weights), got {type(got).__name__}")
-    if tuple(got[0].shape) == (3, 1, 6):
-        raise CheckFailed("the context has shape (3, 1, 6): drop the axis of the one query")
-    if got[1].shape == weights[:, 0].shape:
-        _name_the_mistake(got[1], hidden, memory, mask, score)
-    expect_tensor(got[1], weights[:, 0], "the weights")
-    expect_tensor(got[0], expected[:, 0], "the context")
-
-
-def _reading() -> tuple[Tensor, Tensor, Tensor, AdditiveScore]:
-    """Two layers of 5, three sentences of up to 4 words, states 6 wide."""
-    generator = torch.Generator().manual_seed(0)
-    device = get_device()
-    hidden = torch.randn(2, 3, 5, generator=generator).to(device)
-    memory = torch.randn(3, 4, 6, generator=generator).to(device)
-    score = AdditiveScore(5, 6, 7)
-    for weight in score.parameters():
-        weight.data = torch.randn(weight.shape, generator=generator).to(weight)
-    mask = padding_mask(torch.tensor([4, 2, 3], device=device), 4)
-    return hidden, memory, mask, score.to(device).requires_grad_(False)
-
-
-def _name_the_mistake(
-    got: Tensor, hidden: Tensor, memory: Tensor, mask: Tensor, score: AdditiveScore
-) -> None:
-    """Raise if these weights (B, S) are those of a known wrong way."""
-    attention = Attention(score)
-    if bool((got.masked_fill(mask[:, 0], 0.0) != 0).any()):
-        raise CheckFailed("sentence 1 has two words, and its padding is read: where is the mask?")
-    if torch.allclose(got, attention(hidden[0][:, None], memory, memory, mask)[1][:, 0]):
-        raise CheckFailed("the query is the state of the bottom layer: it should be the top one's")
+    bottom, scores = hidden[:, :, None] @ matrix @ memory.mT  # (B, 1, S) each
+    weights = masked_softmax(scores, mask)
+    mistakes = {
+        "the padding is read: where is the mask?": scores.softmax(-1)[:, 0],
+        "the query is the bottom layer's state, not the top's": masked_softmax(bottom, mask)[:, 0],
+        "the weights have three axes: drop the axis of the one query": weights,
+    }
+    compare(got[1], weights[:, 0], "the weights", mistakes=mistakes)
+    mistakes = {"the context has three axes: drop the axis of the one query": weights @ memory}
+    compare(got[0], (weights @ memory)[:, 0], "the context", mistakes=mistakes)
 
 
 @exercise
-def masked_loss(answer: Callable[[Tensor, Tensor], Tensor]) -> None:
+def masked_loss(answer: Any) -> None:
     """The mean of -log p over the real tokens of a padded batch."""
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 4, 6, generator=generator).to(get_device())
-    labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=get_device())
-    got = answer(logits, labels)
-    expected = masked_cross_entropy(logits, labels)
+    (logits,) = draw((2, 4, 6))
+    labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=logits.device)
     each = -logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]  # (B, L)
     real = labels != PAD
-    wrong = {
-        "it is negative: the loss is minus the log-probability": -expected,
+    right, by_sentence = each[real].mean(), (each * real).sum(-1) / real.sum(-1)
+    mistakes = {
+        "it is negative: the loss is minus the log-probability": -right,
         "it is the mean over all 8 places: padding counts": each.mean(),
         "padding is left out of the sum but not of the number divided by": (each * real).mean(),
-        "it is the sum over the real tokens, not their mean": (each * real).sum(),
-        "it is a mean over sentences: END alone counts as much as four tokens": (
-            (each * real).sum(-1) / real.sum(-1)
-        ).mean(),
+        "it is the sum over the real tokens, not their mean": each[real].sum(),
+        "it is a mean over sentences: END alone counts as much as four": by_sentence.mean(),
     }
-    for why, value in wrong.items():
-        if isinstance(got, Tensor) and got.shape == () and torch.allclose(got, value):
-            raise CheckFailed(why)
-    expect_tensor(got, expected, "the loss")
+    compare(answer(logits, labels), right, "the loss", mistakes=mistakes)
 
 
 class _Countdown:
-    """Says the source's first token, then each one below it down to 4, then END, then nonsense."""
+    """Counts down from the source's first token to 4, then END; after END or PAD nonsense."""
 
-    def __init__(self) -> None:
-        self.heard: list[Tensor] = []
+    def start(self, source: Tensor, _lengths: Tensor) -> tuple[Tensor, None]:
+        return F.one_hot(source[:, 0], 10).float(), None
 
-    def start(self, source: Tensor, _lengths: Tensor) -> Tensor:
-        return source[:, 0]
-
-    def step(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        self.heard.append(tokens)
+    def step(self, tokens: Tensor, state: None) -> tuple[Tensor, None]:
         following = torch.where(tokens > 4, tokens - 1, END)
-        following = torch.where(tokens == START, state, following)
         following = torch.where((tokens == END) | (tokens == PAD), 9, following)
-        return 9.0 * torch.nn.functional.one_hot(following, 10), state
+        return F.one_hot(following, 10).float(), state
 
 
 @exercise
-def greedy_loop(answer: Callable[[Any, Tensor, Tensor, int], Tensor]) -> None:
+def greedy_loop(answer: Any) -> None:
     """From a model the most probable words, one at a time, until END."""
     source = torch.tensor([[6], [4], [5]], device=get_device())
     lengths = torch.ones(3, dtype=torch.long, device="cpu")
-    model = _Countdown()
-    got = answer(model, source, lengths, 8)
-    if not model.heard or bool((model.heard[0] != START).any()):
-        raise CheckFailed("the first word that the model hears should be START")
-    if any(bool((heard == START).all()) for heard in model.heard[1:]):
-        raise CheckFailed("after the first step the model should hear what it has said itself")
-    expected = [[6, 5, 4, END], [4, END, PAD, PAD], [5, 4, END, PAD]]
-    if isinstance(got, Tensor) and got.shape == (3, 2):
-        raise CheckFailed("it stops when the first sentence has ended: the others had not")
-    if isinstance(got, Tensor) and got.shape == (3, 8):
-        raise CheckFailed("it goes on to the longest length although every sentence has ended")
-    if isinstance(got, Tensor) and got.shape == (3, 4) and bool((got == 9).any()):
-        raise CheckFailed("a sentence goes on after END: what follows should be PAD")
-    expect_tensor(got, torch.tensor(expected, device=get_device()), "the tokens")
-    shortened = answer(_Countdown(), source, lengths, 2)
-    if shortened.shape[-1] != 2:
-        raise CheckFailed(f"at most 2 words were asked for, got {shortened.shape[-1]}")
+    right = torch.tensor([[6, 5, 4, 2], [4, 2, 0, 0], [5, 4, 2, 0]], device="cpu")
+    after_end = torch.tensor([[6, 5, 4, 2], [4, 2, 9, 8], [5, 4, 2, 9]], device="cpu")
+    mistakes = {
+        "it stops when the first sentence has ended: the others had not": right[:, :2],
+        "it goes on although every sentence has ended": F.pad(right, (0, 4)),
+        "a sentence goes on after END: what follows should be PAD": after_end,
+        "each step should be given the words that were chosen last": source.expand(3, 8),
+    }
+    compare(answer(_Countdown(), source, lengths, 8), right, "the tokens", mistakes=mistakes)
+    two = answer(_Countdown(), source, lengths, 2)
+    compare(two, right[:, :2], "the tokens", case="with at most 2 words ")
 
 
 @exercise
-def length_penalty(answer: Callable[[Tensor, Tensor, float], Tensor]) -> None:
+def length_penalty(answer: Any) -> None:
     """The index of the best of K hypotheses, by their log-probabilities and lengths."""
     log_probs = torch.tensor([-2.0, -2.2, -3.0], device=get_device())
     lengths = torch.tensor([2, 4, 9], device=get_device())
     for alpha, best in ((0.0, 0), (0.5, 1), (1.0, 2)):
         got = int(answer(log_probs, lengths, alpha))
-        if got == best:
-            continue
-        if alpha == 0.0:
-            raise CheckFailed(f"with α = 0 the most probable wins, which is 0, got {got}")
-        scores = (log_probs / ((5 + lengths) / 6) ** alpha).tolist()
-        shown = ", ".join(f"{score:.2f}" for score in scores)
-        why = "multiplied, the penalty favours the short" if got == 0 else "is it ((5 + T) / 6)^α?"
-        raise CheckFailed(f"with α = {alpha} the scores are {shown}, so {best} wins: {why}")
+        shown = ", ".join(f"{p:.2f}" for p in log_probs / ((5 + lengths) / 6) ** alpha)
+        mistakes = {"multiplied, the penalty favours the short": 0} if alpha else {}
+        case = f"with α = {alpha} the scores are {shown}: "
+        what = "the best, by log p / ((5 + T) / 6)^α,"
+        compare(got, best, what, mistakes=mistakes, case=case)
 
 
 @exercise
-def fool_beam(answer: Tensor | None) -> None:
+def fool_beam(answer: Any) -> None:
     """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
-    if answer is None:
-        raise CheckFailed("the table is still to be filled in: four rows, each summing to 1")
     table = torch.as_tensor(answer, dtype=torch.float32, device="cpu")
     if table.shape != (4, 4):
         raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
-    if bool((table < 0).any()) or not torch.allclose(table.sum(-1), torch.ones(4, device="cpu")):
-        sums = [round(total, 3) for total in table.sum(-1).tolist()]
-        raise CheckFailed(f"the rows should be 0 or more and sum to 1, got sums {sums}")
-    sentence, p = _most_probable(table)
-    for width in (1, 2):
-        if abs(_found(table, width) - p) < 1e-6:
-            name = "greedy" if width == 1 else "a beam of two"
-            raise CheckFailed(f"{name} finds the best sentence, {sentence!r} with p = {p:.3f}")
-
-
-def _most_probable(table: Tensor) -> tuple[str, float]:
-    """Of all sentences of up to three words, and END."""
-    best = ("", float(table[0, 3]))
-    for words in (w for n in (1, 2, 3) for w in product(range(3), repeat=n)):
-        rows = [0, *(word + 1 for word in words)]
-        p = float(torch.stack([table[r, c] for r, c in zip(rows, [*words, 3], strict=True)]).prod())
-        best = max(best, (" ".join("abc"[word] for word in words), p), key=lambda item: item[1])
-    return best
+    sums = table.sum(-1)
+    if bool((table < 0).any()) or not torch.allclose(sums, torch.ones_like(sums)):
+        raise CheckFailed(f"the rows should be 0 or more and sum to 1, got sums {sums.tolist()}")
+    best, p = _found(table, 40)  # wide enough for every sentence of three words
+    for width, name in ((1, "greedy"), (2, "a beam of two")):
+        if abs(_found(table, width)[1] - p) < 1e-6:
+            raise CheckFailed(f"{name} finds the best sentence, {best!r} with p = {p:.3f}")
 
 
 class _Table:
-    """The words a, b, c are tokens 4, 5, 6; the last one said chooses the row."""
+    """The words a, b, c are tokens 4, 5, 6; the last one chooses the row."""
 
     def __init__(self, table: Tensor) -> None:
         self.logits = torch.full((7, 7), -1e9, device="cpu")
-        for row, said in enumerate((START, 4, 5, 6)):
-            self.logits[said, [4, 5, 6, END]] = table[row].clamp(min=1e-12).log()
+        for row, last in enumerate((START, 4, 5, 6)):
+            self.logits[last, [4, 5, 6, END]] = table[row].clamp(min=1e-12).log()
 
-    def start(self, *_: Tensor) -> "_Table":
-        return self
+    def start(self, *_: Tensor) -> tuple[Tensor, "_Table"]:
+        return self.logits[[START]], self
 
     def step(self, tokens: Tensor, _: "_Table") -> tuple[Tensor, "_Table"]:
         return self.logits[tokens], self
@@ -216,10 +148,11 @@ class _Table:
         return self
 
 
-def _found(table: Tensor, width: int) -> float:
-    """The probability of what a beam of this width finds, ranked by probability alone."""
+def _found(table: Tensor, width: int) -> tuple[str, float]:
+    """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
     one = torch.ones(1, 1, dtype=torch.long, device="cpu")
-    found = beam_search(
-        _Table(table), one, one[0], max_length=4, beam_size=width, length_penalty=0.0
-    )
-    return float(found.log_probs.exp()) if int(found.tokens[0, -1]) in (END, PAD) else 0.0
+    model: Any = _Table(table)
+    found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
+    tokens = found.tokens[0].tolist()
+    words = " ".join("abc"[token - 4] for token in tokens if token > 3)
+    return words, float(found.log_probs.exp()) if END in tokens else 0.0

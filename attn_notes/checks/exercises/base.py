@@ -1,80 +1,102 @@
-"""What makes a check into an exercise."""
+"""What every exercise uses: the verdict that is printed, and the comparison that names mistakes.
+
+A check compares the reader's answer with the right one. Its table of mistakes maps a sentence to
+the value that this mistake gives, so that a typical wrong answer is named and not only refused.
+"""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn_notes.checks.properties import CheckFailed
+from attn_notes.device import get_device
 
-__all__ = ["exercise", "expect_tensor"]
+__all__ = ["CheckFailed", "compare", "difference", "draw", "exercise", "prediction"]
+
+Value = Tensor | float | Sequence[Any]
 
 
 def exercise(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Make a check that raises into an exercise that prints `Correct` or `Not yet: …`.
-
-    Args:
-        check: takes the reader's answer; raises `CheckFailed` with a sentence that names the
-            mistake.
-
-    Returns:
-        The same check, printing instead of raising, whatever the answer does.
-
-    Example:
-        >>> @exercise
-        ... def two(answer):
-        ...     if answer != 2:
-        ...         raise CheckFailed(f"one and one make 2, got {answer}")
-        >>> two(3)
-        Not yet: one and one make 2, got 3
-    """
+    """Make a check that raises into an exercise that prints `Correct` or `Not yet: …`."""
 
     @functools.wraps(check)
     def verdict(answer: Any) -> None:
+        words = "Not yet: the answer is still to be written"
         try:
-            check(answer)
+            if answer is not None:
+                check(answer)
+                words = "Correct"
         except NotImplementedError:
-            print("Not yet: the answer is still to be written")
+            pass
         except CheckFailed as failure:
-            print(f"Not yet: {failure}")
+            words = f"Not yet: {failure}"
         except Exception as error:  # whatever the reader's code raises is part of the answer
-            print(f"Not yet: the answer raises {type(error).__name__}: {error}")
-        else:
-            print("Correct")
+            words = f"Not yet: the answer raises {type(error).__name__}: {error}"
+        print(words)
 
     return verdict
 
 
-def expect_tensor(got: Any, expected: Tensor, what: str, *, atol: float = 1e-5) -> None:
-    """Raise unless `got` is a tensor equal to `expected`.
+def compare(
+    got: Any,
+    right: Value,
+    what: str,
+    *,
+    mistakes: Mapping[str, Value] | None = None,
+    case: str = "",
+) -> None:
+    """Raise unless `got` is right; say which of the `mistakes` it is, or how it differs."""
+    if not (words := difference(got, right)):
+        return
+    for mistake, wrong in (mistakes or {}).items():
+        if not difference(got, wrong):
+            raise CheckFailed(f"{case}{mistake}")
+    raise CheckFailed(f"{case}{what} should {words}")
 
-    Args:
-        got: what the reader's code returned.
-        expected: what it should be.
-        what: names it in the message, such as "the weights".
-        atol: the largest difference that passes.
 
-    Raises:
-        CheckFailed: no tensor, another shape, or other values: the first that differs is named.
+def difference(got: Any, expected: Value) -> str:
+    """How a tensor or number should differ: its type, shape, dtype or worst entry; "" if equal.
 
-    Example:
-        >>> expect_tensor(torch.zeros(2), torch.zeros(3), "the sum")
-        Traceback (most recent call last):
-        attn_notes.checks.properties.CheckFailed: the sum should have shape (3,), got (2,)
+    Equal is up to 1e-4, in any precision and on any device.
     """
-    if not isinstance(got, Tensor):
-        raise CheckFailed(f"{what} should be a tensor, got {type(got).__name__}")
-    if got.shape != expected.shape:
-        raise CheckFailed(
-            f"{what} should have shape {tuple(expected.shape)}, got {tuple(got.shape)}"
-        )
+    if not isinstance(got, Tensor | int | float):
+        kind = "tensor" if isinstance(expected, Tensor) else "number"
+        return f"be a {kind}, got {type(got).__name__}"
     # On the CPU, since not every device has 64-bit numbers.
-    got, expected = (side.detach().cpu().double() for side in (got, expected))
-    wrong = ~torch.isclose(got, expected, rtol=0.0, atol=atol)
-    if bool(wrong.any()):
-        at = tuple(int(i) for i in wrong.nonzero()[0])
-        raise CheckFailed(
-            f"{what} at {at} should be {expected[at].item():.4g}, got {got[at].item():.4g}"
-        )
+    answer, right = (torch.as_tensor(x, device="cpu").detach() for x in (got, expected))
+    if answer.shape != right.shape:
+        return f"have shape {tuple(right.shape)}, got {tuple(answer.shape)}"
+    if (answer.dtype == torch.bool) != (right.dtype == torch.bool):
+        return f"have dtype {right.dtype}, got {answer.dtype}"
+    answer, right = answer.double(), right.double()
+    close = torch.isclose(answer, right, rtol=1e-6, atol=1e-4, equal_nan=True)
+    if bool(close.all()):
+        return ""
+    apart = (answer - right).abs().nan_to_num(nan=torch.inf).masked_fill(close, 0.0)
+    at = tuple(int(i) for i in torch.unravel_index(apart.argmax(), apart.shape))
+    place = f" at {at}" if at else ""
+    return f"be {right[at].item():.6g}{place}, got {answer[at].item():.6g}"
+
+
+def prediction(truths: Mapping[str, tuple[Any, str]], options: str) -> Callable[[Any], None]:
+    """An exercise that asks for a guess for each part; `truths` holds the guess and its reason."""
+
+    @exercise
+    def check(answer: Mapping[str, Any]) -> None:
+        for part, (truth, why) in truths.items():
+            guess = answer.get(part)
+            if guess is None:
+                raise CheckFailed(f"{part} has no guess: write {options}")
+            if guess != truth:
+                raise CheckFailed(f"{part} is not {guess!r}: {why}")
+
+    return check
+
+
+def draw(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
+    """One normal tensor for each shape, the same on every machine."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator).to(get_device()) for shape in shapes]

@@ -1,0 +1,63 @@
+"""What `config.json` says, in our words: sizes and choices of a published model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from attn_notes.transformer import TransformerConfig
+
+__all__ = ["read_config"]
+
+FAMILIES = ("bert", "gpt2")
+# Field of `TransformerConfig`: the key of each family.
+KEYS = {
+    "vocab_size": ("vocab_size", "vocab_size"),
+    "embed_dim": ("hidden_size", "n_embd"),
+    "num_heads": ("num_attention_heads", "n_head"),
+    "num_layers": ("num_hidden_layers", "n_layer"),
+    "ffn_dim": ("intermediate_size", "n_inner"),
+    "activation": ("hidden_act", "activation_function"),
+    "max_length": ("max_position_embeddings", "n_positions"),
+    "num_token_types": ("type_vocab_size", "type_vocab_size"),
+    "dropout": ("hidden_dropout_prob", "resid_pdrop"),
+    "layer_norm_eps": ("layer_norm_eps", "layer_norm_epsilon"),
+    "tie_embeddings": ("tie_word_embeddings", "tie_word_embeddings"),
+}
+# Keys that a file may lack.
+DEFAULTS = {
+    "tie_word_embeddings": True,
+    "type_vocab_size": 0,
+    "n_inner": None,  # then four times the width
+    "activation_function": "gelu_new",
+}
+# Where one of these keys is given, another value means another computation.
+REQUIRED = {
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+}
+ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+
+
+def read_config(folder: Path, family: str, **fields: Any) -> tuple[TransformerConfig, Any]:
+    """Our config, with these fields of the family, and all that the file says."""
+    path = folder / "config.json"
+    try:
+        published = DEFAULTS | json.loads(path.read_text(encoding="utf-8"))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} must hold a JSON object: {error}") from error
+    for key, value in ({"model_type": family} | REQUIRED).items():
+        if published.get(key, value) != value:
+            raise ValueError(f"{path}: {key} must be {value!r}, got {published[key]!r}")
+    column = FAMILIES.index(family)
+    try:
+        fields |= {field: published[keys[column]] for field, keys in KEYS.items()}
+        fields["ffn_dim"] = fields["ffn_dim"] or 4 * fields["embed_dim"]
+        fields["activation"] = ACTIVATIONS.get(fields["activation"], fields["activation"])
+        return TransformerConfig(**fields), published
+    except KeyError as missing:
+        raise ValueError(f"{path} must have the key {missing}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
