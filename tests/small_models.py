@@ -5,12 +5,12 @@ from typing import get_args
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_notes.data import PAD, START
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 from attn_notes.transformer.config import Positions
-from tests.oracles import B, L, S, filled, gradients, rng
+from tests.oracles import B, L, S, filled, rng
 
 V, E, H, F, N = 23, 6, 3, 17, 3  # vocabulary, width, heads, feed-forward width, layers
 VT, M = 19, 2  # the target's vocabulary, the decoder's layers
@@ -75,17 +75,3 @@ def assert_log_probs(log_probs: Tensor, tokens: Tensor, logits: Tensor) -> Tenso
 
 
 SPECIAL = torch.tensor([PAD, START])
-
-
-def assert_same_gradients_in_steps(
-    model: nn.Module, started: tuple, tokens: Tensor, parallel: Tensor
-) -> None:
-    """Step by step and in one pass, every parameter has the same gradient."""
-    logits, state = started
-    steps = [logits]
-    for column in tokens.unbind(1):
-        logits, state = model.step(column, state)
-        steps.append(logits)
-    parameters = [*model.parameters()]
-    got = gradients(torch.stack(steps, dim=1), parameters)
-    torch.testing.assert_close(got, gradients(parallel, parameters))

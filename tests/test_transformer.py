@@ -19,7 +19,6 @@ from attn_notes.transformer import (
     Embeddings,
     Encoder,
     EncoderBlock,
-    FeedForward,
     Transformer,
     TransformerConfig,
     attention_positions,
@@ -107,16 +106,6 @@ def test_dropout_acts_where_torchs_does(norm, kind):
     assert_same_dropout(block, torch_twin(block, settings), *inputs, **masks)
 
 
-@pytest.mark.parametrize("kind", [EncoderBlock, FeedForward])
-def test_dropout_can_be_switched_on_alone(kind):
-    """As in Monte Carlo dropout, which estimates how certain a trained model is."""
-    module = kind(config(dropout=0.5)).eval()
-    plain = module(torch.ones(1, L, E))[0]
-    module.dropout.train()
-    torch.manual_seed(0)
-    assert not torch.allclose(module(torch.ones(1, L, E))[0], plain)
-
-
 @both_norms
 def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
     settings = config(norm=norm)
@@ -195,24 +184,10 @@ def test_a_block_alone_knows_no_order_and_its_feed_forward_network_no_other_posi
     torch.testing.assert_close(block.feed_forward(x)[:, 2], block.feed_forward(x[:, 2]))
 
 
-def test_query_heads_share_key_value_heads():
-    block = EncoderBlock(config(embed_dim=8, num_heads=4, num_kv_heads=2))
-    assert block.self_attn.k_proj.weight.shape == (4, 8)
-
-
 def test_every_norm_takes_the_configs_eps():
     model = Encoder(config(norm="pre", embed_norm=True, layer_norm_eps=0.25))
     eps = [module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)]
     assert eps == [0.25] * (2 + 2 * N)
-
-
-@both_half_precisions
-def test_half_precision_stays_finite_and_close(dtype):
-    model = Encoder(config())
-    expected = model(TOKENS).output
-    got = model.to(dtype)(TOKENS).output
-    assert got.dtype == dtype
-    torch.testing.assert_close(got.float(), expected, atol=0.1, rtol=0)
 
 
 # ---- Embeddings and positions ------------------------------------------------------------------
