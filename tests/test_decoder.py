@@ -161,15 +161,6 @@ def test_a_step_costs_one_position_and_projects_the_memory_once(monkeypatch):
     assert {*lengths} == {(1,), (0,), ()}
 
 
-def test_a_target_longer_than_learned_positions_is_refused_at_its_step():
-    model = transformer(max_length=S).eval()
-    _, state = model.start(SOURCE, LENGTHS)
-    for _ in range(S - 1):
-        _, state = model.step(INPUTS[:, 1], state)
-    with pytest.raises(ValueError, match="max_length - 1 = 6, got offset = 7 and length = 1"):
-        model.step(INPUTS[:, 1], state)
-
-
 # ---- Weights -----------------------------------------------------------------------------------
 
 

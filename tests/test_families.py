@@ -1,7 +1,6 @@
 """Language models on the encoder's blocks: the next token, and a masked one."""
 
 import copy
-import itertools
 
 import pytest
 import torch
@@ -264,18 +263,6 @@ def test_a_state_keeps_the_weights_over_all_tokens_read(norm):
     assert model.start(WHOLE)[1].weights is None
 
 
-def test_a_step_leaves_the_earlier_state_unchanged():
-    model = decoder_only().eval()
-    with torch.no_grad():
-        _, state = model.start(PROMPT)
-        first, after = model.step(ADDED[:, 1], state)
-        model.step(ADDED[:, 2], after)
-        model.step(ADDED[:, 3], state)  # another branch
-        again, _ = model.step(ADDED[:, 1], state)
-    torch.testing.assert_close(first, again)
-    assert (state.caches[0].length, after.caches[0].length) == (3, 4)
-
-
 def test_the_prompt_is_read_once_and_a_step_reads_one_token(monkeypatch):
     model, read = endless(), []
     embed = model.body.embeddings.forward
@@ -310,24 +297,6 @@ def test_log_probs_of_a_text_are_those_of_the_parallel_pass(positions, way):
         assert (found.tokens == logits.argmax(-1))[found.tokens != PAD].all()
 
 
-@torch.no_grad()
-def test_a_beam_that_drops_nothing_finds_the_most_probable_text():
-    words = range(END, 6)  # END, UNKNOWN and two words
-    for seed in range(6):
-        model = filled(DecoderOnly(config(vocab_size=6)), seed)
-        prompt = torch.tensor([[4, 5]])
-        found = beam_search(model, prompt, max_length=3, beam_size=64, length_penalty=0.0)
-        totals = {}
-        for three in itertools.product(words, repeat=3):
-            text = three[: three.index(END) + 1] if END in three else three
-            logits = model(torch.tensor([[4, 5, *text[:-1]]])).logits[0, 1:]
-            logits[:, [PAD, START]] = -torch.inf
-            totals[text] = float(logits.log_softmax(-1)[range(len(text)), text].sum())
-        best = max(totals, key=totals.get)
-        assert tuple(t for t in found.tokens[0].tolist() if t != PAD) == best
-        assert float(found.log_probs) == pytest.approx(totals[best], abs=1e-5)
-
-
 @every_scheme
 @every_decoding
 @pytest.mark.parametrize("grad", [False, True])
@@ -342,16 +311,6 @@ def test_a_returned_state_can_be_continued(positions, way, grad):
     torch.testing.assert_close((logits, again), (expected[:, -2], expected[:, -1]))
     if grad:
         again.sum().backward()
-
-
-@pytest.mark.parametrize("way", ["greedy", "beam"])  # a sample depends on the number of rows
-def test_prompts_in_a_batch_are_continued_as_each_alone(way):
-    model = decoder_only()
-    together = DECODINGS[way](model, WHOLE, max_length=4).tokens
-    for row, prompt in zip(together, WHOLE, strict=True):
-        alone = DECODINGS[way](model, prompt[None], max_length=4).tokens[0]
-        assert torch.equal(row[: len(alone)], alone)
-        assert bool((row[len(alone) :] == PAD).all())
 
 
 def test_learned_positions_can_be_filled_to_the_last():

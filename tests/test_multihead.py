@@ -1,6 +1,7 @@
 """Multi-head attention, against torch's layer, a loop over heads, and its own other path."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attn_notes.attention import attention_weights
 from attn_notes.cache import KVCache
 from attn_notes.checks import (
     CheckFailed,
@@ -19,6 +19,7 @@ from attn_notes.checks import (
 )
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
+from attn_notes.positions import apply_rotary, rotary_angles
 from tests.oracles import assert_same, coin, filled, gradients, normal, rng
 
 # Every axis a different prime, but for the widths, which heads must divide.
@@ -48,57 +49,33 @@ def mask_with_empty_row(*lead: int, empty: int = 2):
     return mask
 
 
-def torchs(ours: MultiHeadAttention) -> nn.MultiheadAttention:
-    """torch's layer with the weights of ours."""
-    names = ("q_proj", "k_proj", "v_proj")
-    projections = [getattr(ours, name) for name in names]
-    has_bias = projections[0].bias is not None
-    kdim, vdim = (proj.in_features for proj in projections[1:])
-    theirs = nn.MultiheadAttention(
-        ours.out_proj.out_features, ours.num_heads, bias=has_bias, kdim=kdim, vdim=vdim,
-        batch_first=True, dtype=torch.float64,
-    )  # fmt: skip
-    state = {f"out_proj.{name}": value for name, value in ours.out_proj.state_dict().items()}
-    weights = [proj.weight for proj in projections]
-    if theirs.in_proj_weight is None:
-        state |= {f"{n}_weight": w for n, w in zip(names, weights, strict=True)}
-    else:
-        state["in_proj_weight"] = torch.cat(weights)
-    if has_bias:
-        state["in_proj_bias"] = torch.cat([proj.bias for proj in projections])
-    theirs.load_state_dict(state)
-    return theirs
+def torchs(layer: MultiHeadAttention, query, key, value, **keywords):
+    """What `nn.MultiheadAttention` computes, with the parameters of our layer."""
+    biases = [getattr(layer, f"{name}_proj").bias for name in "qkv"]
+    weights = {f"{name}_proj_weight": getattr(layer, f"{name}_proj").weight for name in "qkv"}
+    output, read = nn.functional.multi_head_attention_forward(
+        *(x.transpose(0, 1) for x in (query, key, value)),  # torch's layout: (L, B, E)
+        *(layer.out_proj.out_features, layer.num_heads),
+        *(None, None if biases[0] is None else torch.cat(biases)),
+        *(None, None, False, 0.0),
+        *(layer.out_proj.weight, layer.out_proj.bias),
+        use_separate_proj_weight=True,
+        average_attn_weights=False,
+        **weights,
+        **keywords,
+    )
+    return output.transpose(0, 1), read
 
 
-def parameters(layer) -> list[nn.Parameter]:
-    """Those of either layer in the same order, so that they can be joined and compared."""
-    names = dict(layer.named_parameters())
-    order = [
-        *["in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"],
-        *["q_proj.weight", "k_proj.weight", "v_proj.weight"],
-        *["in_proj_bias", "q_proj.bias", "k_proj.bias", "v_proj.bias"],
-        *["out_proj.weight", "out_proj.bias"],
-    ]
-    assert set(names) <= set(order)
-    return [names[name] for name in order if name in names]
-
-
-def assert_equals_torch(ours, tensors, torch_keywords, **keywords) -> None:
+def assert_equals_torch(layer, tensors, torch_keywords, **keywords) -> None:
     """Outputs, weights, and the gradients of inputs and of all parameters."""
-    theirs = torchs(ours)
-    need_weights = ours.backend != "fused"
-    mine, weights = ours(*tensors, need_weights=need_weights, **keywords)
+    need_weights = layer.backend != "fused"
+    got = layer(*tensors, need_weights=need_weights, **keywords)
     three = [*tensors, *tensors[-1:] * 2][:3]
-    expected, expected_weights = theirs(*three, average_attn_weights=False, **torch_keywords)
-    torch.testing.assert_close(mine, expected)
-    if need_weights:
-        torch.testing.assert_close(weights, expected_weights)
-    found = [
-        gradients(output, [*tensors, *parameters(layer)])
-        for output, layer in ((mine, ours), (expected, theirs))
-    ]
-    flat = [torch.cat([gradient.flatten() for gradient in group]) for group in found]
-    torch.testing.assert_close(*flat)
+    expected = torchs(layer, *three, **torch_keywords)
+    torch.testing.assert_close(got[: 1 + need_weights], expected[: 1 + need_weights])
+    leaves = [*tensors, *layer.parameters()]
+    torch.testing.assert_close(*(gradients(output, leaves) for output, _ in (got, expected)))
 
 
 # Splitting and merging
@@ -122,31 +99,6 @@ def test_splitting_copies_nothing():
         split = split_heads(x, H)
         assert split.data_ptr() == x.data_ptr()
         assert merge_heads(split).equal(x)
-
-
-def test_a_view_without_a_transpose_is_caught():
-    """Its shapes are right and it is causal, but it mixes tokens and heads."""
-    layer = layer_of()
-    x = normal(3, L, E).detach()
-
-    def mixed(x, **keywords):
-        q, k, v = (
-            proj(x).view(x.shape[0], H, -1, E // H)
-            for proj in (layer.q_proj, layer.k_proj, layer.v_proj)
-        )
-        heads = attention_weights(q, k, **keywords) @ v
-        return layer.out_proj(heads.reshape(x.shape))
-
-    assert mixed(x).shape == x.shape
-    check_causal(lambda x: mixed(x, is_causal=True), x)
-    with pytest.raises(CheckFailed):
-        check_permutation_equivariant(mixed, x)
-    with pytest.raises(CheckFailed):
-        check_padding_invariant(
-            lambda x, n: mixed(x, attn_mask=padding_mask(n, x.shape[1])[:, None]),
-            x,
-            torch.tensor([1, 3, 5]),
-        )
 
 
 # Against torch's layer
@@ -469,23 +421,11 @@ def test_returned_weights_are_those_before_dropout(make):
 # Rotary and cache
 
 
-def rotation(angle):
-    """Rotate pairs of features by `angle` per position, counted from `start`."""
-
-    def rotary(x, start=0):
-        positions = torch.arange(start, start + x.shape[-2], dtype=x.dtype)
-        sin, cos = (f(angle * positions)[:, None] for f in (torch.sin, torch.cos))
-        a, b = x.chunk(2, dim=-1)
-        return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
-
-    return rotary
-
-
 @BACKENDS
 def test_rotary_is_applied_to_queries_and_keys_only(backend):
     layer = layer_of(12, 3, backend=backend)
     tensors = inputs(q=12, k=12, v=12)
-    rotary = rotation(0.3)
+    rotary = torch.sin  # any function of one vector at a time
 
     def by_hand(query, key, value):
         projections = (layer.q_proj(query), layer.k_proj(key), layer.v_proj(value))
@@ -502,11 +442,12 @@ def test_rotary_is_applied_to_queries_and_keys_only(backend):
 def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps):
     layer = layer_of(36, 3, num_kv_heads=kv_heads, backend=backend)
     x = normal(B, sum(steps), 36)
-    whole = layer(x, is_causal=True, rotary=rotation(0.3))[0]
+    angles = rotary_angles(L, 12, dtype=torch.float64)
+    whole = layer(x, is_causal=True, rotary=partial(apply_rotary, angles=angles))[0]
     cache, parts = KVCache(), []
     for part in x.split(steps, dim=1):
-        start = cache.length
-        rotary = lambda y, start=start: rotation(0.3)(y, start)  # noqa: E731
+        positions = slice(cache.length, cache.length + part.shape[1])
+        rotary = partial(apply_rotary, angles=angles[positions])
         parts.append(layer(part, is_causal=True, rotary=rotary, cache=cache)[0])
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
     assert cache.keys.shape == (B, kv_heads, sum(steps), 12)  # the group shares one head

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from attn_notes.checks import (
     CheckFailed,
     check_batch_invariant,
+    check_cache_matches_parallel,
     check_padding_invariant,
     check_step_matches_parallel,
     check_weights,
@@ -72,6 +73,7 @@ def test_a_sentence_gets_the_same_logits_alone_and_in_a_batch(kind, bidirectiona
 def test_steps_equal_the_parallel_pass(kind, bidirectional, layers):
     model = build(kind, bidirectional=bidirectional, layers=layers)
     check_step_matches_parallel(model, SOURCE, LENGTHS, INPUTS, atol=1e-12)
+    check_cache_matches_parallel(model, SOURCE, LENGTHS, INPUTS, atol=1e-12)
 
 
 @EVERY_ENCODER
@@ -155,18 +157,6 @@ def test_every_parameter_gets_a_gradient(kind):
     model(SOURCE, LENGTHS, INPUTS)[0].square().mean().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
-
-
-def test_select_reorders_the_whole_state():
-    model = build("additive", layers=2)
-    _, state = model.step(INPUTS[:, 1], model.start(SOURCE, LENGTHS)[1])
-    index = torch.tensor([2, 0, 0, 1])
-    chosen = state.select(index)
-    logits, after = model.step(INPUTS[:, 2], state)
-    again, later = model.step(INPUTS[index, 2], chosen)
-    torch.testing.assert_close(again, logits[index])
-    torch.testing.assert_close(later.weights, after.weights[index])
-    assert later.weights.shape == (4, 3, 7)
 
 
 def test_a_step_adds_a_row_of_weights_and_leaves_the_earlier_state_unchanged():
