@@ -19,7 +19,7 @@ LIGHT = MappingProxyType(
         "accent": "#285a9c",
     }
 )
-"""The page by day, from its background through hairlines and small print to links."""
+"""Light pages, from the background through hairlines and small print to links."""
 
 DARK = MappingProxyType(
     {
@@ -31,19 +31,19 @@ DARK = MappingProxyType(
         "accent": "#8ab4f0",
     }
 )
-"""The same by night."""
+"""Dark pages."""
 
 CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")
-"""Six hues of middle lightness, each with a contrast above 3 to both pages."""
+"""Six hues of medium lightness, each with a contrast above 3 on light and dark pages."""
 
 NEGATIVE = "#3f7fbf"
-"""The end of the diverging scale where a signed quantity is below zero."""
+"""The negative end of the diverging scale."""
 
 POSITIVE = "#c9643c"
-"""The end of the diverging scale where a signed quantity is above zero."""
+"""The positive end of the diverging scale."""
 
 FIGURE_INK = "#757c86"
-"""The grey of a figure's axes and labels, with a contrast above 4 to both pages."""
+"""The grey of axes and labels, with a contrast above 4 on light and dark pages."""
 
 SEQUENTIAL = "cividis"
-"""Matplotlib's name for the colours of weights; it reads the same without red and green."""
+"""Matplotlib's colour map for weights; it is legible to colour-blind readers."""

@@ -1,32 +1,38 @@
 """Still figures in the book's one language: rows are queries, columns are keys.
 
 A heatmap of weights runs from 0 to 1 in cividis on every page, so that two panels can be
-compared; masked cells are hatched and not merely dark. Needs matplotlib.
+compared; masked cells are hatched and not merely dark.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
-from cycler import cycler
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
+try:
+    import matplotlib.pyplot as plt
+    from cycler import cycler
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+except ModuleNotFoundError as error:
+    wanted = 'attn_notes.plotting needs matplotlib: pip install "attn-notes[plot]"'
+    raise ModuleNotFoundError(wanted, name=error.name) from error
+
 from attn_notes.arguments import check_mask
-from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE
+from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL
 
 __all__ = ["plot_attention", "plot_band", "plot_heads", "use_style"]
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
 STYLE: dict[str, Any] = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "xtick.color", "ytick.color"), FIGURE_INK),
+    **dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), FIGURE_INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.grid", "legend.frameon"), False),
     "savefig.bbox": "tight",
     "figure.figsize": (6.4, 3.4),
     "figure.dpi": 110,
@@ -34,29 +40,19 @@ STYLE: dict[str, Any] = {
     "font.size": 10.5,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
-    "text.color": FIGURE_INK,
-    "axes.labelcolor": FIGURE_INK,
-    "axes.edgecolor": FIGURE_INK,
     "axes.titlesize": "medium",
-    "axes.titlecolor": FIGURE_INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "axes.prop_cycle": cycler(color=CATEGORICAL),
-    "axes.grid": False,
-    "xtick.color": FIGURE_INK,
-    "ytick.color": FIGURE_INK,
-    "legend.frameon": False,
     "lines.linewidth": 1.8,
     "hatch.linewidth": 0.6,
-    "image.cmap": "cividis",
+    "image.cmap": SEQUENTIAL,
 }
 
 
 def use_style() -> None:
     """Set the book's matplotlib style for every figure that follows.
 
-    Transparent paper and one mid-grey ink, so that a figure reads on a light page and a dark.
+    The background is transparent and the ink mid-grey: a figure is legible on light and dark pages.
 
     Example:
         >>> use_style()
@@ -97,29 +93,24 @@ def plot_attention(
     Returns:
         The axes drawn on.
 
-    Raises:
-        TypeError: a mask that is not bool, or labels that are not strings.
-        ValueError: weights that are not (L, S), not finite, or a mask or labels of other sizes.
-
     Example:
         >>> ax = plot_attention(torch.eye(2), query_tokens=["a", "b"])
         >>> ax.get_xlabel()
         'keys (are read)'
     """
-    weights = _checked(weights, mask, query_tokens, key_tokens)
+    weights, allowed = _checked(weights, mask, query_tokens, key_tokens)
     rows, columns = weights.shape
     if ax is None:
         _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
-    cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap("cividis"), 0.0)
-    shown = weights if mask is None else weights.masked_fill(~mask.cpu(), float("nan"))
+    cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
+    shown = weights.masked_fill(~allowed, float("nan"))
     image = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
     if key_tokens is None and query_tokens is not None and rows == columns:
         key_tokens = query_tokens
     _label(ax, query_tokens, key_tokens, title)
-    if mask is not None:
-        _hatch(ax, mask.cpu().expand(rows, columns))
+    _hatch(ax, allowed)
     if annotate if annotate is not None else max(rows, columns) <= 8:
-        _annotate(ax, weights, mask, image)
+        _annotate(ax, weights, allowed, image)
     if colorbar and ax.figure is not None:
         bar = ax.figure.colorbar(image, ax=ax, shrink=0.85)
         bar.outline.set_visible(False)
@@ -150,10 +141,6 @@ def plot_heads(
     Returns:
         The figure.
 
-    Raises:
-        TypeError: a mask that is not bool.
-        ValueError: weights that are not (H, L, S), or a mask or labels of other sizes.
-
     Example:
         >>> len(plot_heads(torch.eye(2).expand(3, 2, 2)).axes)  # three panels and a scale
         4
@@ -163,23 +150,16 @@ def plot_heads(
     if mask is not None:
         check_mask(mask, weights.shape, of="weights")
         mask = mask.expand_as(weights)
-    heads = weights.shape[0]
+    heads = len(weights)
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
     if len(titles) != heads:
         raise ValueError(f"titles must be {heads}, one a head, got {len(titles)}")
     figure, axes = plt.subplots(1, heads, squeeze=False, figsize=(0.8 + 2.3 * heads, 2.8))
+    tokens: Any = {"query_tokens": query_tokens, "key_tokens": key_tokens}
+    scale: Any = {"vmax": vmax, "signed": signed, "colorbar": False}
     for h, ax in enumerate(axes[0]):
-        plot_attention(
-            weights[h],
-            query_tokens=query_tokens,
-            key_tokens=key_tokens,
-            mask=None if mask is None else mask[h],
-            ax=ax,
-            title=titles[h],
-            vmax=vmax,
-            signed=signed,
-            colorbar=False,
-        )
+        one = None if mask is None else mask[h]
+        plot_attention(weights[h], mask=one, ax=ax, title=titles[h], **tokens, **scale)
         ax.label_outer()
     bar = figure.colorbar(axes[0][-1].images[0], ax=list(axes[0]), shrink=0.8)
     bar.outline.set_visible(False)
@@ -206,9 +186,6 @@ def plot_band(
     Returns:
         The axes drawn on.
 
-    Raises:
-        ValueError: x that is not (N,); runs that are not (R, N), R at least 1, or not finite.
-
     Example:
         >>> ax = plot_band([1, 2], torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
         >>> ax.lines[0].get_ydata().tolist()
@@ -218,9 +195,8 @@ def plot_band(
     if x.dim() != 1:
         raise ValueError(f"x must have shape (N,), got {tuple(x.shape)}")
     if runs.dim() != 2 or runs.shape[0] == 0 or runs.shape[1] != len(x):
-        raise ValueError(
-            f"runs must have shape (R, {len(x)}), R at least 1, got {tuple(runs.shape)}"
-        )
+        wanted = f"(R, {len(x)}), R at least 1"
+        raise ValueError(f"runs must have shape {wanted}, got {tuple(runs.shape)}")
     if not bool(runs.isfinite().all()):
         raise ValueError("runs must be finite, got NaN or infinity")
     if ax is None:
@@ -228,9 +204,8 @@ def plot_band(
     quartiles = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device="cpu")
     low, middle, high = runs.detach().cpu().double().quantile(quartiles, dim=0)
     (line,) = ax.plot(x.numpy(), middle.numpy(), label=label, color=color)
-    ax.fill_between(
-        x.numpy(), low.numpy(), high.numpy(), color=line.get_color(), alpha=0.22, linewidth=0
-    )
+    ends, colour = (low.numpy(), high.numpy()), line.get_color()
+    ax.fill_between(x.numpy(), *ends, color=colour, alpha=0.22, linewidth=0)
     return ax
 
 
@@ -239,25 +214,24 @@ def _checked(
     mask: Tensor | None,
     query_tokens: Sequence[str] | None,
     key_tokens: Sequence[str] | None,
-) -> Tensor:
-    """`weights` on the CPU in float64, with everything drawn beside them of fitting size."""
+) -> tuple[Tensor, Tensor]:
+    """Weights in float64 and the cells that may be read, both (L, S), on the CPU."""
     if weights.dim() != 2:
         raise ValueError(f"weights must have shape (L, S), got {tuple(weights.shape)}")
     weights = weights.detach().cpu().double()
     if not bool(weights.isfinite().all()):
         raise ValueError("weights must be finite, got NaN or infinity")
+    allowed = torch.ones_like(weights, dtype=torch.bool)
     if mask is not None:
         check_mask(mask, weights.shape, of="weights")
-    rows, columns = weights.shape
-    for name, tokens, size in (
-        ("query_tokens", query_tokens, rows),
-        ("key_tokens", key_tokens, columns),
-    ):
+        allowed = mask.cpu().expand_as(weights)
+    given = {"query_tokens": query_tokens, "key_tokens": key_tokens}
+    for (name, tokens), size in zip(given.items(), weights.shape, strict=True):
         if tokens is not None and len(tokens) != size:
             raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
         if tokens is not None and not all(isinstance(token, str) for token in tokens):
             raise TypeError(f"{name} must be strings, got {list(tokens)}")
-    return weights
+    return weights, allowed
 
 
 def _label(
@@ -281,27 +255,19 @@ def _literal(tokens: Sequence[str]) -> list[str]:
     return [token.replace("$", r"\$") for token in tokens]
 
 
-def _hatch(ax: Axes, mask: Tensor) -> None:
+def _hatch(ax: Axes, allowed: Tensor) -> None:
     """Hatch every cell that may not be read."""
-    for i, j in (~mask).nonzero().tolist():
-        ax.add_patch(
-            Rectangle(
-                (j - 0.5, i - 0.5), 1, 1, facecolor="none", edgecolor=FIGURE_INK, hatch="////",
-                linewidth=0,
-            )
-        )  # fmt: skip
+    style: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
+    for i, j in (~allowed).nonzero().tolist():
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **style))
 
 
-def _annotate(ax: Axes, weights: Tensor, mask: Tensor | None, image: Any) -> None:
+def _annotate(ax: Axes, weights: Tensor, allowed: Tensor, image: Any) -> None:
     """The number in each cell that may be read."""
-    allowed = torch.ones_like(weights, dtype=torch.bool)
-    allowed = allowed if mask is None else mask.cpu().expand_as(weights)
+    style: Any = {"ha": "center", "va": "center", "fontsize": "small"}
     for i, j in allowed.nonzero().tolist():
         number = float(weights[i, j])
-        ax.text(
-            j, i, f"{number:.2f}", ha="center", va="center", fontsize="small",
-            color=_ink_on(image.cmap(image.norm(number))),
-        )  # fmt: skip
+        ax.text(j, i, f"{number:.2f}", color=_ink_on(image.cmap(image.norm(number))), **style)
 
 
 def _ink_on(colour: Sequence[float]) -> str:

@@ -152,11 +152,11 @@ def test_the_table_says_what_each_reads_and_whether_the_picked_output_can_know_i
     assert caption == "encoder-decoder, 2 blocks: what each position reads."
     assert columns == ["reads in each block", "is trained to say", "known at 2"]
     assert rows == [
-        ["0 a", "0 to 1", "", "yes"],
-        ["1 b", "0 to 1", "", "yes"],
-        ["2 <start>", "2; the encoder's 0 to 1", "c", "yes"],
-        ["3 c", "2 to 3; the encoder's 0 to 1", "<end>", "no"],
+        ("0 a", "0 to 1", "", "yes"),
+        ("1 b", "0 to 1", "", "yes"),
+        ("2 <start>", "2; the encoder's 0 to 1", "c", "yes"),
+        ("3 c", "2 to 3; the encoder's 0 to 1", "<end>", "no"),
     ]
     widget = FamilyDiagram(["a"], ["c"], family="encoder-only", num_layers=1)
-    assert widget._table()[2] == [["0 [MASK]", "0", "a", "yes"]]
+    assert widget._table()[2] == [("0 [MASK]", "0", "a", "yes")]
     assert repr(widget).startswith("FamilyDiagram(encoder-only, 1 block: position 0 knows 1 of 1 t")

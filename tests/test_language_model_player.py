@@ -7,15 +7,13 @@ from attn_notes.data import END, START, UNKNOWN, Vocabulary
 from attn_notes.decoding import sampling_distribution
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import LanguageModelPlayer
-from attn_notes.widgets.continuation import next_logits, next_weights, window_start
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.translation import chance
+from attn_notes.widgets.packing import unpack_transformer
+from attn_notes.widgets.player import chance
+from attn_notes.widgets.sampler import window_start
 from tests.hostile import HOSTILE
-from tests.player_errors import writer_of
+from tests.players import next_logits
+from tests.widget_errors import writer_of
 from tests.widgets import of_writer, random_decoder
-
-LONG = [START, 8, 4, 11, 12, 18, 12, 15, 18, 3, 7, 5, 5, 19, 6]
-
 
 # On the way
 
@@ -44,57 +42,36 @@ def test_a_window_holds_the_position_and_never_more_than_the_context():
     assert [window_start(i, 4) for i in range(9)] == [0, 0, 0, 0, 3, 3, 3, 6, 6]
 
 
-@pytest.mark.parametrize("context", [1, 2, 5, 6, 15, 40])
-def test_each_row_is_what_the_model_says_after_its_window(context):
-    model = unpack_transformer(pack_transformer(random_decoder(vocab_size=23)))
-    found = next_logits(model, LONG, context)
-    assert found.shape == (len(LONG), 23)
-    assert (found[:, :END] == -torch.inf).all()
-    for i, row in enumerate(found):
-        window = torch.tensor([LONG[window_start(i, context) : i + 1]])
-        read = model(window, need_weights=True)
-        torch.testing.assert_close(row[END:], read.logits[0, -1, END:].detach())
-        weights = torch.cat([layer[0, :, -1] for layer in read.weights])
-        torch.testing.assert_close(next_weights(model, LONG[: i + 1], context), weights.detach())
-
-
-def test_no_place_knows_what_follows_it():
-    widget = of_writer()
-    before, text = widget.surprise(), widget.said
-    widget.said = [*text[:3], 5, 5, 5]
-    same = len(widget.prompt) + 3
-    torch.testing.assert_close(widget.surprise()[:same], before[:same])
-
-
 # Writing
 
 
-def test_the_shares_are_sampling_distribution_s_and_the_surprise_is_the_model_s_own():
+@pytest.mark.parametrize("context", [1, 2, 5, 6])
+def test_the_probabilities_are_those_after_the_window_and_sampled_as_decoding_does(context):
     widget = of_writer()
-    model, tokens = unpack_transformer(widget.data["model"]), widget._tokens()
-    logits = next_logits(model, [START, *tokens], 6)
-    bits = -logits[:-1].softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0].log2()
-    torch.testing.assert_close(widget.surprise(), bits)
-    for widget.position in range(len(tokens) + 1):
+    widget.data = {**widget.data, "context": context}
+    model, tokens = unpack_transformer(widget.data["model"]), [START, *widget._tokens()]
+    logits = next_logits(model, tokens, context)
+    for widget.position, row in enumerate(logits):
         own, after = widget.distributions()
         assert own.sum() == pytest.approx(1)
         assert own[: START + 1].eq(0).all()
-        cut = sampling_distribution(logits[widget.position], temperature=0.8, top_k=3, top_p=0.9)
-        assert after.equal(cut)
+        torch.testing.assert_close(own, row.softmax(-1))
+        cut = sampling_distribution(row, temperature=0.8, top_k=3, top_p=0.9)
+        torch.testing.assert_close(after, cut)
         assert 1 <= (after > 0).sum() <= 3
 
 
 def test_a_seed_says_the_same_one_by_one_and_all_at_once():
     widget = of_writer()
     widget.said, widget.top_k = [], 19
-    widget.say(9)
+    widget.generate(9)
     said = widget.said
     widget.said = []
     for _ in range(9):
-        widget.say()
+        widget.generate()
     assert widget.said == said
     widget.said, widget.seed = [], 10
-    widget.say(9)
+    widget.generate(9)
     assert widget.said != said
     assert widget._at() == len(widget._tokens())
 
@@ -105,7 +82,7 @@ def test_what_is_said_falls_as_the_shares_do():
     shares, drawn = widget.distributions()[1], []
     for seed in range(100):
         widget.said, widget.seed = [], seed
-        widget.say()
+        widget.generate()
         drawn += widget.said
         running = shares.cumsum(0)
         assert running[drawn[-1]] > chance(seed, 0)
@@ -118,39 +95,16 @@ def test_a_text_ends_with_the_token_that_ends_it_or_when_it_is_full():
     widget = of_writer()
     widget.said = [*widget.said, END]
     ended = widget.said
-    widget.say(5)
+    widget.generate(5)
     assert widget.said == ended
     assert widget._at() == len(widget._tokens()) - 1
     assert widget.text == "4078like8\nlike\ufffd"
     widget.said = [12] * 12
-    widget.say(99)
+    widget.generate(99)
     assert len(widget._tokens()) == widget.data["most"] == 16
-    assert len(widget.surprise()) == 16
-
-
-def test_an_empty_prompt_is_gone_on_with_too():
-    widget = of_writer()
     widget.prompt, widget.said = "", []
-    assert widget.surprise().shape == (0,)
-    assert widget.shown().equal(torch.ones(4, 1, dtype=torch.float64))
-    widget.say(3)
+    widget.generate(3)
     assert len(widget.said) == 3
-
-
-def test_earlier_characters_share_a_column_of_the_map():
-    vocab = Vocabulary([*"ab"])
-    model = random_decoder(vocab_size=6, positions="sinusoidal")
-    widget = LanguageModelPlayer(model, vocab, prompt="ab" * 25, most=60)
-    for widget.position in (0, 31, 32, 50):
-        weights = next_weights(
-            unpack_transformer(widget.data["model"]),
-            [START, *widget._tokens()[: widget.position]],
-            512,
-        )
-        shown = widget.shown()
-        assert shown.shape == (8, min(33, widget.position + 1))
-        torch.testing.assert_close(shown.sum(1), torch.ones(8, dtype=torch.float64))
-        torch.testing.assert_close(shown[:, -32:], weights[:, -32:])
 
 
 def test_lines_are_read_as_one_writes_them_on_any_system():
@@ -180,4 +134,4 @@ def test_more_than_all_is_all():
     widget = writer_of()
     widget.top_k = 999
     assert widget.top_k == 4
-    assert UNKNOWN in widget._sayable
+    assert UNKNOWN in widget._writable

@@ -272,7 +272,7 @@ def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     widget = LanguageModelPlayer(
         model, vocab, prompt="407", examples=examples, seed=9, most=16, title=min(tokens)
     )
-    widget.say(6)
+    widget.said = [12, 18, 12, 15, 18, 3]
     widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
     return widget
 

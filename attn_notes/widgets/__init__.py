@@ -1,8 +1,15 @@
-"""The book's widgets: live in a notebook, and answering on a published page without a kernel.
+"""The book's widgets: live in a notebook, and on a published page without a kernel.
 
-Needs anywidget and ipywidgets. Each widget has one front-end module in `static/`, plain
-JavaScript that holds all the maths its controls need.
+Each widget has one front-end module in `static/`, plain JavaScript that holds all the maths its
+controls need.
 """
+
+try:
+    import anywidget  # noqa: F401
+    import ipywidgets  # noqa: F401
+except ModuleNotFoundError as error:
+    wanted = 'attn_notes.widgets needs anywidget and ipywidgets: pip install "attn-notes[widgets]"'
+    raise ModuleNotFoundError(wanted, name=error.name) from error
 
 from attn_notes.widgets.alignment import AlignmentSteps, Example
 from attn_notes.widgets.assets import page_script, page_style

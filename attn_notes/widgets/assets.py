@@ -26,21 +26,7 @@ def _read(name: str) -> str:
 
 @cache
 def module_source(widget: str) -> str:
-    """The front-end module of one widget, as anywidget loads it: what it shares, then its own.
-
-    Args:
-        widget: its name, such as "heatmap".
-
-    Returns:
-        An import-free JavaScript module with `export default { render }`.
-
-    Raises:
-        ValueError: no widget of that name.
-
-    Example:
-        >>> module_source("heatmap").rstrip().endswith("export default { render };")
-        True
-    """
+    """One widget's import-free front-end module, as anywidget loads it, with what it shares."""
     if widget not in WIDGETS:
         raise ValueError(f"widget must be one of {', '.join(WIDGETS)}, got {widget!r}")
     parts = ("core", *SHARED.get(widget, ()), widget)
@@ -56,10 +42,6 @@ def page_script() -> str:
 
     Returns:
         JavaScript that defines the element `<attn-widget>` and nothing global.
-
-    Example:
-        >>> "export default" in page_script()
-        False
     """
     bodies = (
         f"WIDGETS.{name} = (() => {{\n"
@@ -79,9 +61,5 @@ def page_style() -> str:
 
     Returns:
         CSS.
-
-    Example:
-        >>> ".attn-root" in page_style()
-        True
     """
     return _read("widgets.css")

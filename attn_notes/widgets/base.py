@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import anywidget
+from traitlets import TraitError
 
 from attn_notes.widgets.assets import module_source, page_style
 from attn_notes.widgets.encoding import visible
 
-__all__ = ["BookWidget", "Table"]
+__all__ = ["BookWidget", "Table", "check_choice", "check_range", "plural"]
 
-# (caption, column headers, rows of (header, *cells)): a widget for those who have no scripts.
+# (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
-_HOST_TRAITS = frozenset(
-    anywidget.AnyWidget.class_trait_names(sync=True)
-)  # layout and so on: not our state
+_HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names(sync=True))  # such as layout
 
 
 class BookWidget(anywidget.AnyWidget):
@@ -37,11 +36,7 @@ class BookWidget(anywidget.AnyWidget):
         super().__init_subclass__(**kwargs)
 
     def page_state(self) -> dict[str, Any]:
-        """The state that the page's element starts from: every synced trait of our own.
-
-        Returns:
-            Trait names and values, ready for JSON.
-        """
+        """The initial state of the page's element, ready for JSON: our own synced traits."""
         ours = (name for name in self.keys if name not in _HOST_TRAITS)
         return {name: getattr(self, name) for name in ours if not name.startswith("_")}
 
@@ -56,11 +51,7 @@ class BookWidget(anywidget.AnyWidget):
         return f"{type(self).__name__}({self._summary()})"
 
     def page_html(self) -> str:
-        """The element `<attn-widget>` on one line: its state as JSON, and a plain table.
-
-        Returns:
-            HTML that is safe for any token, and the same on every run.
-        """
+        """The element `<attn-widget>` on one line: its state as JSON, and a plain table."""
         state = json.dumps(
             {"widget": self._widget, "state": self.page_state()}, sort_keys=True, allow_nan=False
         )
@@ -75,6 +66,27 @@ class BookWidget(anywidget.AnyWidget):
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         return {**data, "text/plain": repr(self), "text/html": self.page_html()}, metadata
+
+
+def check_range(proposal: Any, last: int, first: int = 0) -> int:
+    """The value proposed for a trait, which must lie from `first` to `last`."""
+    name, value = proposal["trait"].name, proposal["value"]
+    if not first <= value <= last:
+        raise TraitError(f"{name} must be from {first} to {last}, got {value}")
+    return int(value)
+
+
+def check_choice(proposal: Any, choices: Sequence[Any]) -> Any:
+    """The value proposed for a trait, which must be one of these."""
+    name, value = proposal["trait"].name, proposal["value"]
+    if value not in choices:
+        raise TraitError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
+    return value
+
+
+def plural(count: int, noun: str) -> str:
+    """The number and its noun: 1 head, 2 heads."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,298 +1,185 @@
-"""Numbers on their way to a widget: quanta instead of decimals, checked before they leave."""
+"""Encode tensors for the front end, which `static/core.js` decodes, and check them first."""
 
 import base64
 import math
 import re
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 __all__ = [
+    "as_finite",
+    "as_weights",
+    "check_axes",
+    "check_tokens",
     "decode",
     "encode",
     "encode_mask",
+    "encode_roots",
     "encode_scores",
-    "encode_weights",
-    "finite",
-    "tokens_for",
+    "replace_surrogates",
     "visible",
-    "whole",
 ]
 
-
-UNPRINTABLE = (
-    (0x80, 0x9F),  # C1 controls
-    (0x2028, 0x202E),  # line separators, and marks that would turn the text around them
-    (0x2066, 0x2069),  # isolates, whose end could be forged
-    (0xD800, 0xDFFF),  # halves of a surrogate pair, which no file can hold
-)
-
-
-CODES = {8: "B", 16: "H"}  # of the module struct
 WIDEST = 100  # range of scores that 16 bits resolve to 0.0015
+ROUNDING = 1e-4  # how far outside 0 to 1 a weight may be
+LOOSE = 0.01  # how far from 1 the sum of a row may be: half precision on a long sequence
+
+# C1 controls; line separators and marks that would turn the text around them; isolates, whose end
+# could be forged; halves of a surrogate pair, which no file can hold.
+UNPRINTABLE = "[\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
-def finite(name: str, tensor: Any, *axes: int) -> Tensor:
-    """`tensor` as float64 on the CPU, its own copy, checked to be finite.
+# ---------------------------------------------------------------- checks
 
-    Args:
-        name: what the messages call it.
-        tensor: a tensor, or nested numbers.
-        axes: how many axes it may have.
 
-    Returns:
-        The numbers, detached, on the CPU, float64.
-
-    Raises:
-        TypeError: not numbers.
-        ValueError: another number of axes, an empty axis, NaN or infinity.
-
-    Example:
-        >>> finite("weights", [[0.5, 0.5]], 2).dtype
-        torch.float64
-    """
+def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
+    """A float64 copy on the CPU of finite numbers with one of these numbers of axes."""
     try:
-        numbers = torch.as_tensor(tensor, device="cpu").detach().clone()
+        tensor = torch.as_tensor(numbers, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(
-            f"{name} must be a tensor of numbers, got {type(tensor).__name__}"
-        ) from error
-    if numbers.is_complex():
-        raise TypeError(f"{name} must be real numbers, got {numbers.dtype}")
-    numbers = numbers.double()
-    if numbers.dim() not in axes:
-        wanted = " or ".join(str(n) for n in axes)
-        raise ValueError(f"{name} must have {wanted} axes, got shape {tuple(numbers.shape)}")
-    if numbers.numel() == 0:
-        raise ValueError(f"{name} must not be empty, got shape {tuple(numbers.shape)}")
-    if not bool(numbers.isfinite().all()):
-        at = tuple(int(i) for i in (~numbers.isfinite()).nonzero()[0])
-        raise ValueError(f"{name} must be finite, got {numbers[at].item()} at {at}")
-    return numbers
+        kind = type(numbers).__name__
+        raise TypeError(f"{name} must be a tensor of numbers, got {kind}") from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} must be real numbers, got {tensor.dtype}")
+    if tensor.dim() not in axes or not tensor.numel():
+        wanted = " or ".join(map(str, axes))
+        got = tuple(tensor.shape)
+        raise ValueError(f"{name} must have {wanted} axes and not be empty, got shape {got}")
+    if not bool(tensor.isfinite().all()):
+        at = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+        raise ValueError(f"{name} must be finite, got {tensor[at].item()} at {at}")
+    return tensor.double()
 
 
-def encode(numbers: Tensor, *, low: float, high: float, bits: int = 16) -> dict[str, Any]:
-    """Quantise numbers from `low` to `high` into 8, 12 or 16 bits each.
+def as_weights(name: str, weights: Any, *axes: int, normalised: bool = False) -> Tensor:
+    """As `as_finite`, from 0 to 1 but for rounding; where `normalised`, the rows sum to 1.
 
-    Args:
-        numbers: any shape, from `low` to `high`; beyond them they are clamped.
-        low: what quantum 0 stands for.
-        high: what the largest quantum stands for.
-        bits: 16 where a number is shown, 8 for overviews; 12, see `encode_weights`.
-
-    Returns:
-        `{"b64", "shape", "bits", "lo", "hi"}`, ready for JSON; `core.js` decodes it.
-
-    Raises:
-        ValueError: bits other than 8, 12 or 16, or a range from `low` to `high` that is not
-            positive and finite.
-
-    Example:
-        >>> encode(torch.tensor([0.0, 1.0]), low=0.0, high=1.0, bits=8)["b64"]
-        'AP8='
+    The layers that a model returns, a tuple of (1, H, L, S), become (layers, H, L, S).
     """
-    if bits not in (8, 12, 16):
-        raise ValueError(f"bits must be 8, 12 or 16, got {bits}")
-    if not 0 < high - low < math.inf:
-        raise ValueError(f"the range must be positive and finite, got {low} to {high}")
-    levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
-    quanta = levels.round().long().flatten().tolist()
+    layers = list(weights) if isinstance(weights, list | tuple) else []
+    if layers and all(isinstance(layer, Tensor) and layer.dim() == 4 for layer in layers):
+        if any(len(layer) != 1 for layer in layers):
+            got = tuple(layers[0].shape)
+            raise ValueError(f"{name} of layers must be of one sequence, (1, H, L, S), got {got}")
+        weights = torch.cat(layers)
+    tensor = as_finite(name, weights, *axes)
+    low, high = float(tensor.min()), float(tensor.max())
+    if low < -ROUNDING or high > 1 + ROUNDING:
+        raise ValueError(f"{name} must be from 0 to 1, got {low:.7g} to {high:.7g}")
+    sums = tensor.sum(-1)
+    if normalised and (sums - 1).abs().max() > LOOSE:
+        at = tuple(((sums - 1).abs() > LOOSE).nonzero()[0].tolist())
+        raise ValueError(f"rows of {name} must sum to 1, got a sum of {sums[at]:.4g} at {at}")
+    return tensor.clamp(0, 1)
+
+
+def check_tokens(name: str, tokens: Sequence[str], size: int | None = None) -> list[str]:
+    """A list of `size` strings that can be sent to a browser."""
+    if isinstance(tokens, str):
+        raise TypeError(f"{name} must be a list of strings, got the one string {tokens!r}")
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"{name} must be strings, got {type(token).__name__}")
+    if size is not None and len(tokens) != size:
+        raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
+    return [replace_surrogates(token) for token in tokens]
+
+
+def check_axes(
+    L: int, S: int, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
+) -> dict[str, list[str] | None]:
+    """The tokens of a map's rows and columns; those of the rows serve a square map twice."""
+    if key_tokens is None and L == S:
+        key_tokens = query_tokens
     return {
-        "b64": base64.b64encode(_packed(quanta, bits)).decode(),
-        "shape": list(numbers.shape),
-        "bits": bits,
-        "lo": low,
-        "hi": high,
+        "queries": None if query_tokens is None else check_tokens("query_tokens", query_tokens, L),
+        "keys": None if key_tokens is None else check_tokens("key_tokens", key_tokens, S),
     }
 
 
-def encode_weights(weights: Tensor) -> dict[str, Any]:
-    """Quantise the square roots of weights into 12 bits each: two characters a number.
+def replace_surrogates(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot encode."""
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
 
-    So a page holds many sentences of many heads. A quantum of the root is 1/4095: a weight near 1
-    is true to 0.00025, a weight of 0.001 to 0.00001. It is the small ones that need it, because
-    a reader may hide the tokens that are read most and have the rest divided by its sum.
 
-    Args:
-        weights: any shape, from 0 to 1.
+def visible(token: str) -> str:
+    """The token on one line, with control characters and lone spaces made visible."""
+    if not token.strip(" "):
+        return "␣" * max(1, len(token))
+    text = re.sub(UNPRINTABLE, "\ufffd", token).replace("\x7f", "␡")
+    return re.sub("[\x00-\x1f]", lambda found: chr(0x2400 + ord(found[0])), text)
 
-    Returns:
-        As `encode`, with the power, 2, that makes a weight of a root.
 
-    Example:
-        >>> decode(encode_weights(torch.tensor([0.0, 0.25, 1.0]))).round(decimals=3)
-        tensor([0.0000, 0.2500, 1.0000], dtype=torch.float64)
+# ---------------------------------------------------------------- quanta
+
+
+def encode(
+    numbers: Tensor, *, low: float = 0.0, high: float = 1.0, bits: int = 16
+) -> dict[str, Any]:
+    """Numbers quantised from `low` to `high` into 12 or 16 bits each, clamped at both ends."""
+    levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
+    return {**_pack(levels.round().long(), bits), "lo": low, "hi": high}
+
+
+def encode_roots(weights: Tensor) -> dict[str, Any]:
+    """The square roots of weights in 12 bits each: two characters a number, small ones truest.
+
+    A quantum of the root is 1/4095: a weight near 1 is true to 0.00025, a weight of 0.001 to
+    0.00001. When a reader hides tokens, small weights are divided by their small sum.
     """
-    roots = weights.double().clamp(min=0).sqrt()
-    return {**encode(roots, low=0.0, high=1.0, bits=12), "power": 2}
+    return {**encode(weights.sqrt(), bits=12), "power": 2}
 
 
 def encode_scores(scores: Tensor) -> dict[str, Any]:
-    """Quantise scores on their own range, widened so that constant ones have one too.
-
-    Args:
-        scores: any shape, finite, within 100 of one another: a wider range would leave too few
-            quanta for the differences that a softmax sees.
-
-    Returns:
-        As `encode`, 16 bits each.
-
-    Raises:
-        ValueError: a range beyond 100.
-
-    Example:
-        >>> decode(encode_scores(torch.tensor([-1.0, 3.0])))
-        tensor([-1.,  3.], dtype=torch.float64)
-    """
+    """Scores in 16 bits each, on their own range, which is widened if they are all equal."""
     low, high = float(scores.min()), float(scores.max())
     if high - low > WIDEST:
         raise ValueError(
-            f"scores must lie within {WIDEST} of one another, got {low:.4g} to {high:.4g}: a key "
-            "that may not be read belongs in the mask"
+            f"scores must lie within {WIDEST} of one another, got {low:.4g} to {high:.4g}: mask "
+            "the keys that must not be read"
         )
     pad = max(0.5, abs(low) * 1e-9) if low == high else 0.0  # 1e20 + 0.5 is 1e20
     return encode(scores, low=low - pad, high=high + pad)
 
 
 def encode_mask(mask: Tensor) -> dict[str, Any]:
-    """Pack a bool tensor into bits, the first one highest.
-
-    Args:
-        mask: any shape, bool.
-
-    Returns:
-        `{"b64", "shape", "bits"}` with one bit a cell.
-
-    Raises:
-        TypeError: a mask that is not bool.
-
-    Example:
-        >>> encode_mask(torch.tensor([True, False, False, False, False, False, False, True]))["b64"]
-        'gQ=='
-    """
+    """A bool tensor in one bit a cell, the first cell highest."""
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be a bool tensor (True = may attend), got {mask.dtype}")
-    flat = mask.detach().cpu().flatten().tolist()
-    bits = "".join("1" if cell else "0" for cell in flat)
-    packed = bytes(int(bits[n : n + 8].ljust(8, "0"), 2) for n in range(0, len(bits), 8))
-    return {"b64": base64.b64encode(packed).decode(), "shape": list(mask.shape), "bits": 1}
+    return _pack(mask.detach().cpu().long(), 1)
 
 
 def decode(array: dict[str, Any]) -> Tensor:
-    """What one of the others encoded, to within half a quantum: what the page shows.
-
-    Args:
-        array: their result.
-
-    Returns:
-        float64 numbers, or a bool mask, of the encoded shape.
-
-    Example:
-        >>> decode(encode(torch.tensor([0.0, 0.25]), low=0.0, high=1.0)).round(decimals=4)
-        tensor([0.0000, 0.2500], dtype=torch.float64)
-    """
+    """The float64 numbers, to within half a quantum, or the bool mask that was encoded."""
     raw, shape, bits = base64.b64decode(array["b64"]), array["shape"], array["bits"]
+    data = torch.tensor(list(raw), dtype=torch.long, device="cpu")
+    if bits == 16:
+        levels = data[::2] + 256 * data[1::2]
+    else:
+        digits = (data[:, None] >> _places(8) & 1).flatten()[: bits * math.prod(shape)]
+        levels = (digits.view(-1, bits) << _places(bits)).sum(-1)
     if bits == 1:
-        cells = "".join(f"{byte:08b}" for byte in raw)
-        flat = [cell == "1" for cell in cells[: torch.Size(shape).numel()]]
-        return torch.tensor(flat, dtype=torch.bool, device="cpu").view(shape)
-    levels = torch.tensor(_unpacked(raw, bits), dtype=torch.float64, device="cpu").view(shape)
-    numbers = array["lo"] + levels * (array["hi"] - array["lo"]) / (2**bits - 1)
-    return numbers ** array.get("power", 1)
+        return levels.view(shape).bool()
+    quantum = (array["hi"] - array["lo"]) / (2**bits - 1)
+    return (array["lo"] + levels.view(shape).double() * quantum) ** array.get("power", 1)
 
 
-def _packed(quanta: Sequence[int], bits: int) -> bytes:
-    """Little-endian numbers; those of 12 bits are three hexadecimal digits each, in a row."""
-    if bits == 12:
-        digits = "".join(f"{number:03x}" for number in quanta)
-        return bytes.fromhex(digits + "0" * (len(digits) % 2))
-    return struct.pack(f"<{len(quanta)}{CODES[bits]}", *quanta)
+def _pack(levels: Tensor, bits: int) -> dict[str, Any]:
+    """Whole numbers in base64: 16 bits each, little-endian, or fewer, the highest bit first."""
+    flat = levels.flatten()
+    if bits == 16:
+        data = torch.stack((flat & 255, flat >> 8), dim=-1)
+    else:
+        digits = (flat[:, None] >> _places(bits) & 1).flatten()
+        data = (F.pad(digits, (0, -len(digits) % 8)).view(-1, 8) << _places(8)).sum(-1)
+    text = base64.b64encode(bytes(data.flatten().tolist())).decode()
+    return {"b64": text, "shape": list(levels.shape), "bits": bits}
 
 
-def _unpacked(raw: bytes, bits: int) -> Sequence[int]:
-    """What `_packed` packed."""
-    if bits == 12:
-        digits = raw.hex()
-        return [int(digits[n : n + 3], 16) for n in range(0, len(digits) - 2, 3)]
-    return struct.unpack(f"<{len(raw) * 8 // bits}{CODES[bits]}", raw)
-
-
-def tokens_for(name: str, tokens: Sequence[str] | None, size: int) -> list[str] | None:
-    """`tokens` as a list, checked to be one string a row or column.
-
-    Args:
-        name: what the messages call them.
-        tokens: strings of any content, or None for plain numbers.
-        size: how many there must be.
-
-    Returns:
-        The list, or None.
-
-    Raises:
-        TypeError: something that is not a string, or one string instead of a list of them.
-        ValueError: another number of tokens.
-
-    Example:
-        >>> tokens_for("key_tokens", ["a"], 2)
-        Traceback (most recent call last):
-        ValueError: key_tokens must be 2, one a row or column, got 1
-    """
-    if tokens is None:
-        return None
-    if isinstance(tokens, str):
-        raise TypeError(f"{name} must be a list of strings, got the one string {tokens!r}")
-    tokens = list(tokens)
-    for token in tokens:
-        if not isinstance(token, str):
-            raise TypeError(f"{name} must be strings, got {type(token).__name__}")
-    if len(tokens) != size:
-        raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
-    return [whole(token) for token in tokens]
-
-
-def whole(text: str) -> str:
-    r"""Text whose halves of surrogate pairs are replaced: no message to a browser can hold them.
-
-    Args:
-        text: any string.
-
-    Returns:
-        A string that UTF-8 can encode.
-
-    Example:
-        >>> ascii(whole("a\ud800"))
-        "'a\\ufffd'"
-    """
-    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
-
-
-def visible(token: str) -> str:
-    r"""A token as it can be printed on one line: control characters and lone spaces made visible.
-
-    Args:
-        token: any string.
-
-    Returns:
-        A string with no control character and no line break, not empty.
-
-    Example:
-        >>> visible("a\nb"), visible(" ")
-        ('a␊b', '␣')
-    """
-    if not token.strip(" "):
-        return "␣" * max(1, len(token))
-    text = []
-    for c in token:
-        code = ord(c)
-        if code < 32:
-            text.append(chr(0x2400 + code))
-        elif code == 127:
-            text.append("␡")
-        elif any(first <= code <= last for first, last in UNPRINTABLE):
-            text.append("\ufffd")
-        else:
-            text.append(c)
-    return "".join(text)
+def _places(bits: int) -> Tensor:
+    """Binary places, the highest first: (bits,)."""
+    return torch.arange(bits - 1, -1, -1, device="cpu")

@@ -9,8 +9,8 @@ import torch
 import traitlets
 from torch import Tensor
 
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import decode, encode, finite, tokens_for, whole
+from attn_notes.widgets import encoding
+from attn_notes.widgets.base import BookWidget, Table, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["Explorer", "explore"]
@@ -48,10 +48,7 @@ def explore(
         The widget; `widget.values` holds the arguments now chosen.
 
     Raises:
-        TypeError: a function that returns anything but a tensor (L, S), or a control that is
-            none of the three.
-        ValueError: no control; a slider that goes nowhere; frames beyond 100 kB, with the grid
-            that would fit; weights that are not finite, outside 0 to 1, or change their shape.
+        ValueError: frames beyond 100 kB; the message says which grid would fit.
 
     Example:
         >>> def flat(keys):
@@ -61,27 +58,11 @@ def explore(
     """
     if not controls:
         raise ValueError("explore needs at least one control, such as width=(0.1, 2.0, 0.1)")
-    return Explorer(function, controls, query_tokens, key_tokens, title)
+    return Explorer(function, controls, title, query_tokens=query_tokens, key_tokens=key_tokens)
 
 
 class Explorer(BookWidget):
-    """The widget that `explore` makes, from the same arguments.
-
-    Args:
-        function: as in `explore`.
-        controls: those of `explore`, by name.
-        query_tokens: as in `explore`.
-        key_tokens: as in `explore`.
-        title: as in `explore`.
-
-    Raises:
-        TypeError: as `explore` does.
-        ValueError: as `explore` does.
-
-    Example:
-        >>> Explorer(lambda size: torch.eye(size, device="cpu"), {"size": [2]}, None, None, "")
-        Explorer(size=2; 1 frame of 2 queries x 2 keys)
-    """
+    """The widget that `explore` makes, from the same arguments."""
 
     _widget = "explore"
 
@@ -95,41 +76,32 @@ class Explorer(BookWidget):
         self,
         function: Callable[..., Tensor],
         controls: dict[str, Control],
-        query_tokens: Sequence[str] | None,
-        key_tokens: Sequence[str] | None,
         title: str,
+        **tokens: Any,
     ) -> None:
         self._function = function
         grid = {name: _choices(name, control) for name, control in controls.items()}
         first = {name: choices[0] for name, choices in grid.items()}
         first.update({name: c for name, c in controls.items() if isinstance(c, bool)})
-        L, S = self._call(first).shape
+        L, S = shape = self._call(first).shape
         _check_size(grid, L * S)
-        self._frames = [
-            self._call(dict(zip(grid, point, strict=True)), (L, S))
-            for point in itertools.product(*grid.values())
-        ]
-        queries = tokens_for("query_tokens", query_tokens, L)
-        keys = tokens_for("key_tokens", key_tokens, S)
-        if keys is None and L == S:
-            keys = queries
-        kinds = {name: _kind(control) for name, control in controls.items()}
+        points = list(itertools.product(*grid.values()))
+        self._frames = [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
+        kinds = {bool: "box", tuple: "slider", list: "menu"}
         data = {
             "controls": [
-                {"name": name, "kind": kinds[name], "choices": grid[name]} for name in grid
+                {"name": name, "kind": kinds[type(controls[name])], "choices": grid[name]}
+                for name in grid
             ],
-            "queries": queries,
-            "keys": keys,
-            "title": whole(title),
+            **encoding.check_axes(L, S, **tokens),
+            "title": encoding.replace_surrogates(title),
         }
-        points = itertools.product(*grid.values())
-        start = list(points).index(tuple(first.values()))
-        frame = _encode(self._frames[start])  # not called once more: live and page start alike
-        super().__init__(data=data, values=first, frame=frame)
+        start = self._frames[points.index(tuple(first.values()))]  # as on a page: not called again
+        super().__init__(data=data, values=first, frame=encoding.encode(start))
         self.observe(self._recompute, "values")
 
     @traitlets.validate("values")
-    def _on_the_grid(self, proposal: Any) -> dict[str, Any]:
+    def _check_values(self, proposal: Any) -> dict[str, Any]:
         """Each value as the choice it stands for: JSON has no 1.0, and sends it as 1."""
         grid = {control["name"]: control["choices"] for control in self.data["controls"]}
         values = proposal["value"]
@@ -140,69 +112,41 @@ class Explorer(BookWidget):
                 raise traitlets.TraitError(f"{name} must be one of {grid[name]}, got {value!r}")
         return {name: choices[choices.index(values[name])] for name, choices in grid.items()}
 
-    def _call(self, values: dict[str, Any], shape: tuple[int, ...] | None = None) -> Tensor:
+    def _call(self, values: dict[str, Any], shape: torch.Size | None = None) -> Tensor:
         """The function's weights at `values`, checked."""
         weights = self._function(**values)
         if not isinstance(weights, Tensor) or weights.dim() != 2:
             got = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
             raise TypeError(f"the function must return weights of shape (L, S), got {got}")
-        weights = finite("the function's weights", weights, 2)
         if shape is not None and weights.shape != shape:
-            raise ValueError(
-                f"the function must keep its shape {tuple(shape)}, got {tuple(weights.shape)} "
-                f"at {values}"
-            )
-        if weights.min() < 0 or weights.max() > 1 + 1e-6:
-            raise ValueError(
-                "the function's weights must be from 0 to 1, got "
-                f"{weights.min():.4g} to {weights.max():.4g} at {values}"
-            )
-        return weights
+            new = f"{tuple(weights.shape)} at {values}"
+            raise ValueError(f"the function must keep its shape {tuple(shape)}, got {new}")
+        return encoding.as_weights(f"the function's weights at {values}", weights, 2)
 
     def _recompute(self, _: Any) -> None:
-        """Answer the reader's move; what the function raises is shown, not swallowed."""
-        shape = tuple(self.frame["shape"])
+        """Answer the reader's move; an error of the function is shown."""
         try:
-            self.frame = _encode(self._call(dict(self.values), shape))
+            weights = self._call(dict(self.values), torch.Size(self.frame["shape"]))
+            self.frame = encoding.encode(weights)
             self.error = ""
         except Exception as error:  # the reader's function may raise anything
             self.error = f"{type(error).__name__}: {error}"
 
     def shown(self) -> Tensor:
-        """The weights that the map shows now.
-
-        Returns:
-            (L, S), float64.
-        """
-        return decode(self.frame)
+        """The weights on the map, (L, S)."""
+        return encoding.decode(self.frame)
 
     def page_state(self) -> dict[str, Any]:
-        """The state for a page: the same traits, and the frames that answer without a kernel.
-
-        Returns:
-            Trait names and values, ready for JSON.
-        """
-        return {**super().page_state(), "frames": _encode(torch.stack(self._frames))}
+        """As `BookWidget.page_state`, with the frames that answer without a kernel."""
+        return {**super().page_state(), "frames": encoding.encode(torch.stack(self._frames))}
 
     def _summary(self) -> str:
         values = ", ".join(f"{name}={value}" for name, value in self.values.items())
         L, S = self.frame["shape"]
-        count = len(self._frames)
-        frames = f"{count} frame{'s' if count > 1 else ''}"
-        return f"{values}; {frames} of {L} queries x {S} keys"
+        return f"{values}; {plural(len(self._frames), 'frame')} of {L} queries x {S} keys"
 
     def _table(self) -> Table:
         return weights_table(self.shown(), None, self.data["queries"], self.data["keys"])
-
-
-def _encode(weights: Tensor) -> dict[str, Any]:
-    return encode(weights, low=0.0, high=1.0)
-
-
-def _kind(control: Control) -> str:
-    if isinstance(control, bool):
-        return "box"
-    return "slider" if isinstance(control, tuple) else "menu"
 
 
 def _choices(name: str, control: Control) -> list[Any]:
@@ -212,54 +156,46 @@ def _choices(name: str, control: Control) -> list[Any]:
     if isinstance(control, tuple):
         return _positions(name, control)
     if not isinstance(control, list) or not control:
-        raise TypeError(
-            "a control is (low, high, step), a list of choices, or True/False, got "
-            f"{name}={control!r}"
-        )
-    if not all(isinstance(x, int | float | str) for x in control):
-        raise TypeError(f"a menu holds numbers or strings, got {name}={control!r}")
-    if not all(math.isfinite(x) for x in control if isinstance(x, float)):
-        raise ValueError(f"a menu's numbers must be finite, got {name}={control!r}")
+        wanted = "(low, high, step), a list of choices, or True/False"
+        raise TypeError(f"a control is {wanted}, got {name}={control!r}")
+    if not all(isinstance(x, str) or _is_finite(x) for x in control):
+        raise TypeError(f"a menu holds finite numbers or strings, got {name}={control!r}")
     if len(set(control)) < len(control):  # 1 and True are one value to Python
         raise ValueError(f"a menu's choices must differ, got {name}={control!r}")
     return list(control)
 
 
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, int | float) and math.isfinite(number)
+
+
 def _positions(name: str, control: tuple[Any, ...]) -> list[float]:
     """Every position of a slider (low, high, step)."""
-    if len(control) != 3 or not all(isinstance(x, int | float) for x in control):
-        raise TypeError(f"a slider is (low, high, step), got {name}={control!r}")
+    if len(control) != 3 or not all(_is_finite(x) for x in control):
+        wanted = "a slider is three finite numbers (low, high, step)"
+        raise TypeError(f"{wanted}, got {name}={control!r}")
     low, high, step = control
-    if not (low < high and step > 0 and math.isfinite(low + high + step)):
+    if not (low < high and step > 0):
         raise ValueError(f"a slider needs low < high and step > 0, got {name}={control!r}")
-    if (high - low) / step > MOST_BYTES:  # before a list of them fills the memory
-        raise ValueError(f"a slider must have fewer positions to fit, got {name}={control!r}")
     count = math.floor((high - low) / step + 1e-6) + 1
-    if count < 2:
-        raise ValueError(f"a slider needs two positions at least, got {name}={control!r}")
+    if not 2 <= count <= MOST_BYTES:  # before a list of them fills the memory
+        wanted = f"a slider must have from 2 to {MOST_BYTES} positions"
+        raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
     return [round(low + n * step, digits) for n in range(count)]
 
 
 def _check_size(grid: dict[str, list[Any]], cells: int) -> None:
     """Raise unless the frames of the whole grid fit a page, saying which grid would."""
-    points = math.prod(len(choices) for choices in grid.values())
-    # Two bytes a cell, four characters for three bytes.
-    most = int(MOST_BYTES * 3 / 4 / 2 / cells)
+    fit = {name: len(choices) for name, choices in grid.items()}
+    sizes, points = " x ".join(map(str, fit.values())), math.prod(fit.values())
+    most = MOST_BYTES * 3 // 8 // cells  # two bytes a cell, four characters for three bytes
     if points <= most:
         return
-    shape = " x ".join(str(len(choices)) for choices in grid.values())
-    if most < 1:
-        raise ValueError(
-            f"one frame of {cells} cells is beyond {MOST_BYTES // 1000} kB; at most "
-            f"{MOST_BYTES * 3 // 8} cells fit"
-        )
-    fit = {name: len(choices) for name, choices in grid.items()}
+    too_many = f"{sizes} = {points} frames of {cells} cells are beyond {MOST_BYTES // 1000} kB"
+    if not most:
+        raise ValueError(f"{too_many}; at most {MOST_BYTES * 3 // 8} cells fit")
     while math.prod(fit.values()) > most:  # thin out the longest control first
-        longest = max(fit, key=lambda name: fit[name])
-        fit[longest] -= 1
-    would = " x ".join(str(count) for count in fit.values())
-    raise ValueError(
-        f"{shape} = {points} frames of {cells} cells are beyond {MOST_BYTES // 1000} kB; "
-        f"{would} would fit ({', '.join(grid)}): use larger steps or fewer choices"
-    )
+        fit[max(fit, key=lambda name: fit[name])] -= 1
+    fitting = f"{' x '.join(map(str, fit.values()))} would fit ({', '.join(grid)})"
+    raise ValueError(f"{too_many}; {fitting}: use larger steps or fewer choices")

@@ -8,28 +8,28 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.masks import prefix_mask
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import tokens_for, visible
+from attn_notes.widgets.base import BookWidget, Table, check_range, plural
+from attn_notes.widgets.encoding import check_tokens, visible
 
 __all__ = ["FamilyDiagram", "Wiring"]
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder", "prefix")
 MASK, START, END = "[MASK]", "<start>", "<end>"
-MOST_TOKENS, MOST_LAYERS = 64, 6  # a page draws and tells them all
+MOST_TOKENS, MOST_LAYERS = 64, 6  # a page draws and lists them all
 
 
 class Wiring(NamedTuple):
-    """One family on an example: what goes in, what is asked for, who may read whom."""
+    """One family on an example: its inputs, its targets and its mask."""
 
     inputs: list[str]
     """One token a position, L of them, through both stacks."""
     says: list[str | None]
-    """What each position is trained to say; None where nothing is asked."""
+    """The token that each position is trained to predict, or None."""
     mask: Tensor
     """(L, L) bool: what a block lets each position read. A decoder's row that reads an encoder's
     column does so by cross-attention."""
     encoder: int
-    """How many of the first positions are an encoder's, which stands apart; 0 for one stack."""
+    """How many of the first positions belong to a separate encoder; 0 for one stack."""
 
 
 class FamilyDiagram(BookWidget):
@@ -44,14 +44,9 @@ class FamilyDiagram(BookWidget):
         target: 1 to 64 tokens, what the source becomes.
         family: the wiring to start with: `encoder-only decoder-only encoder-decoder prefix`.
         num_layers: how many blocks a stack has, from 1 to 6.
-        position: the one that is picked; by default where the masked word is asked for, or, with a
-            target, its word in the same place.
-        masked: which token of the source the encoder alone has to tell; the middle one by default.
-
-    Raises:
-        TypeError: tokens that are not strings.
-        ValueError: no tokens or more than 64, a masked token that the source does not have.
-        traitlets.TraitError: another family, too many blocks, a position out of range.
+        position: the one that is picked; by default the one that predicts the masked word or, with
+            a target, the target's word at the same place.
+        masked: index of the source's token that the encoder alone predicts; by default the middle.
 
     Example:
         >>> FamilyDiagram(["a", "rose"], ["eine", "Rose"], family="decoder-only", position=1)
@@ -75,30 +70,24 @@ class FamilyDiagram(BookWidget):
         position: int | None = None,
         masked: int | None = None,
     ) -> None:
-        texts = {"source": _tokens("source", source), "target": _tokens("target", target)}
-        hidden = (len(source) - 1) // 2 if masked is None else masked
-        if hidden not in range(len(source)):
+        data: dict[str, Any] = {"source": source, "target": target}
+        for name, tokens in data.items():
+            data[name] = check_tokens(name, tokens)
+            if not 1 <= len(tokens) <= MOST_TOKENS:
+                raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {len(tokens)}")
+        data["masked"] = (len(source) - 1) // 2 if masked is None else masked
+        if data["masked"] not in range(len(source)):
             raise ValueError(f"masked must be from 0 to {len(source) - 1}, got {masked}")
-        data: dict[str, Any] = {**texts, "masked": hidden}
         if position is None:
             position = _first_position(family, data)
         super().__init__(data=data, family=family, num_layers=num_layers, position=position)
 
     @traitlets.validate("position")
-    def _within(self, proposal: Any) -> int:
-        last = len(self.data["source"]) + len(self.data["target"])
-        if not 0 <= proposal["value"] <= last:
-            raise traitlets.TraitError(
-                f"position must be from 0 to {last}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
+    def _check_position(self, proposal: Any) -> int:
+        return check_range(proposal, len(self.data["source"]) + len(self.data["target"]))
 
     def wiring(self) -> Wiring:
-        """The chosen family on the example.
-
-        Returns:
-            Inputs, what is trained to be said, the mask (L, L), and how long the encoder is.
-        """
+        """The chosen family on the example."""
         source, target = self.data["source"], self.data["target"]
         S, hidden = len(source), self.data["masked"]
         if self.family == "encoder-only":
@@ -112,11 +101,7 @@ class FamilyDiagram(BookWidget):
         return Wiring(inputs, says, _prefix(len(inputs), S), encoder)
 
     def knows(self) -> Tensor:
-        """Which tokens the output at the picked position can depend on, through all blocks.
-
-        Returns:
-            (L,) bool, one for each input.
-        """
+        """The inputs that the output at the picked position can depend on: (L,), bool."""
         _, _, mask, encoder = self.wiring()
         rows = torch.arange(len(mask), device="cpu")
         through = rows == self._picked()  # (L,)
@@ -128,7 +113,7 @@ class FamilyDiagram(BookWidget):
         return through
 
     def _picked(self) -> int:
-        """The picked position: the last one, where a family has fewer."""
+        """The picked position, or the last one if the family has fewer."""
         return min(self.position, len(self.wiring().inputs) - 1)
 
     def _reads(self, position: int) -> str:
@@ -141,25 +126,24 @@ class FamilyDiagram(BookWidget):
     def _summary(self) -> str:
         knows, says = self.knows(), self.wiring().says[self._picked()]
         said = "nothing" if says is None else f"\u201c{visible(says)}\u201d"
-        layers = f"{self.num_layers} block{'s' if self.num_layers > 1 else ''}"
         return (
-            f"{self.family}, {layers}: position {self._picked()} knows {int(knows.sum())} of "
-            f"{len(knows)} tokens, says {said}"
+            f"{self.family}, {plural(self.num_layers, 'block')}: position {self._picked()} knows "
+            f"{int(knows.sum())} of {len(knows)} tokens, says {said}"
         )
 
     def _table(self) -> Table:
         inputs, says, _, _ = self.wiring()
-        rows = [
-            [f"{n} {visible(token)}", self._reads(n), "" if word is None else visible(word), knows]
-            for n, (token, word) in enumerate(zip(inputs, says, strict=True))
-            for knows in ["yes" if self.knows()[n] else "no"]
-        ]
-        columns = ["reads in each block", "is trained to say", f"known at {self._picked()}"]
-        return f"{self.family}, {self.num_layers} blocks: what each position reads.", columns, rows
+        words = ["" if word is None else visible(word) for word in says]
+        known = ["yes" if knows else "no" for knows in self.knows().tolist()]
+        names = [f"{n} {visible(token)}" for n, token in enumerate(inputs)]
+        reads = [self._reads(n) for n in range(len(inputs))]
+        rows = list(zip(names, reads, words, known, strict=True))
+        header = ["reads in each block", "is trained to say", f"known at {self._picked()}"]
+        return f"{self.family}, {self.num_layers} blocks: what each position reads.", header, rows
 
 
 def _first_position(family: str, data: dict[str, Any]) -> int:
-    """Where a family is asked for the word beside the masked one, or for the masked one itself."""
+    """The position that predicts the masked word, or the target's word at the same place."""
     if family in ("encoder-decoder", "prefix"):
         return len(data["source"]) + min(data["masked"], len(data["target"]))
     return data["masked"]
@@ -172,9 +156,3 @@ def _prefix(L: int, prefix: int) -> Tensor:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
-
-
-def _tokens(name: str, tokens: Sequence[str]) -> list[str]:
-    if not 1 <= len(tokens) <= MOST_TOKENS:
-        raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {len(tokens)}")
-    return tokens_for(name, tokens, len(tokens)) or []

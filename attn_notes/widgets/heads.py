@@ -3,25 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import torch
 import traitlets
 from torch import Tensor
 
-from attn_notes.patterns import (
-    PATTERNS,
-    SPECIAL,
-    pattern_cells,
-    pattern_score,
-    without_special,
-)
+from attn_notes.patterns import PATTERNS, SPECIAL, without_special
+from attn_notes.widgets import encoding
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Table
-from attn_notes.widgets.encoding import decode, encode_weights, finite, tokens_for, whole
+from attn_notes.widgets.base import Table, check_range, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["HeadExplorer", "Sentence"]
-
-LOOSE = 0.01  # how far from 1 a row's sum may be: half precision on a long sentence
 
 
 class Sentence(NamedTuple):
@@ -29,7 +20,8 @@ class Sentence(NamedTuple):
 
     Args:
         tokens: L tokens, the special ones `[CLS]`, `[SEP]` and `[PAD]` among them.
-        weights: (layers, heads, L, L), rows sum to 1.
+        weights: (layers, heads, L, L), whose rows sum to 1; or the weights that a model returns
+            for one sequence, a tuple of (1, heads, L, L).
 
     Example:
         >>> import torch
@@ -38,30 +30,22 @@ class Sentence(NamedTuple):
     """
 
     tokens: Sequence[str]
-    weights: Tensor
+    weights: Tensor | Sequence[Tensor]
 
 
 class HeadExplorer(AnsweringWidget):
-    """The heads of a whole encoder: choose one, walk its tokens, find the one that does a thing.
+    """The heads of a whole encoder: choose one, walk its tokens, find heads by their pattern.
 
-    All heads are seen at once, a layer a row. Of the one that is chosen the full map is shown, and
-    the links of one token. The special tokens can be hidden (`attn_notes.patterns.without_special`)
+    All heads are seen at once, a layer a row. Of the chosen head the full map is shown, and the
+    links of one token. The special tokens can be hidden (`attn_notes.patterns.without_special`)
     and heads be ranked by what they read (`attn_notes.patterns.pattern_score`, a mean over all
     the sentences given). With a live kernel `encode` reads any text.
 
     Args:
         sentences: pairs of tokens and weights, at least one; the same layers and heads in all.
         title: a line above the widget.
-        encode: turns what the reader typed into such a pair; what it raises is shown in the
-            widget. A published page has no kernel, and says so in its place.
-
-    Raises:
-        TypeError: something that is no such pair, tokens that are not strings, weights that are
-            not numbers, an `encode` that cannot be called.
-        ValueError: no sentences, a sentence of special tokens alone; weights of another shape,
-            not finite, outside 0 to 1, or with rows that do not sum to 1.
-        traitlets.TraitError: `sentence`, `layer`, `head`, `token` or `pattern` set to one that
-            there is not.
+        encode: turns what the reader typed into such a pair; its errors are shown in the widget.
+            A published page has no kernel, and says so.
 
     Example:
         >>> import torch
@@ -72,9 +56,8 @@ class HeadExplorer(AnsweringWidget):
     """
 
     _widget = "heads"
-    _asks, _answers = "encode", "sentence"
+    _asks, _answers, _starts = "encode", "sentence", "token"
 
-    data = traitlets.Dict().tag(sync=True)
     sentence = traitlets.Int(0).tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
@@ -85,82 +68,49 @@ class HeadExplorer(AnsweringWidget):
 
     def __init__(
         self,
-        sentences: Sequence[tuple[Sequence[str], Tensor]],
+        sentences: Sequence[tuple[Sequence[str], Tensor | Sequence[Tensor]]],
         *,
         title: str = "",
-        encode: Callable[[str], tuple[Sequence[str], Tensor]] | None = None,
+        encode: Callable[[str], tuple[Sequence[str], Tensor | Sequence[Tensor]]] | None = None,
     ) -> None:
         if isinstance(sentences, Sentence) or not sentences:
             raise ValueError("sentences must be a list of at least one (tokens, weights)")
         encoded = [_encode_sentence(sentence) for sentence in sentences]
         for sentence in encoded:
             _check_heads(sentence, encoded[0])
-        data = {"sentences": encoded, "special": list(SPECIAL), "title": whole(title)}
-        super().__init__(encode, data=data)
-
-    def _all(self) -> list[dict[str, Any]]:
-        """The sentences that can be chosen: what the reader typed is the last."""
-        typed = self.reply["sentence"]
-        return self.data["sentences"] + ([] if typed is None else [typed])
+        title = encoding.replace_surrogates(title)
+        super().__init__(
+            encode, data={"sentences": encoded, "special": list(SPECIAL), "title": title}
+        )
 
     @traitlets.validate("sentence", "layer", "head", "token")
-    def _in_range(self, proposal: Any) -> int:
-        name = proposal["trait"].name
+    def _check_place(self, proposal: Any) -> int:
         layers, heads = self.data["sentences"][0]["weights"]["shape"][:2]
-        size = {"sentence": len(self._all()), "layer": layers, "head": heads}.get(name)
-        if size is None:  # a token that another sentence has: here, the last
-            size = max(len(sentence["tokens"]) for sentence in self._all())
-        if not 0 <= proposal["value"] < size:
-            raise traitlets.TraitError(
-                f"{name} must be from 0 to {size - 1}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
+        # If this sentence lacks the token, the last one is shown.
+        longest = max(len(sentence["tokens"]) for sentence in self._all())
+        sizes = {"sentence": len(self._all()), "layer": layers, "head": heads, "token": longest}
+        return check_range(proposal, sizes[proposal["trait"].name] - 1)
 
     def _encode_answer(self, answer: Any) -> dict[str, Any]:
         sentence = _encode_sentence(answer)
         _check_heads(sentence, self.data["sentences"][0])
         return sentence
 
-    def _show_answer(self) -> None:
-        self.sentence, self.token = len(self.data["sentences"]), 0
-
     def _now(self) -> tuple[list[str], Tensor]:
         """Tokens and weights of all heads, as they are on show."""
         sentence = self._all()[self.sentence]
-        tokens, weights = sentence["tokens"], decode(sentence["weights"])
+        tokens, weights = sentence["tokens"], encoding.decode(sentence["weights"])
         return without_special(tokens, weights) if self.hide_special else (tokens, weights)
 
     def shown(self) -> Tensor:
-        """The weights that the map shows now.
-
-        Returns:
-            (L, L), float64: of the chosen head; without the special tokens where they are hidden.
-        """
+        """The weights of the chosen head, (L, L), without special tokens if these are hidden."""
         return self._now()[1][self.layer, self.head]
-
-    def scores(self) -> Tensor:
-        """How well each head fits the chosen pattern.
-
-        Returns:
-            (layers, heads), float64: the mean over the sentences that have the pattern, each of
-            them counting alike; NaN where none has it, or where no pattern is chosen.
-        """
-        found = []
-        for sentence in self.data["sentences"]:
-            weights = decode(sentence["weights"])
-            if self.pattern:
-                cells = pattern_cells(self.pattern, sentence["tokens"], device="cpu")
-                found.append(pattern_score(weights, cells))
-            else:
-                found.append(torch.full_like(weights[..., 0, 0], torch.nan))
-        return torch.stack(found).nanmean(0)
 
     def _summary(self) -> str:
         tokens, weights = self._now()
-        shown, count = self.shown(), len(self._all())
-        layers, heads = weights.shape[:2]
+        shown, (layers, heads) = self.shown(), weights.shape[:2]
         return (
-            f"{count} sentence{'s' if count > 1 else ''}, {layers} layers x {heads} heads; layer "
+            f"{plural(len(self._all()), 'sentence')}, {layers} layers x {heads} heads; layer "
             f"{self.layer}, head {self.head}: {len(tokens)} tokens, weights {shown.min():.2f} to "
             f"{shown.max():.2f}"
         )
@@ -173,33 +123,21 @@ class HeadExplorer(AnsweringWidget):
 
 def _encode_sentence(sentence: Any) -> dict[str, Any]:
     """A sentence as the front end reads it, checked."""
-    if not isinstance(sentence, tuple) or len(sentence) != 2:
+    if not isinstance(sentence, tuple) or len(sentence) != 2 or isinstance(sentence[0], Tensor):
         raise TypeError(f"a sentence must be (tokens, weights), got {type(sentence).__name__}")
-    if isinstance(sentence[0], Tensor):
-        raise TypeError("a sentence must be (tokens, weights), got the weights first")
-    tokens = tokens_for("tokens", sentence[0], len(sentence[0])) or []
+    tokens = encoding.check_tokens("tokens", sentence[0])
     if all(token in SPECIAL for token in tokens):
         raise ValueError(f"a sentence must hold a token that is not special, got {tokens}")
-    weights, L = finite("weights", sentence[1], 4), len(tokens)
+    weights, L = encoding.as_weights("weights", sentence[1], 4, normalised=True), len(tokens)
     if weights.shape[-2:] != (L, L):
-        raise ValueError(
-            f"weights must be (layers, heads, {L}, {L}) for {L} tokens, got {tuple(weights.shape)}"
-        )
-    sums = weights.sum(-1)
-    if weights.min() < 0 or (sums - 1).abs().max() > LOOSE:
-        raise ValueError(
-            "weights must be from 0 to 1 and each row sum to 1, got "
-            f"{float(weights.min()):.4g} to {float(weights.max()):.4g} and sums from "
-            f"{float(sums.min()):.4g} to {float(sums.max()):.4g}"
-        )
-    return {"tokens": tokens, "weights": encode_weights(weights)}
+        wanted = f"(layers, heads, {L}, {L}) for {L} tokens"
+        raise ValueError(f"weights must be {wanted}, got {tuple(weights.shape)}")
+    return {"tokens": tokens, "weights": encoding.encode_roots(weights)}
 
 
 def _check_heads(sentence: dict[str, Any], first: dict[str, Any]) -> None:
     """Raise unless a sentence was read by as many layers and heads as the first."""
-    shape, expected = sentence["weights"]["shape"], first["weights"]["shape"]
+    shape, expected = tuple(sentence["weights"]["shape"]), tuple(first["weights"]["shape"])
     if shape[:2] != expected[:2]:
-        raise ValueError(
-            "all sentences must have the same layers and heads, got weights "
-            f"{tuple(expected)} and {tuple(shape)}"
-        )
+        wanted = "all sentences must have the same layers and heads"
+        raise ValueError(f"{wanted}, got weights {expected} and {shape}")

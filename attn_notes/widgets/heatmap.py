@@ -9,16 +9,8 @@ from torch import Tensor
 
 from attn_notes.arguments import check_mask
 from attn_notes.masks import causal_mask, masked_softmax
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import (
-    decode,
-    encode,
-    encode_mask,
-    encode_scores,
-    finite,
-    tokens_for,
-    whole,
-)
+from attn_notes.widgets import encoding
+from attn_notes.widgets.base import BookWidget, Table, check_range
 
 __all__ = ["AttentionHeatmap", "weights_table"]
 
@@ -27,23 +19,19 @@ class AttentionHeatmap(BookWidget):
     """Attention weights to walk through: rows are queries, columns are keys.
 
     Given weights, it shows them; given scores, it turns them into weights itself, and the reader
-    may change the temperature and the mask. With several heads or layers they can be chosen, and
-    all be seen at once.
+    may change the temperature and the mask. One of several heads or layers can be chosen, or all
+    heads be seen at once.
 
     Args:
-        weights: (L, S), (H, L, S) or (N, H, L, S) for N layers, from 0 to 1.
-        scores: the same shapes, instead of weights.
+        weights: (L, S), (H, L, S) or (N, H, L, S) for N layers, from 0 to 1; or the weights that
+            a model returns for one sequence, a tuple of N tensors (1, H, L, S).
+        scores: (L, S), (H, L, S) or (N, H, L, S), instead of weights.
         mask: (L, S), bool, `True` = may attend.
         query_tokens: L strings for the rows; serve the columns too where L = S and no
             `key_tokens` are given.
         key_tokens: S strings for the columns.
         title: a line above the map.
         overview: start with all heads in one view.
-
-    Raises:
-        TypeError: weights that are not numbers, a mask that is not bool, tokens not strings.
-        ValueError: neither or both of weights and scores; other shapes; NaN or infinity;
-            weights outside 0 to 1; a mask or tokens of another size.
 
     Example:
         >>> AttentionHeatmap(torch.eye(2), query_tokens=["a", "b"])
@@ -64,7 +52,7 @@ class AttentionHeatmap(BookWidget):
 
     def __init__(
         self,
-        weights: Tensor | None = None,
+        weights: Tensor | Sequence[Tensor] | None = None,
         *,
         scores: Tensor | None = None,
         mask: Tensor | None = None,
@@ -75,61 +63,45 @@ class AttentionHeatmap(BookWidget):
     ) -> None:
         if (weights is None) == (scores is None):
             raise ValueError("give either weights or scores, got both or neither")
-        kind = "weights" if scores is None else "scores"
-        numbers = finite(kind, weights if scores is None else scores, 2, 3, 4)
+        if scores is None:
+            kind, numbers = "weights", encoding.as_weights("weights", weights, 2, 3, 4)
+        else:
+            kind, numbers = "scores", encoding.as_finite("scores", scores, 2, 3, 4)
+        numbers = numbers[(None,) * (4 - numbers.dim())]  # (N, H, L, S)
+        values = encoding.encode(numbers) if scores is None else encoding.encode_scores(numbers)
         L, S = numbers.shape[-2:]
         if mask is not None:
             check_mask(mask, numbers.shape[-2:], of=kind)
             mask = mask.expand(L, S)
-        queries = tokens_for("query_tokens", query_tokens, L)
-        keys = tokens_for("key_tokens", key_tokens, S)
-        if keys is None and L == S:
-            keys = queries
         data = {
             "kind": kind,
-            "values": _encode(kind, numbers[(None,) * (4 - numbers.dim())]),
-            "mask": None if mask is None else encode_mask(mask),
-            "queries": queries,
-            "keys": keys,
-            "title": whole(title),
+            "values": values,
+            "mask": None if mask is None else encoding.encode_mask(mask),
+            **encoding.check_axes(L, S, query_tokens, key_tokens),
+            "title": encoding.replace_surrogates(title),
         }
         given = "none" if mask is None or kind == "weights" else "given"
         super().__init__(data=data, mask_choice=given, overview=overview)
 
     @traitlets.validate("layer", "head")
-    def _in_range(self, proposal: Any) -> int:
-        size = self.data["values"]["shape"][0 if proposal["trait"].name == "layer" else 1]
-        if not 0 <= proposal["value"] < size:
-            name = proposal["trait"].name
-            raise traitlets.TraitError(
-                f"{name} must be from 0 to {size - 1}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
-
-    @traitlets.validate("mask_choice")
-    def _has_mask(self, proposal: Any) -> str:
-        if proposal["value"] == "given" and self.data["mask"] is None:
-            raise traitlets.TraitError("mask_choice can be 'given' only where a mask was given")
-        return str(proposal["value"])
+    def _check_place(self, proposal: Any) -> int:
+        layers, heads = self.data["values"]["shape"][:2]
+        return check_range(proposal, {"layer": layers, "head": heads}[proposal["trait"].name] - 1)
 
     def shown(self) -> Tensor:
-        """The weights that the map shows now.
-
-        Returns:
-            (L, S), float64: of the layer, head, temperature and mask now chosen.
-        """
-        numbers = decode(self.data["values"])[self.layer, self.head]
+        """The weights on the map, (L, S): of this layer, head, temperature and mask."""
+        numbers = encoding.decode(self.data["values"])[self.layer, self.head]
         if self.data["kind"] == "weights":
             return numbers
         return masked_softmax(numbers / self.temperature, self._mask())
 
     def _mask(self) -> Tensor | None:
-        """The mask now in force: (L, S) or None."""
+        """The mask in force, (L, S), or None."""
         if self.data["kind"] == "scores" and self.mask_choice == "causal":
             return causal_mask(*self.data["values"]["shape"][-2:], device="cpu")
         given = self.data["mask"] is not None
         if given and (self.data["kind"] == "weights" or self.mask_choice == "given"):
-            return decode(self.data["mask"])
+            return encoding.decode(self.data["mask"])
         return None
 
     def _summary(self) -> str:
@@ -150,45 +122,19 @@ def weights_table(
     *,
     most: int = 400,
 ) -> Table:
-    """A heatmap as a plain table; a large one as the strongest keys of each query.
-
-    Args:
-        weights: (L, S).
-        mask: (L, S), bool, or None.
-        queries: L tokens, or None.
-        keys: S tokens, or None.
-        most: how many cells a whole table may have.
-
-    Returns:
-        Caption, column headers and rows.
-
-    Example:
-        >>> weights_table(torch.eye(2), None, ["a", "b"], None)[2]
-        [['a', '1.00', '0.00'], ['b', '0.00', '1.00']]
-    """
+    """A map (L, S) as a table; one of more than `most` cells as the strongest key of each query."""
     L, S = weights.shape
     row_names = queries or [f"query {i}" for i in range(L)]
     column_names = keys or [f"key {j}" for j in range(S)]
-    allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
-    if weights.numel() <= most:
+    if weights.numel() > most:
         rows = [
-            [
-                row_names[i],
-                *(f"{weights[i, j]:.2f}" if allowed[i, j] else "masked" for j in range(S)),
-            ]
-            for i in range(L)
+            [name, str(int(row.argmax())), f"{row.max():.2f}"]
+            for name, row in zip(row_names, weights, strict=True)
         ]
-        return "Attention weights: rows are queries, columns are keys.", column_names, rows
-    best = weights.argmax(-1)
-    rows = [[row_names[i], str(int(best[i])), f"{weights[i, best[i]]:.2f}"] for i in range(L)]
-    return "For each query, the key it reads most.", ["key", "weight"], rows
-
-
-def _encode(kind: str, numbers: Tensor) -> dict[str, Any]:
-    """Weights on 0 to 1; scores on their own range."""
-    if kind == "scores":
-        return encode_scores(numbers)
-    low, high = float(numbers.min()), float(numbers.max())
-    if low < 0 or high > 1 + 1e-6:
-        raise ValueError(f"weights must be from 0 to 1, got {low:.4g} to {high:.4g}")
-    return encode(numbers, low=0.0, high=1.0)
+        return "For each query, the key it reads most.", ["key", "weight"], rows
+    allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
+    rows = [
+        [name, *(f"{x:.2f}" if may else "masked" for x, may in zip(row, mays, strict=True))]
+        for name, row, mays in zip(row_names, weights.tolist(), allowed.tolist(), strict=True)
+    ]
+    return "Attention weights: rows are queries, columns are keys.", column_names, rows

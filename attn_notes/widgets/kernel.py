@@ -1,7 +1,5 @@
 """Kernel regression in the reader's hands (chapter 1)."""
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,8 +7,9 @@ import traitlets
 from torch import Tensor
 
 from attn_notes import kernels
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import finite
+from attn_notes.arguments import check_finite
+from attn_notes.widgets.base import BookWidget, Table, check_range
+from attn_notes.widgets.encoding import as_finite
 
 __all__ = ["KERNELS", "KernelExplorer"]
 
@@ -33,10 +32,6 @@ class KernelExplorer(BookWidget):
         bandwidth: the kernel's width, from 0.01 to 100.
         truth: (x, y), two tensors (N,) of a curve to compare with.
 
-    Raises:
-        TypeError: points that are not numbers.
-        ValueError: other shapes, NaN or infinity, an unknown kernel, a width out of range.
-
     Example:
         >>> KernelExplorer(torch.tensor([0.0, 1.0]), torch.tensor([10.0, 20.0]), query=0.5)
         KernelExplorer(2 points, gaussian kernel of width 0.50: 15.00 at 0.50)
@@ -49,7 +44,7 @@ class KernelExplorer(BookWidget):
     ys: traitlets.List[Any] = traitlets.List().tag(sync=True)
     query = traitlets.Float(0.0).tag(sync=True)
     kernel = traitlets.Enum(tuple(KERNELS), "gaussian").tag(sync=True)
-    bandwidth = traitlets.Float(0.5).tag(sync=True)
+    bandwidth = traitlets.Float(0.5, min=0.01, max=100.0).tag(sync=True)
     point = traitlets.Int(0).tag(sync=True)
     shared_scale = traitlets.Bool(True).tag(sync=True)
 
@@ -63,56 +58,28 @@ class KernelExplorer(BookWidget):
         bandwidth: float = 0.5,
         truth: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        keys, values = finite("keys", keys, 1), finite("values", values, 1)
-        if keys.shape != values.shape:
-            raise ValueError(
-                "keys and values must have the same shape (S,), got "
-                f"{tuple(keys.shape)} and {tuple(values.shape)}"
-            )
-        if kernel not in KERNELS:
-            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}")
-        if not math.isfinite(query):
-            raise ValueError(f"query must be finite, got {query}")
-        data: dict[str, Any] = {"truth": None}
-        if truth is not None:
-            x, y = finite("truth x", truth[0], 1), finite("truth y", truth[1], 1)
-            if x.shape != y.shape:
-                raise ValueError(
-                    f"truth must be two tensors (N,), got {tuple(x.shape)} and {tuple(y.shape)}"
-                )
-            data["truth"] = {"x": _rounded(x), "y": _rounded(y)}
+        check_finite(query=query, bandwidth=bandwidth)
+        xs, ys = _points("keys and values", keys, values)
+        curve = None if truth is None else dict(zip("xy", _points("truth", *truth), strict=True))
         super().__init__(
-            data=data,
-            xs=_rounded(keys),
-            ys=_rounded(values),
+            data={"truth": curve},
+            xs=xs,
+            ys=ys,
             query=round(float(query), 4),
             kernel=kernel,
             bandwidth=bandwidth,
         )
 
-    @traitlets.validate("bandwidth")
-    def _positive(self, proposal: Any) -> float:
-        if not 0.01 <= proposal["value"] <= 100:
-            raise ValueError(f"bandwidth must be from 0.01 to 100, got {proposal['value']}")
-        return float(proposal["value"])
-
     @traitlets.validate("point")
-    def _one_of_them(self, proposal: Any) -> int:
-        if not 0 <= proposal["value"] < len(self.xs):
-            raise traitlets.TraitError(
-                f"point must be from 0 to {len(self.xs) - 1}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
+    def _check_point(self, proposal: Any) -> int:
+        return check_range(proposal, len(self.xs) - 1)
 
     def predict(self) -> tuple[float, Tensor]:
-        """The prediction at the query, and the weights it averages with.
-
-        Returns:
-            The prediction, and (S,) weights, float64.
-        """
-        keys = torch.tensor(self.xs, dtype=torch.float64, device="cpu")
-        values = torch.tensor(self.ys, dtype=torch.float64, device="cpu")
-        query = torch.tensor([self.query], dtype=torch.float64, device="cpu")
+        """The prediction at the query, and the weights (S,) that it averages with."""
+        query, keys, values = (
+            torch.tensor(numbers, dtype=torch.float64, device="cpu")
+            for numbers in ([self.query], self.xs, self.ys)
+        )
         output, weights = kernels.nadaraya_watson(
             query, keys, values, kernel=KERNELS[self.kernel], bandwidth=self.bandwidth
         )
@@ -125,15 +92,16 @@ class KernelExplorer(BookWidget):
         )
 
     def _table(self) -> Table:
-        _, weights = self.predict()
-        rows: list[Sequence[str]] = [
-            [f"{x:.2f}", f"{y:.2f}", f"{w:.3f}"]
-            for x, y, w in zip(self.xs, self.ys, weights.tolist(), strict=True)
-        ]
+        columns = self.xs, self.ys, self.predict()[1].tolist()
+        rows = [[f"{x:.2f}", f"{y:.2f}", f"{w:.3f}"] for x, y, w in zip(*columns, strict=True)]
         caption = f"Weights of the query {self.query:.2f}, {self.kernel} kernel."
         return caption, ["value", "weight"], rows
 
 
-def _rounded(numbers: Tensor) -> list[float]:
-    """Four decimals: finer than a pixel, and the same on every machine."""
-    return [round(x, 4) for x in numbers.tolist()]
+def _points(name: str, x: Tensor, y: Tensor) -> list[list[float]]:
+    """Coordinates in four decimals: finer than a pixel, and the same on every machine."""
+    pair = as_finite(f"x of {name}", x, 1), as_finite(f"y of {name}", y, 1)
+    if pair[0].shape != pair[1].shape:
+        shapes = f"{tuple(pair[0].shape)} and {tuple(pair[1].shape)}"
+        raise ValueError(f"{name} must have the same shape (N,), got {shapes}")
+    return [numbers.round(decimals=4).tolist() for numbers in pair]

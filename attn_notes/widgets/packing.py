@@ -1,7 +1,6 @@
-"""A Transformer on its way to a page: a byte a weight."""
+"""Pack a Transformer for a page: one byte a weight."""
 
 import base64
-import struct
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +23,7 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
     r"""A model as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
 
     Row i of a matrix is $s_i$ times whole numbers from -127 to 127, $s_i$ being its largest
-    magnitude over 127: a weight moves by half of $s_i$ at most. Tied weights are there once.
+    magnitude over 127: a weight moves by at most half of $s_i$. Tied weights are stored once.
 
     Args:
         model: with learned, sinusoidal or no positions; it is not changed.
@@ -33,10 +32,6 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
         `{"config", "tensors", "tied", "bytes", "floats"}`: the names and shapes of the weights in
         order, which others are tied to which of them, their whole numbers, and their scales and
         vectors. `static/transformer_model.js` reads it.
-
-    Raises:
-        TypeError: something that is neither a `Transformer` nor a `DecoderOnly`.
-        ValueError: a config that the front end does not know, or a weight that is not finite.
 
     Example:
         >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")
@@ -66,25 +61,13 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
         "config": asdict(model.config),
         "tensors": tensors,
         "tied": tied,
-        "bytes": {"b64": _b64(torch.cat(quanta).tolist(), "b")},
-        "floats": {"b64": _b64(torch.cat(floats).tolist(), "f")},
+        "bytes": _to_base64(torch.cat(quanta).to(torch.int8)),
+        "floats": _to_base64(torch.cat(floats).float()),
     }
 
 
 def unpack_transformer(packed: dict[str, Any]) -> Any:
-    """The model that a page computes with: rounded weights, in float64.
-
-    Args:
-        packed: from `pack_transformer`.
-
-    Returns:
-        A `Transformer` or a `DecoderOnly` in evaluation mode, on the CPU.
-
-    Example:
-        >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")
-        >>> unpack_transformer(pack_transformer(DecoderOnly(config))).out_proj.weight.dtype
-        torch.float64
-    """
+    """The rounded model, in float64 and evaluation mode on the CPU, as a page computes it."""
     quanta, floats = (
         torch.frombuffer(bytearray(base64.b64decode(packed[kind]["b64"])), dtype=dtype).double()
         for kind, dtype in (("bytes", torch.int8), ("floats", torch.float32))
@@ -117,10 +100,8 @@ def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Whole numbers (rows, columns) and scales (rows,) of a matrix; a row of 0 has the scale 1."""
     scale = (weight.abs().amax(1) / LEVELS).float().double()
     scale = scale.masked_fill(scale == 0, 1.0)
-    whole = (weight / scale[:, None]).round().clamp(-LEVELS, LEVELS)
-    return whole.long(), scale
+    return (weight / scale[:, None]).round().clamp(-LEVELS, LEVELS), scale
 
 
-def _b64(numbers: list[float], code: str) -> str:
-    """Numbers, little-endian, in base64."""
-    return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
+def _to_base64(numbers: Tensor) -> dict[str, str]:
+    return {"b64": base64.b64encode(bytes(numbers.view(torch.uint8).tolist())).decode()}

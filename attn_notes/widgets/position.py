@@ -6,31 +6,25 @@ import torch
 import traitlets
 from torch import Tensor
 
+from attn_notes import positions
 from attn_notes.masks import masked_softmax
-from attn_notes.positions import (
-    alibi_bias,
-    alibi_slopes,
-    apply_rotary,
-    rotary_angles,
-    sinusoidal_encoding,
-)
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import decode, encode_scores, finite
+from attn_notes.widgets import encoding
+from attn_notes.widgets.base import BookWidget, Table, check_choice, check_range
 
 __all__ = ["PositionExplorer"]
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
-MOST = 128  # positions and dimensions: a page draws and tells them all
+MOST = 128  # positions and dimensions: a page draws and lists them all
 HEADS = 8  # of ALiBi, as in its paper: slopes from 1/2 to 1/256
-APART = 2.4  # radians from one pair of an unlike key to the next: no two alike, and never round
+APART = 2.4  # radians from one pair of an unlike key to the next: all differ, none is a full turn
 
 
 class PositionExplorer(BookWidget):
     """One position slider moves clock hands, the encoding's row, similarities and a turned pair.
 
-    Queries and keys are made up: each pair of a query is (1, 0), and so is a key's; pair j of a
-    key that is unlike the query has an angle of 2.4 (j + 1).
+    Queries and keys are examples: each pair of numbers of a query or a key is (1, 0); pair j of a
+    key that is unlike the query is turned by an angle of 2.4 (j + 1).
 
     Args:
         embed_dim: E, even, from 2 to 128.
@@ -39,12 +33,6 @@ class PositionExplorer(BookWidget):
         base: b, above 0: hand j turns by $b^{-2j/E}$ a position.
         scheme: the one to start with: `none sinusoidal learned rotary alibi`.
         learned: (length, any even width), a trained encoding to offer as a scheme.
-
-    Raises:
-        TypeError: a learned encoding that is not numbers.
-        ValueError: a size or base out of range, a learned encoding of another shape, not finite,
-            or with numbers more than 100 apart.
-        traitlets.TraitError: a position out of range, a scheme that is not offered.
 
     Example:
         >>> PositionExplorer(16, 64, position=20)
@@ -85,108 +73,80 @@ class PositionExplorer(BookWidget):
             "schemes": [name for name in SCHEMES if name != "learned" or learned is not None],
             "learned": None if learned is None else _table_of(learned, length),
         }
-        super().__init__(
-            data=data,
-            scheme=scheme,
-            embed_dim=embed_dim,
-            base=float(base),
-            position=length // 4 if position is None else position,
-            distance=min(5, length - 1),
-            pair=min(2, embed_dim // 2 - 1),
-        )
+        start = length // 4 if position is None else position
+        pair, distance = min(2, embed_dim // 2 - 1), min(5, length - 1)
+        places = {"position": start, "pair": pair, "distance": distance}
+        super().__init__(data=data, scheme=scheme, embed_dim=embed_dim, base=float(base), **places)
 
     @traitlets.validate("scheme", "embed_dim", "base")
-    def _offered(self, proposal: Any) -> Any:
-        name, value = proposal["trait"].name, proposal["value"]
-        offered = self.data[{"embed_dim": "dimensions"}.get(name, f"{name}s")]
-        if value not in offered:
-            raise traitlets.TraitError(
-                f"{name} must be one of {', '.join(map(str, offered))}, got {value!r}"
-            )
-        return value
+    def _check_offered(self, proposal: Any) -> Any:
+        lists = {"scheme": "schemes", "embed_dim": "dimensions", "base": "bases"}
+        return check_choice(proposal, self.data[lists[proposal["trait"].name]])
 
     @traitlets.validate("position", "distance")
-    def _within(self, proposal: Any) -> int:
-        name, last = proposal["trait"].name, self.data["length"] - 1
-        first = 0 if name == "position" else -last
-        if not first <= proposal["value"] <= last:
-            raise traitlets.TraitError(
-                f"{name} must be from {first} to {last}, got {proposal['value']}"
-            )
-        return int(proposal["value"])
+    def _check_place(self, proposal: Any) -> int:
+        last = self.data["length"] - 1
+        return check_range(proposal, last, 0 if proposal["trait"].name == "position" else -last)
 
     def shown(self) -> Tensor:
-        """What the map shows now.
-
-        Returns:
-            float64: (L, E), the encoding of each position, or a query turned to each; of ALiBi
-            the chosen head's bias, (L, L).
-        """
-        length = self.data["length"]
+        """Encodings, or a query turned to each position, (L, E); ALiBi's bias (L, L)."""
         if self.scheme == "alibi":
-            return self._biases()[self._chosen()]
-        return self._vectors(0, length)
+            return self._bias()
+        return self._vectors(0, self.data["length"])
 
     def similarity(self) -> Tensor:
-        """What the curve shows now, of the chosen position with each position.
+        """The curve, (L,): the chosen position with each position.
 
-        Returns:
-            (L,), float64: dot products of encodings, or scores of the query with the key turned
-            to each position; of ALiBi the chosen head's weights, every score being equal.
+        Dot products of encodings, or scores of the query with the key turned to each position; of
+        ALiBi the chosen head's weights, if all scores are equal.
         """
         if self.scheme == "alibi":
-            return masked_softmax(self._biases()[self._chosen(), self.position])
+            return masked_softmax(self._bias()[self.position])
         keys = self._vectors(0, self.data["length"], key=True)  # (L, E)
         return keys @ self._vectors(self.position, 1)[0]
 
     def meeting(self) -> float | None:
-        """The curve's value at the other position, `position - distance`.
-
-        Returns:
-            It, or None where the other position is none: outside a learned table or, with ALiBi,
-            outside the text. A sinusoid and a rotation have no such edge.
-        """
+        """The curve at `position - distance`; None outside a learned table or ALiBi's text."""
         other = self.position - self.distance
         if 0 <= other < self.data["length"]:
             return float(self.similarity()[other])
-        if self.scheme in ("learned", "alibi"):
+        if self.scheme in ("learned", "alibi"):  # a sinusoid and a rotation have no such edge
             return None
         return float(self._vectors(other, 1, key=True)[0] @ self._vectors(self.position, 1)[0])
 
     def _width(self) -> int:
-        """E: a learned table has its own."""
+        """E, which a learned table has of its own."""
         return self.data["learned"]["shape"][1] if self.scheme == "learned" else self.embed_dim
 
     def _chosen(self) -> int:
-        """The pair or head on show: the last one, where there are fewer."""
+        """The pair or head on show, or the last one if there are fewer."""
         return min(self.pair, (HEADS if self.scheme == "alibi" else self._width() // 2) - 1)
 
-    def _biases(self) -> Tensor:
-        """(heads, L, L): ALiBi's."""
-        return alibi_bias(HEADS, self.data["length"], dtype=torch.float64, device="cpu")
+    def _bias(self) -> Tensor:
+        """(L, L): of ALiBi's chosen head."""
+        heads = positions.alibi_bias(HEADS, self.data["length"], dtype=torch.float64, device="cpu")
+        return heads[self._chosen()]
 
     def _vectors(self, first: int, length: int, *, key: bool = False) -> Tensor:
         """(length, E): encodings of positions from `first` on, or a query or key turned to them."""
-        cpu, exact, E = torch.device("cpu"), torch.float64, self._width()
+        clocks: Any = {"offset": first, "base": self.base, "dtype": torch.float64, "device": "cpu"}
+        E = self._width()
         if self.scheme == "learned":
-            return decode(self.data["learned"])[first : first + length]
+            return encoding.decode(self.data["learned"])[first : first + length]
         if self.scheme == "sinusoidal":
-            return sinusoidal_encoding(
-                length, E, offset=first, base=self.base, dtype=exact, device=cpu
-            )
-        angles = APART * torch.arange(1, E // 2 + 1, dtype=exact, device=cpu)
+            return positions.sinusoidal_encoding(length, E, **clocks)
+        angles = APART * torch.arange(1, E // 2 + 1, dtype=torch.float64, device="cpu")
         if not (key and self.unlike):
             angles = torch.zeros_like(angles)
         content = torch.stack((angles.cos(), angles.sin()), dim=-1).flatten().expand(length, E)
         if self.scheme != "rotary":
             return content
-        turns = rotary_angles(length, E, offset=first, base=self.base, dtype=exact, device=cpu)
-        return apply_rotary(content, turns)
+        return positions.apply_rotary(content, positions.rotary_angles(length, E, **clocks))
 
     def _means(self) -> str:
         """The scheme and its numbers, in words."""
         if self.scheme == "alibi":
-            slope = float(alibi_slopes(HEADS, device="cpu")[self._chosen()])
+            slope = float(positions.alibi_slopes(HEADS, device="cpu")[self._chosen()])
             return f"ALiBi, head {self._chosen()} of slope {slope:g}"
         size = f"{self._width()} dimensions"
         clocks = f", base {self.base:,.10g}" if self.scheme in ("sinusoidal", "rotary") else ""
@@ -205,10 +165,10 @@ class PositionExplorer(BookWidget):
 
 def _table_of(learned: Tensor, length: int) -> dict[str, Any]:
     """A learned encoding as the front end reads it, checked."""
-    table = finite("learned", learned, 2)
+    table = encoding.as_finite("learned", learned, 2)
     if table.shape[0] != length or table.shape[1] not in range(2, MOST + 1, 2):
         raise ValueError(
             f"learned must be (length, an even width up to {MOST}), length = {length}, "
             f"got {tuple(table.shape)}"
         )
-    return encode_scores(table)
+    return encoding.encode_scores(table)

@@ -7,20 +7,19 @@ import torch
 import traitlets
 from torch import Tensor, nn
 
+from attn_notes import scores
 from attn_notes.masks import masked_softmax
-from attn_notes.scores import (
-    AdditiveScore,
-    BilinearScore,
-    DotProductScore,
-    GaussianScore,
-    ScaledDotProductScore,
-)
-from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import finite, tokens_for
+from attn_notes.widgets.base import BookWidget, Table, check_choice, check_range
+from attn_notes.widgets.encoding import as_finite, check_tokens
 
 __all__ = ["ScoreExplorer"]
 
-NAMES = ("dot", "scaled_dot", "gaussian", "bilinear", "additive")
+PLAIN = {
+    "dot": scores.DotProductScore,
+    "scaled_dot": scores.ScaledDotProductScore,
+    "gaussian": scores.GaussianScore,
+}
+NAMES = (*PLAIN, "bilinear", "additive")
 REACH = 3  # the plane is drawn from -3 to 3
 KEYS = ((1.6, 0.4), (0.5, 1.5), (-1.2, 0.9), (-0.6, -1.4), (2.4, 1.2))
 
@@ -36,11 +35,6 @@ class ScoreExplorer(BookWidget):
         bilinear: a `BilinearScore(2, 2)` to offer as a choice.
         score: the one to start with: `dot scaled_dot gaussian bilinear additive`.
         temperature: what the scores are divided by, from 0.05 to 20.
-
-    Raises:
-        TypeError: vectors that are not numbers, scores of another class.
-        ValueError: other shapes, NaN or infinity, arrows that end off the plane, an unknown or
-            missing score, scores that do not take vectors of the plane.
 
     Example:
         >>> ScoreExplorer((1.0, 0.0), [[1.0, 0.0], [-1.0, 0.0]])
@@ -60,110 +54,98 @@ class ScoreExplorer(BookWidget):
     def __init__(
         self,
         query: Sequence[float] | Tensor = (1.0, 0.6),
-        keys: Sequence[Sequence[float]] | Tensor | None = None,
+        keys: Sequence[Sequence[float]] | Tensor = KEYS,
         *,
         key_tokens: Sequence[str] | None = None,
-        additive: AdditiveScore | None = None,
-        bilinear: BilinearScore | None = None,
+        additive: scores.AdditiveScore | None = None,
+        bilinear: scores.BilinearScore | None = None,
         score: str = "dot",
         temperature: float = 1.0,
     ) -> None:
-        query, keys = finite("query", query, 1), finite("keys", KEYS if keys is None else keys, 2)
+        query, keys = as_finite("query", query, 1), as_finite("keys", keys, 2)
         if query.shape != (2,) or keys.shape[1] != 2:
-            raise ValueError(
-                "query and keys must be vectors of the plane, shapes (2,) and (S, 2), got "
-                f"{tuple(query.shape)} and {tuple(keys.shape)}"
-            )
-        reach = max(float(query.abs().max()), float(keys.abs().max()))
+            shapes = f"{tuple(query.shape)} and {tuple(keys.shape)}"
+            raise ValueError(f"query and keys must be (2,) and (S, 2), got {shapes}")
+        reach = float(torch.cat((query[None], keys)).abs().max())
         if reach > REACH:
             raise ValueError(f"query and keys must end within -{REACH} to {REACH}, got {reach:.4g}")
-        offered = ["dot", "scaled_dot", "gaussian"]
-        offered += ["bilinear"] * (bilinear is not None) + ["additive"] * (additive is not None)
-        if score not in offered:
-            raise ValueError(f"score must be one of {', '.join(offered)}, got {score!r}")
-        tokens = tokens_for("key_tokens", key_tokens, len(keys))
+        learned = {"bilinear": bilinear, "additive": additive}
+        offered = [name for name in NAMES if learned.get(name, name) is not None]
+        names = [f"key {n}" for n in range(len(keys))] if key_tokens is None else key_tokens
         data = {
-            "tokens": tokens or [f"key {n}" for n in range(len(keys))],
+            "tokens": check_tokens("key_tokens", names, len(keys)),
             "offered": offered,
             "parameters": _parameters(additive, bilinear),
         }
-        super().__init__(
-            data=data,
-            query=_rounded(query),
-            key_vectors=_rounded(keys),
-            score=score,
-            temperature=temperature,
-        )
+        vectors = {"query": _rounded(query), "key_vectors": _rounded(keys)}
+        super().__init__(data=data, score=score, temperature=temperature, **vectors)
+
+    @traitlets.validate("score")
+    def _check_score(self, proposal: Any) -> str:
+        return check_choice(proposal, self.data["offered"])
 
     @traitlets.validate("arrow")
-    def _one_of_them(self, proposal: Any) -> int:
-        last = len(self.key_vectors) - 1
-        if not -1 <= proposal["value"] <= last:
-            raise traitlets.TraitError(f"arrow must be from -1 to {last}, got {proposal['value']}")
-        return int(proposal["value"])
+    def _check_arrow(self, proposal: Any) -> int:
+        return check_range(proposal, len(self.key_vectors) - 1, first=-1)
 
     def shown(self) -> Tensor:
-        """The weights that are shown now.
-
-        Returns:
-            (S,), float64.
-        """
+        """The weights of the keys, (S,)."""
         query = torch.tensor([self.query], dtype=torch.float64, device="cpu")  # (1, 2)
         keys = torch.tensor(self.key_vectors, dtype=torch.float64, device="cpu")  # (S, 2)
-        scores = _module(self.score, self.data["parameters"])(query, keys)  # (1, S)
-        return masked_softmax(scores / self.temperature)[0].detach()
+        found = _module(self.score, self.data["parameters"])(query, keys)  # (1, S)
+        return masked_softmax(found / self.temperature)[0].detach()
 
     def _summary(self) -> str:
         weights = " ".join(f"{w:.2f}" for w in self.shown())
         return f"{self.score}, temperature {self.temperature:.2f}: weights {weights}"
 
     def _table(self) -> Table:
+        columns = self.data["tokens"], self.key_vectors, self.shown().tolist()
         rows = [
             [token, f"{x:.2f}, {y:.2f}", f"{w:.2f}"]
-            for token, (x, y), w in zip(
-                self.data["tokens"], self.key_vectors, self.shown().tolist(), strict=True
-            )
+            for token, (x, y), w in zip(*columns, strict=True)
         ]
         x, y = self.query
         caption = f"Weights of the query ({x:.2f}, {y:.2f}), score {self.score}."
         return caption, ["vector", "weight"], rows
 
 
-def _parameters(additive: AdditiveScore | None, bilinear: BilinearScore | None) -> dict[str, Any]:
+def _parameters(
+    additive: scores.AdditiveScore | None, bilinear: scores.BilinearScore | None
+) -> dict[str, Any]:
     """The matrices of the learned scores, as the page needs them."""
-    parameters: dict[str, Any] = {}
-    offered = (("additive", additive, AdditiveScore), ("bilinear", bilinear, BilinearScore))
-    for name, module, kind in offered:
-        if module is None:
-            continue
-        if not isinstance(module, kind):
-            raise TypeError(f"{name} must be {kind.__name__}, got {type(module).__name__}")
-        if (module.query_dim, module.key_dim) != (2, 2):
-            raise ValueError(
-                f"{name} must take vectors of the plane, query_dim = key_dim = 2, got "
-                f"{module.query_dim} and {module.key_dim}"
-            )
+    parameters: dict[str, Tensor] = {}
     if bilinear is not None:
-        parameters["bilinear"] = _rounded(finite("bilinear", bilinear.weight.weight, 2))
+        _check_plane("bilinear", bilinear, scores.BilinearScore)
+        parameters["bilinear"] = bilinear.weight.weight
     if additive is not None:
-        for name in ("q_proj", "k_proj"):
-            parameters[name] = _rounded(finite(name, getattr(additive, name).weight, 2))
-        parameters["v_proj"] = _rounded(finite("v_proj", additive.v_proj.weight[0], 1))
-    return parameters
+        _check_plane("additive", additive, scores.AdditiveScore)
+        parameters |= {name: getattr(additive, name).weight for name in ("q_proj", "k_proj")}
+        parameters["v_proj"] = additive.v_proj.weight[0]
+    return {name: _rounded(as_finite(name, x, 1, 2)) for name, x in parameters.items()}
+
+
+def _check_plane(name: str, module: Any, kind: Any) -> None:
+    """Raise unless a score is of this class and takes vectors of the plane."""
+    if not isinstance(module, kind):
+        raise TypeError(f"{name} must be {kind.__name__}, got {type(module).__name__}")
+    if (got := (module.query_dim, module.key_dim)) != (2, 2):
+        raise ValueError(f"{name} must have query_dim = key_dim = 2, got {got[0]} and {got[1]}")
 
 
 def _module(score: str, parameters: dict[str, Any]) -> nn.Module:
     """The package's own module for a score, in float64, with the parameters of the page."""
-    plain = {"dot": DotProductScore, "scaled_dot": ScaledDotProductScore, "gaussian": GaussianScore}
-    if score in plain:
-        return plain[score]()
+    module: nn.Module
+    names = {}
     if score == "bilinear":
-        module: nn.Module = BilinearScore(2, 2)
+        module = scores.BilinearScore(2, 2)
         names = {"weight.weight": parameters["bilinear"]}
-    else:
-        module = AdditiveScore(2, 2, len(parameters["v_proj"]))
+    elif score == "additive":
+        module = scores.AdditiveScore(2, 2, len(parameters["v_proj"]))
         names = {f"{name}.weight": parameters[name] for name in ("q_proj", "k_proj")}
         names["v_proj.weight"] = [parameters["v_proj"]]
+    else:
+        module = PLAIN[score]()
     state = {name: torch.tensor(x, dtype=torch.float64, device="cpu") for name, x in names.items()}
     module.double().load_state_dict(state)
     return module
@@ -171,6 +153,4 @@ def _module(score: str, parameters: dict[str, Any]) -> nn.Module:
 
 def _rounded(numbers: Tensor) -> Any:
     """Nested lists with four decimals: finer than a pixel, and the same on every machine."""
-    if numbers.dim() == 1:
-        return [round(x, 4) for x in numbers.tolist()]
-    return [_rounded(row) for row in numbers]
+    return numbers.round(decimals=4).tolist()

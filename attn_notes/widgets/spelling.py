@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets.base import BookWidget, Table
-from attn_notes.widgets.encoding import whole
+from attn_notes.widgets.encoding import replace_surrogates
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["SpellingAttention"]
@@ -19,7 +19,7 @@ MOST_WORDS = 24
 
 
 class SpellingAttention(BookWidget):
-    """Type a sentence: every word reads every other by the letters they share.
+    """Type a sentence: every word attends to every other by the letters they share.
 
     No network was trained. A word's vector counts its letters and is divided by its length; the
     score of two words is their dot product, the cosine of the angle between them; the weights
@@ -28,9 +28,6 @@ class SpellingAttention(BookWidget):
     Args:
         text: words separated by spaces; the first 24 are shown.
         temperature: what the scores are divided by, from 0.02 to 5.
-
-    Raises:
-        traitlets.TraitError: a text that is not a string, a temperature out of range.
 
     Example:
         >>> SpellingAttention("tea eat ox")
@@ -50,23 +47,15 @@ class SpellingAttention(BookWidget):
         super().__init__(text=text, temperature=temperature)
 
     @traitlets.validate("text")
-    def _whole(self, proposal: Any) -> str:
-        return whole(proposal["value"])
+    def _check_text(self, proposal: Any) -> str:
+        return replace_surrogates(proposal["value"])
 
     def words(self) -> list[str]:
-        """The words that are shown.
-
-        Returns:
-            At most 24 strings.
-        """
+        """The words on show, at most 24."""
         return [word for word in re.split(r"[ \t\r\n]+", self.text) if word][:MOST_WORDS]
 
     def shown(self) -> Tensor:
-        """The weights that the map shows now.
-
-        Returns:
-            (L, L) for L words, float64.
-        """
+        """The weights on the map: (L, L) for L words."""
         counts = [Counter(word.lower()) for word in self.words()]
         letters = sorted(set().union(*counts))
         vectors = torch.tensor(

@@ -37,6 +37,7 @@ from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.score import _module
 from tests.browser.panel import Panel, assert_cells
+from tests.players import read_by_heads, surprise
 
 # ---- What a control does, in Python. A move gets the widget and where the control stands now.
 
@@ -483,6 +484,15 @@ def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
     assert_judgement(which, widget)
 
 
+def scores_of(widget: HeadExplorer) -> Tensor:
+    """(layers, heads): how well each fits the pattern, a mean over the sentences that have it."""
+    found = [
+        pattern_score(decode(one["weights"]), pattern_cells(widget.pattern, one["tokens"]))
+        for one in widget.data["sentences"]
+    ]
+    return torch.stack(found).nanmean(0)
+
+
 def assert_judgement(says: str, widget: HeadExplorer) -> None:
     """The score of the chosen head over all sentences, its rank, and its score in this one."""
     head = widget.layer, widget.head
@@ -490,7 +500,7 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
     if not widget.pattern:
         assert says == start
         return
-    scores = widget.scores()
+    scores = scores_of(widget)
     sentences = widget.data["sentences"]
     having = sum(bool(pattern_cells(widget.pattern, one["tokens"]).any()) for one in sentences)
     over = f"{having} of {len(sentences)}" if having < len(sentences) else str(having)
@@ -526,8 +536,8 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
         found, share = text.split()
         assert found == token
         assert float(share) == pytest.approx(probability, abs=0.00056)
-    said = [names[token] for token in made.said]
-    ends = made.said[step] == 2
+    said = [names[token] for token in made.tokens]
+    ends = made.tokens[step] == 2
     compound = widget.language in widget.data["compound"]
     words = ("" if compound else " ").join(said[: step + 1 - ends]).replace(" -", "-")
     stopped = f" (stopped after {len(said)} tokens)" if step == len(said) - 1 else ""
@@ -540,17 +550,17 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
     start = (
         f"Step {step + 1} of {len(said)} says \u201c\u2068{said[step]}\u2069\u201d, probability "
     )
-    assert_says(says, start, made.probabilities[step, made.said[step]], digits=3)
+    assert_says(says, start, made.probabilities[step, made.tokens[step]], digits=3)
     assert f", layer {layer}, head {head}" in says
 
 
 def assert_written(panel: Panel, widget: LanguageModelPlayer) -> None:
     """What the heads read, both distributions, the text with its surprise, and the sentences."""
     at, (own, after), text = widget._at(), widget.distributions(), widget._tokens()
-    assert_cells(panel.table()[1:], widget.shown())
-    names = [widget._label(n) for n in widget._sayable]
+    assert_cells(panel.table()[1:], read_by_heads(widget))
+    names = [widget._label(n) for n in widget._writable]
     rows = {label: cells for label, *cells in panel.table(1)[1:]}
-    for n, label in zip(widget._sayable, names, strict=True):
+    for n, label in zip(widget._writable, names, strict=True):
         assert float(rows[label][0]) == pytest.approx(float(own[n]), abs=0.0000501)
         if after[n] > 0:
             assert float(rows[label][1]) == pytest.approx(float(after[n]), abs=0.0000501)
@@ -575,16 +585,16 @@ def entropy_of(probabilities: Tensor) -> float:
 
 def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
     """The characters so far, the height of the bars under them, and the sentence on one."""
-    at, text, bits = widget._at(), widget._tokens(), widget.surprise()
+    at, text, bits = widget._at(), widget._tokens(), surprise(widget)
     spans = panel.el.locator(".attn-page span").evaluate_all(
         """(all) => all.map((el) => [el.textContent, el.classList.contains("attn-here"),
           Number(el.style.getPropertyValue("--attn-bits"))])"""
     )
     assert [here for _, here, _ in spans] == [n == at for n in range(len(spans))]
-    for (token, _, height), n, surprise in zip(spans, text, bits.tolist(), strict=False):
+    for (token, _, height), n, many in zip(spans, text, bits.tolist(), strict=False):
         known = widget.data["tokens"][n - 4] if n > 3 else None
         assert token == {2: "\u220e", 3: "\ufffd"}.get(n, known)
-        assert height == pytest.approx(min(1, surprise / 8), abs=1e-6)
+        assert height == pytest.approx(min(1, many / 8), abs=1e-6)
     says = panel.el.locator(".attn-said").inner_text()
     if at < len(text):
         found = re.match(rf"Character {at + 1}, .+: (\S+) bits, probability (\S+), rank", says)
@@ -618,7 +628,7 @@ def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
     inputs, says, _, encoder = widget.wiring()
     picked, knows = widget._picked(), widget.knows()
     _, columns, rows = widget._table()
-    assert panel.table() == [["position", *columns], *rows]
+    assert panel.table() == [["position", *columns], *map(list, rows)]
     S, T = len(widget.data["source"]), len(widget.data["target"]) + 1
     masks = {
         "encoder-only": [torch.ones(S, S).bool()],

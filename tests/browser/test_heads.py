@@ -7,7 +7,7 @@ import pytest
 
 from attn_notes import palette
 from attn_notes.patterns import PATTERNS
-from tests.browser.journeys import BUTTONS, COLOUR, FIND, HIDE, assert_shown
+from tests.browser.journeys import BUTTONS, COLOUR, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, recording, strengths
 from tests.widgets import of_heads
 
@@ -86,7 +86,7 @@ def test_every_cell_of_the_grid_is_coloured_by_its_weight(visit, bare, hide, sha
 
 def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, bare):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    scores, cells = widget.scores(), Cells(panel, 7)
+    scores, cells = scores_of(widget), Cells(panel, 7)
     frame = [int(palette.CATEGORICAL[3][n : n + 2], 16) for n in (1, 3, 5)]
     paper = [int(palette.LIGHT["paper"][n : n + 2], 16) for n in (1, 3, 5)]
     worst = int(scores.argmin())
@@ -114,7 +114,7 @@ def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
     panel.press(FIND, "Home", *["ArrowDown"] * (1 + PATTERNS.index(pattern)))
     widget.pattern = pattern
-    scores = widget.scores()
+    scores = scores_of(widget)
     best = scores.flatten().argsort(descending=True)[:5].tolist()
     buttons = panel.el.locator(".attn-best button")
     expected = [f"{n // 3}.{n % 3}: {float(scores.flatten()[n]):.2f}" for n in best]
@@ -139,7 +139,7 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
             widget.pattern = pattern
             _, *rows = panel.table(1)
             assert [[float(cell) for cell in row[1:]] for row in rows] == [
-                pytest.approx(row, abs=0.000501) for row in widget.scores().tolist()
+                pytest.approx(row, abs=0.000501) for row in scores_of(widget).tolist()
             ]
 
 

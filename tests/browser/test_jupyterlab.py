@@ -79,7 +79,7 @@ config = TransformerConfig(vocab_size=len(source), target_vocab_size=len(target)
 player = TransformerPlayer(Transformer(config), source, target, languages={"de": "X"}, most=4)
 player
 """,
-    "print(player, '|', player.prefix, player.temperature, '|', player.translation().said)",
+    "print(player, '|', player.prefix, player.temperature, '|', player.translation().tokens)",
     "player.text, player.step, player.prefix = '407', 1, [5, 6]",
     "diagram = FamilyDiagram(['a', 'rose'], ['eine', 'Rose']); diagram",
     "print(diagram, '|', diagram.position)",
@@ -95,7 +95,7 @@ writer = LanguageModelPlayer(DecoderOnly(config), Vocabulary([*"abc\\n"]), promp
 writer
 """,
     "print(ascii(writer.text), '|', writer.said, writer.position, writer.top_k)",
-    "writer.prompt, writer.said = 'ba', []; writer.say(3); print(writer._tokens())",
+    "writer.prompt, writer.said = 'ba', []; writer.generate(3); print(writer._tokens())",
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)

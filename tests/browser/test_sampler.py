@@ -7,14 +7,14 @@ import torch
 from playwright.sync_api import Browser
 
 from attn_notes.decoding import sampling_distribution
-from attn_notes.widgets.continuation import next_logits, next_weights, window_start
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.sampler import SPACES, SPECIAL
+from attn_notes.widgets.sampler import SPACES, SPECIAL, window_start
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, drawn, stop_time
 from tests.hostile import HOSTILE, TYPABLE
 from tests.oracles import rng
+from tests.players import next_logits, next_weights, surprise
 from tests.widgets import TOKENISED, of_writer, random_decoder
 
 NAMED = {*SPECIAL, *SPACES.values()}  # what has a name because it cannot be seen
@@ -106,14 +106,14 @@ def test_the_buttons_say_what_python_says_and_take_it_back(visit, bare):
     assert_shown(panel, widget)
     for _ in range(2):
         pressed(panel, "Say one")
-        widget.say()
+        widget.generate()
         assert_shown(panel, widget)
     panel.press("Top k", "End")
     panel.press("Top p", "End")
     panel.press("Seed", "ArrowRight", "ArrowRight")
     widget.top_k, widget.top_p, widget.seed = 19, 1.0, 11
     pressed(panel, "Say 100")
-    widget.say(100)
+    widget.generate(100)
     assert widget._full()
     assert_shown(panel, widget)
     for name in ("Say one", "Say 100", "Play"):
@@ -172,7 +172,7 @@ def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, 
     play.press("Enter")
     page.clock.run_for(10)
     page.clock.run_for(2 * 480)  # readers who asked for less motion get a slower pace
-    widget.say(3)
+    widget.generate(3)
     assert (play.inner_text(), status.get_attribute("aria-live")) == ("Pause", "off")
     assert_shown(panel, widget)
     play.press("Enter")
@@ -183,7 +183,7 @@ def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, 
         play.press("Enter")
     play.press("Enter")
     page.clock.run_for(10)
-    widget.say(1)
+    widget.generate(1)
     assert_shown(panel, widget)
     panel.press("Prompt", "End", "5")  # whatever is typed is where it begins again
     page.clock.run_for(5000)
@@ -191,7 +191,7 @@ def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, 
     assert_shown(panel, widget)
     play.press("Enter")
     page.clock.run_for(100 * 480)
-    widget.say(100)
+    widget.generate(100)
     assert play.inner_text() == "Play"
     assert_shown(panel, widget)
 
@@ -209,7 +209,7 @@ def test_any_character_of_the_text_is_looked_at_by_pointer_and_by_key(visit, bar
         assert_shown(panel, widget)
     spans.nth(1).hover()
     says = panel.el.locator(".attn-note").all_inner_texts()
-    assert f"Character 2, \u201c\u20680\u2069\u201d: {widget.surprise()[1]:.2f} bits." in says
+    assert f"Character 2, \u201c\u20680\u2069\u201d: {surprise(widget)[1]:.2f} bits." in says
     panel.el.locator(".attn-legend").hover()
     assert any(
         note.startswith("Surprise in bits")
@@ -242,7 +242,7 @@ def test_what_the_model_has_never_seen_is_left_out_and_said(visit, bare):
 def test_hostile_tokens_have_the_names_that_they_are_seen_by(visit, bare):
     panel = Panel(visit(bare("hostile")), [*TOKENISED].index("writer"))
     widget = of_writer(HOSTILE)
-    named = {widget._label(n) for n in widget._sayable if widget._label(n) in NAMED}
+    named = {widget._label(n) for n in widget._writable if widget._label(n) in NAMED}
     tokens = [token for token in widget.data["tokens"] if token not in SPACES]
     found = [label for label, *_ in panel.table(1)[1:]]
     assert sorted(found) == sorted([*named, *map(drawn, tokens)])

@@ -6,13 +6,14 @@ import re
 import pytest
 import torch
 from playwright.sync_api import Browser
+from traitlets import TraitError
 
+from attn_notes.cli import load_translator
 from attn_notes.data import join_words, number_pairs
 from attn_notes.decoding import translate
-from attn_notes.train import load_translator
 from attn_notes.widgets import TransformerPlayer, page_script, page_style
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.translation import chance, cut
+from attn_notes.widgets.player import chance, cut
 from tests.browser.bare import write_page
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
@@ -145,7 +146,7 @@ def test_a_text_is_cut_as_in_python(js, stored):
         if "tokens" in here:
             assert cut(text, known) == here["tokens"], text
         else:
-            with pytest.raises(ValueError, match=re.escape(f"got {here['wrong']!r}")):
+            with pytest.raises(TraitError, match=re.escape(f"got {here['wrong']!r}")):
                 cut(text, known)
     commas = ["two", "thousand,", "ninety", "-nine", "1", "9"]
     texts = ["two thousand", "Thousand, ninety-nine", "1.919,", "two, thousand"]
@@ -163,7 +164,7 @@ def test_a_seed_draws_in_the_page_what_it_draws_in_python(js, temperature):
     ids = [player.data["source"].index(token) + 4 for token in source]
     for player.seed in range(0, 100, 9):
         options = {"temperature": temperature, "seed": player.seed, "most": 7}
-        assert js(TRANSLATE, player.data["model"], [ids], options) == [player.translation().said]
+        assert js(TRANSLATE, player.data["model"], [ids], options) == [player.translation().tokens]
 
 
 # Steering
@@ -261,7 +262,7 @@ def test_another_token_is_put_there_and_the_model_goes_on_from_it(visit, bare):
     for nth in (1, 4):
         made = widget.translation()
         order = made.probabilities[widget.step].argsort(descending=True).tolist()
-        widget.prefix = [*made.said[: widget.step], order[nth]]
+        widget.prefix = [*made.tokens[: widget.step], order[nth]]
         panel.el.locator(".attn-option").nth(nth).press("Enter")
         assert_shown(panel, widget)
         assert panel.value("Step") == widget.step

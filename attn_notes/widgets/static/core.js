@@ -12,7 +12,6 @@ function decode({ b64, shape, bits, lo, hi, power = 1 }) {
   }
   const view = new DataView(bytes.buffer);
   const level = {
-    8: (i) => bytes[i],
     12: (i) => { // three hexadecimal digits each, in a row
       const at = (3 * i) >> 1;
       return i & 1 ? ((bytes[at] & 15) << 8) | bytes[at + 1] : (bytes[at] << 4) | (bytes[at + 1] >> 4);

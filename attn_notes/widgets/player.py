@@ -1,0 +1,98 @@
+"""What the two players share, and what their front end, `transformer_model.js`, computes."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import traitlets
+from torch import Tensor
+from traitlets import TraitError
+
+from attn_notes.data import Vocabulary
+from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.packing import unpack_transformer
+
+__all__ = [
+    "SEEDS",
+    "ModelPlayer",
+    "chance",
+    "check_vocabulary",
+    "cut",
+    "drawn",
+]
+
+SEEDS = 100
+
+
+class ModelPlayer(BookWidget):
+    """A widget that holds a packed model, which the page and Python both compute with."""
+
+    data = traitlets.Dict().tag(sync=True)
+    seed = traitlets.Int(0, min=0, max=SEEDS - 1).tag(sync=True)
+
+    _unpacked: tuple[dict[str, Any], Any] | None = None
+
+    @property
+    def _model(self) -> Any:
+        packed = self.data["model"]
+        if self._unpacked is None or self._unpacked[0] is not packed:
+            self._unpacked = packed, unpack_transformer(packed)
+        return self._unpacked[1]
+
+
+def check_vocabulary(name: str, vocab: Any, size: int) -> None:
+    """Raise unless a vocabulary has one id for each row of the model's embeddings."""
+    if not isinstance(vocab, Vocabulary):
+        raise TypeError(f"{name} must be a Vocabulary, got {type(vocab).__name__}")
+    if len(vocab) != size:
+        raise ValueError(f"{name} must have the model's {size} ids, got {len(vocab)}")
+
+
+# ---------------------------------------------------------------- tokens of a text
+
+
+def cut(text: str, known: Sequence[str]) -> list[str]:
+    """Words at spaces, each cut into as few of the known tokens as possible.
+
+    A word that is not made of known tokens is tried in small letters, then with a comma at its
+    end, then without commas and points.
+    """
+    tokens = []
+    for word in re.split(r"[ \t\r\n]+", text.strip(" \t\r\n")):
+        small = word.lower()
+        tries = (word, small, f"{small},", re.sub("[.,]", "", small))
+        found = next(filter(None, (_segments(one, known) for one in tries)), [])
+        if word and not found:
+            raise TraitError(f"text must be made of known tokens, got {word!r}")
+        tokens += found
+    return tokens
+
+
+def _segments(word: str, known: Sequence[str]) -> list[str] | None:
+    """As few known tokens as make up a word; of two ways the one found first, from its end."""
+    best: list[list[str] | None] = [None] * len(word) + [[]]
+    for i in range(len(word) - 1, -1, -1):
+        for token in known:
+            if token and word.startswith(token, i):
+                rest, have = best[i + len(token)], best[i]
+                if rest is not None and (have is None or len(have) > len(rest) + 1):
+                    best[i] = [token, *rest]
+    return best[0]
+
+
+# ---------------------------------------------------------------- random tokens
+
+
+def chance(seed: int, step: int) -> float:
+    """A number in [0, 1) for each seed and step: mulberry32, by Tommy Ettinger."""
+    mask = 0xFFFFFFFF
+    a = (seed * 0x9E3779B1 + (step + 1) * 0x6D2B79F5) & mask
+    a = (a ^ a >> 15) * (a | 1) & mask
+    a ^= (a + ((a ^ a >> 7) * (a | 61) & mask)) & mask
+    return (a ^ a >> 14) / 2**32
+
+
+def drawn(probabilities: Tensor, point: float) -> int:
+    """The first id at which the cumulative probability (V,) exceeds a number in [0, 1)."""
+    token = int((probabilities.cumsum(0) <= point).sum())
+    return token if token < len(probabilities) else int(probabilities.argmax())
