@@ -127,7 +127,6 @@ MODELS = [
     ("prompts of two lengths", prompt(lengths=(3, 2)), V, PROMPTS, "(2, 3)", "[3, 2]"),
     ("padded prompts", prompt(lengths=(2, 2)), V, PROMPTS, "(2, 3)", "[2, 2]"),
     ("an empty prompt", prompt((2, 0), (0, 0)), V, PROMPTS, "(2, 0)", "[0, 0]"),
-    ("prompts of two lengths, sampled", decode(lengths=(3, 2)), V, PROMPTS, "[3, 2]"),
     ("a prompt too long", prompt((2, 6), (6, 6)), V, BEYOND, "length = 6"),
     ("a text too long", steps(*[(2,)] * 3), V, BEYOND, "offset = 5"),
     ("a first step of two tokens", steps((2, 1)), V, STEP, "(2, 1)"),

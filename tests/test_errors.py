@@ -434,9 +434,12 @@ HEAD_SIZES = (
 OTHER = zeros(B, S, 11)
 WEIGHTS_OF_FUSED = call(X, heads=MultiHeadAttention(12, 3, backend="fused"), need_weights=True)
 MULTIHEAD = [
-    # The name that was given is blamed: the width of the projections is embed_dim by default.
-    ("heads that do not divide", new_heads(16, 3), V, "= 3 and embed_dim = 16"),
-    ("heads that do not divide embed_dim", new_heads(8, 3), V, "num_heads must divide embed_dim"),
+    (
+        "heads that do not divide embed_dim, the width of the projections by default",
+        new_heads(16, 3),
+        V,
+        "num_heads must divide embed_dim, got num_heads = 3 and embed_dim = 16",
+    ),
     (
         "heads that do not divide the queries",
         new_heads(6, 3, qk_proj_dim=7),

@@ -241,19 +241,6 @@ def test_weights_are_returned_on_request():
         torch.testing.assert_close(again, output)
 
 
-@pytest.mark.parametrize("need_weights", [False, True])
-def test_auto_stores_no_weights_unless_they_are_requested(need_weights, monkeypatch):
-    called = []
-    for name in ("attention_weights", "scaled_dot_product_attention"):
-        path = getattr(__import__("attn_notes.multihead", fromlist=[name]), name)
-        monkeypatch.setattr(
-            f"attn_notes.multihead.{name}",
-            lambda *args, name=name, path=path, **kw: called.append(name) or path(*args, **kw),
-        )
-    layer_of()(*inputs(), need_weights=need_weights)
-    assert called == ["attention_weights" if need_weights else "scaled_dot_product_attention"]
-
-
 # Properties
 
 
@@ -525,20 +512,3 @@ def test_self_attention_is_the_formula():
 
     for lead in ((), (B,), (B, 3)):
         assert_same(lambda x: layer(x)[0], formula, normal(*lead, L, E))
-
-
-def test_projections_have_the_stated_sizes():
-    layer = MultiHeadAttention(
-        30, 6, qdim=7, kdim=11, vdim=13, qk_proj_dim=12, v_proj_dim=18, num_kv_heads=2
-    )
-    sizes = {
-        name: (proj.in_features, proj.out_features)
-        for name, proj in layer.named_children()
-        if isinstance(proj, nn.Linear)
-    }
-    assert sizes == {
-        "q_proj": (7, 12), "k_proj": (11, 4), "v_proj": (13, 6), "out_proj": (18, 30)
-    }  # fmt: skip
-    assert {name for name, _ in MultiHeadAttention(4, 2, bias=False).named_parameters()} == {
-        f"{name}_proj.weight" for name in ("q", "k", "v", "out")
-    }
