@@ -93,16 +93,12 @@ class RNNEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder keeps between two steps."""
+    """What a decoder keeps between two steps. For a fixed context S is 1."""
 
-    hidden: Tensor
-    """The state of each layer, (num_layers, B, hidden_dim)."""
-    memory: Tensor
-    """What may be read, (B, S, context_dim). For a fixed context S is 1."""
-    mask: Tensor
-    """Which of it is real, (B, 1, S), bool."""
-    steps: tuple[Tensor, ...] = ()
-    """The weights of each step so far, each (B, S)."""
+    hidden: Tensor  # (num_layers, B, hidden_dim), the state of each layer
+    memory: Tensor  # (B, S, context_dim), what may be read
+    mask: Tensor  # (B, 1, S), bool, which of it is real
+    steps: tuple[Tensor, ...] = ()  # (B, S), the weights of each step so far
 
     @property
     def weights(self) -> Tensor:

@@ -50,9 +50,7 @@ def beam_search(
         ...         p = torch.full((6, 6), 1e-9)
         ...         p[4, END], p[4, 4], p[4, 5], p[5, END] = 0.4, 0.3, 0.3, 1.0
         ...         return p.log()[tokens], state
-        >>> source = torch.tensor([[4]])
-        >>> greedy(Tempting(), source, max_length=3).tokens[0].tolist()
-        [4, 2]
+        >>> source = torch.tensor([[4]])  # greedily [4, 2]
         >>> beam_search(Tempting(), source, max_length=3, beam_size=2).tokens[0].tolist()
         [5, 2]
     """

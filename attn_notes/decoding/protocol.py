@@ -46,15 +46,9 @@ class Decodable(Protocol):
 class Decoded(NamedTuple):
     """Decoded sequences and their log-probabilities."""
 
-    tokens: Tensor
-    """Ids up to END, then PAD, (B, T); no END where the maximum length was reached."""
-    log_probs: Tensor
-    """The sum over the tokens of log p(token | those before it, source), (B,)."""
-    state: Any
-    """The state before the last token; of a recurrent model, `state.weights` is (B, T, S).
-
-    Its tensors were made in `torch.inference_mode`: no gradient flows through them.
-    """
+    tokens: Tensor  # (B, T), ids up to END, then PAD; no END where the length ran out
+    log_probs: Tensor  # (B,), the sum over the tokens of log p(token | those before it, source)
+    state: Any  # before the last token, from `torch.inference_mode`: without gradients
 
 
 def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:

@@ -14,14 +14,11 @@ __all__ = ["Encoder", "EncoderOutput", "check_caches"]
 
 
 class EncoderOutput(NamedTuple):
-    """The output of `Encoder`."""
+    """The output of `Encoder`; the second and third are there if asked for."""
 
-    output: Tensor
-    """(B, L, E), after the last block and, with pre-norm, the last norm."""
-    hidden_states: tuple[Tensor, ...] | None
-    """The residual stream (B, L, E) before the first block and after each, if asked for."""
-    weights: tuple[Tensor, ...] | None
-    """The attention weights of each block, (B, H, L, L), or, with caches, (B, H, L, all keys)."""
+    output: Tensor  # (B, L, E), after the last block and, with pre-norm, the last norm
+    hidden_states: tuple[Tensor, ...] | None  # (B, L, E), before the first block and after each
+    weights: tuple[Tensor, ...] | None  # of each block, (B, H, L, all keys)
 
 
 class Encoder(nn.Module):

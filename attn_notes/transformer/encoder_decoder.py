@@ -20,19 +20,15 @@ from attn_notes.transformer.language_models import check_no_token_types
 
 __all__ = ["Decoder", "DecoderOutput", "Transformer", "TransformerState", "TransformerWeights"]
 
-DecoderCaches = Sequence[tuple[KVCache, KVCache]]
-"""For each block its cache of the target so far, and its cache of the memory."""
+DecoderCaches = Sequence[tuple[KVCache, KVCache]]  # of the target so far, and of the memory
 
 
 class DecoderOutput(NamedTuple):
-    """The output of `Decoder`."""
+    """Output (B, L, E), and the weights (B, H, L, L) and (B, H, L, S) of each block, or None."""
 
     output: Tensor
-    """(B, L, E), after the last block and, with pre-norm, the last norm."""
     weights: tuple[Tensor, ...] | None
-    """The weights (B, H, L, L) of each block's self-attention, if asked for."""
     cross_weights: tuple[Tensor, ...] | None
-    """The weights (B, H, L, S) of each block's cross-attention, if asked for."""
 
 
 class Decoder(nn.Module):
@@ -73,8 +69,8 @@ class Decoder(nn.Module):
 
         Args:
             tokens: (B, L), ids from 0 to V - 1.
-            memory: (B, S, E), the encoder's output; S = 0 once the caches hold it.
-            memory_mask: bool, `True` = may attend, for all of the memory: (B, 1, S).
+            memory, memory_mask: (B, S, E), the encoder's output, and (B, 1, S), bool, `True` = may
+                attend, for all of it. S = 0 in `memory` once the caches hold it.
             caches: a pair per block; the tokens follow the cached ones, and are appended.
             need_weights: whether to return the weights of every block too.
 
@@ -105,26 +101,19 @@ class Decoder(nn.Module):
 class TransformerWeights(NamedTuple):
     """The attention weights of every layer and head, one tensor per layer."""
 
-    encoder: tuple[Tensor, ...]
-    """Source tokens reading one another, (B, H, S, S)."""
-    decoder: tuple[Tensor, ...]
-    """Target tokens reading those up to themselves, (B, H, L, L)."""
-    cross: tuple[Tensor, ...]
-    """Target tokens reading the source, (B, H, L, S)."""
+    encoder: tuple[Tensor, ...]  # source tokens reading one another, (B, H, S, S)
+    decoder: tuple[Tensor, ...]  # target tokens reading those up to themselves, (B, H, L, L)
+    cross: tuple[Tensor, ...]  # target tokens reading the source, (B, H, L, S)
 
 
 @dataclass(frozen=True)
 class TransformerState:
     """What a `Transformer` keeps between two steps. A step leaves the old state unchanged."""
 
-    memory: Tensor
-    """The encoder's output, (B, S, E). After the first step S is 0: the caches hold it."""
-    memory_mask: Tensor
-    """Which of it is real, (B, 1, S), bool."""
-    caches: DecoderCaches
-    """The keys and values of each block: of the target so far, and of the memory."""
-    weights: TransformerWeights | None = None
-    """The weights of the L steps so far, if they were asked for."""
+    memory: Tensor  # (B, S, E), the encoder's output; S = 0 once the caches hold it
+    memory_mask: Tensor  # (B, 1, S), bool, which of it is real
+    caches: DecoderCaches  # keys and values of each block
+    weights: TransformerWeights | None = None  # of the L steps so far, if asked for
 
     def select(self, index: Tensor) -> "TransformerState":
         """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""

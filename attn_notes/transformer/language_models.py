@@ -31,24 +31,19 @@ RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")
 
 
 class LanguageModelOutput(NamedTuple):
-    """The output of `DecoderOnly` and `MaskedLanguageModel`."""
+    """The output of `DecoderOnly` and `MaskedLanguageModel`; two and three as in `Encoder`."""
 
-    logits: Tensor
-    """(B, L, V): of the next token, or of the masked one."""
+    logits: Tensor  # (B, L, V), of the next token, or of the masked one
     hidden_states: tuple[Tensor, ...] | None
-    """The residual stream (B, L, E) before the first block and after each, if asked for."""
     weights: tuple[Tensor, ...] | None
-    """The attention weights of each block, (B, H, L, all keys), if asked for."""
 
 
 @dataclass(frozen=True)
 class DecoderOnlyState:
     """What a `DecoderOnly` keeps between two steps. A step leaves the old state unchanged."""
 
-    caches: tuple[KVCache, ...]
-    """The keys and values of each block."""
-    weights: tuple[Tensor, ...] | None = None
-    """Of each block, over all tokens read (B, H, L, L), if `start` was asked for them."""
+    caches: tuple[KVCache, ...]  # keys and values of each block
+    weights: tuple[Tensor, ...] | None = None  # (B, H, L, L) of each block, if asked for
 
     def select(self, index: Tensor) -> "DecoderOnlyState":
         """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
