@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attn_notes.data import END, START, UNKNOWN, Vocabulary
+from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import sampling_distribution
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import LanguageModelPlayer
@@ -128,10 +128,3 @@ def test_hostile_tokens_can_be_said():
     for token in range(END, len(HOSTILE)):
         widget.said = [token]
         assert len(widget.page_html().splitlines()) == len(repr(widget).splitlines()) == 1
-
-
-def test_more_than_all_is_all():
-    widget = writer_of()
-    widget.top_k = 999
-    assert widget.top_k == 4
-    assert UNKNOWN in widget._writable

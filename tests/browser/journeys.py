@@ -725,7 +725,7 @@ def from_page(widget: str, state: dict) -> BookWidget:
     made = {
         "heatmap": lambda: AttentionHeatmap(one),
         "kernel": lambda: KernelExplorer([0.0], [0.0]),
-        "score": ScoreExplorer,
+        "score": lambda: ScoreExplorer((0.0, 0.0), one.expand(1, 2)),
         "mask": lambda: MaskPainter(one),
         "spelling": SpellingAttention,
         "position": PositionExplorer,
@@ -752,7 +752,7 @@ def player_from_page(data: dict) -> TransformerPlayer:
 def writer_from_page(data: dict) -> LanguageModelPlayer:
     """A player of the rounded language model, which rounds to itself."""
     model = unpack_transformer(data["model"])
-    given = {"context": data["context"], "most": data["most"], "examples": data["examples"]}
+    given = {"most": data["most"], "examples": data["examples"]}
     return LanguageModelPlayer(model, Vocabulary(data["tokens"]), prompt="", **given)
 
 
