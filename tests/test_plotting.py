@@ -86,10 +86,6 @@ def test_masked_cells_are_hatched_and_hold_no_colour_and_no_number(shape):
     assert written == {(i, j) for i in range(L) for j in range(S)} - masked
 
 
-def test_without_a_mask_nothing_is_hatched():
-    assert hatched(plot_attention(weights_of(L, S))) == set()
-
-
 def test_each_number_stands_in_its_own_cell():
     weights = weights_of(L, S)
     ax = plot_attention(weights)
