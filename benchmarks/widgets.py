@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
+from attn_notes.cli import load_translator
 from attn_notes.data import Vocabulary
-from attn_notes.train import load_translator
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import (
     AttentionHeatmap,

@@ -7,27 +7,24 @@ import json
 import random
 import re
 import shlex
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from attn_notes.data import Pair, Vocabulary, number_words
-from attn_notes.decoding import translate
-from attn_notes.ngrams import NGramModel
-from attn_notes.train import (
+from attn_notes.cli import (
     LanguageModel,
-    PairSettings,
     Translator,
     build_model,
-    command,
     load_language_model,
     load_translator,
 )
-from attn_notes.train.pairs import complete, load_pairs
-from attn_notes.train.shared_options import fill_in
-from attn_notes.train.texts import complete_with_texts, load_texts
+from attn_notes.cli.commands import parse
+from attn_notes.cli.data import digest_and_vocabularies, load_pairs, load_texts
+from attn_notes.cli.settings import Settings
+from attn_notes.data import Pair, Vocabulary, number_words
+from attn_notes.decoding import translate
+from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, exact_match
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 
@@ -42,7 +39,7 @@ WRITER_ROW = re.compile(
 )
 STATED_OF_WRITERS = {name: figures for name, *figures in WRITER_ROW.findall(README)}
 KINDS = {
-    path.parent.name: json.loads(path.read_text(encoding="utf-8")).get("model", "seq2seq")
+    path.parent.name: json.loads(path.read_text(encoding="utf-8"))["kind"]
     for path in sorted(DATA.glob("*/settings.json"))
 }
 FOLDERS = [name for name, kind in KINDS.items() if kind != "language-model"]
@@ -70,8 +67,8 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
     return sum(hits) / sum(map(len, references))
 
 
-def held_out(settings: PairSettings) -> list[Pair]:
-    return load_pairs(settings)[1]
+def held_out(settings: Settings) -> list[Pair]:
+    return load_pairs(settings.data, seed=settings.training.seed)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
@@ -125,7 +122,7 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
     settings = rounded.settings
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    sides = load_pairs(settings)
+    sides = load_pairs(settings.data, seed=settings.training.seed)
     there = {pair for side in sides for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
@@ -155,23 +152,22 @@ def test_a_model_learns_between_its_snapshots(name):
 
 
 def words_of_the_command(name: str) -> list[str]:
-    """What stands in the README after `python -m attn_notes.train`."""
+    """What stands in the README after `python -m attn_notes`."""
     joined = README.replace("\\\n", " ")
     (line,) = (line for line in joined.splitlines() if line.endswith(f"book/_data/{name}"))
     python, flag, module, *words = shlex.split(line)
-    assert (python, flag, module) == ("python", "-m", "attn_notes.train")
+    assert (python, flag, module) == ("python", "-m", "attn_notes")
     return words
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_command_that_is_stated_is_the_one_that_was_run(name):
     settings = load_translator(DATA / name).settings
-    options = command._parse(words_of_the_command(name))
-    asked = command._settings(options)
-    assert asdict(complete(asked, load_pairs(asked))) == asdict(settings)
+    command = parse(words_of_the_command(name))
+    assert command.settings(command.sides()) == settings
     kept = {path.name for path in (DATA / name).glob("weights-*")}
-    assert kept == {f"weights-{step}.safetensors" for step in options.snapshots}
-    assert settings.seed == 0
+    assert kept == {f"weights-{step}.safetensors" for step in command.run.snapshots}
+    assert settings.training.seed == 0
 
 
 # Language models
@@ -188,13 +184,15 @@ def texts() -> tuple[list[str], list[str]]:
 
 
 def bits(writer: LanguageModel, texts: list[str]) -> float:
-    return bits_per_character(writer.model, texts, writer.vocab, length=writer.settings.context)
+    return bits_per_character(
+        writer.model, texts, writer.vocab, length=writer.settings.model.max_length
+    )
 
 
 def error(writer: LanguageModel, texts: tuple[list[str], list[str]]) -> float:
     """Each release of Python mends some sentences of its documentation."""
-    same = complete_with_texts(writer.settings, texts).texts == writer.settings.texts
-    return 0.002 if same else 0.1
+    digest = digest_and_vocabularies(texts, min_count=1)["digest"]
+    return 0.002 if digest == writer.settings.digest else 0.1
 
 
 def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
@@ -221,14 +219,10 @@ def test_counts_need_the_bits_that_are_stated_beside_a_language_models(stored, t
 
 def test_the_command_of_a_language_model_is_the_one_that_was_run(stored):
     name, writer = stored
-    kind = type(writer.settings)
-    options = command._parse(words_of_the_command(name))
-    fill_in(options, kind)
-    asked = {key: value for key, value in vars(options).items() if hasattr(kind, key)}
-    learned = {"texts": writer.settings.texts, "tokens": writer.settings.tokens}
-    assert asdict(kind(**asked | learned)) == asdict(writer.settings)
-    assert writer.settings.seed == 0
-    assert not options.text
+    command = parse(words_of_the_command(name))
+    assert (command.model, command.training) == (writer.settings.model, writer.settings.training)
+    assert writer.settings.training.seed == 0
+    assert not command.text
     assert not [*(DATA / name).glob("weights-*")]
 
 

@@ -6,7 +6,6 @@ import math
 import re
 import sys
 from contextlib import suppress
-from functools import partial
 
 import pytest
 import torch
@@ -14,9 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attn_notes.training import fit, linear_decay, load_checkpoint, loop
+from attn_notes.data import Vocabulary, make_batch
+from attn_notes.scores import AdditiveScore
+from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
+from attn_notes.training import (
+    fit,
+    linear_decay,
+    load_checkpoint,
+    translation_loss,
+)
+from attn_notes.training.files import save_checkpoint
+from attn_notes.training.loop import READ_EVERY, _Run
 from tests.oracles import rng
-from tests.test_training_checkpoints import equal, names
+from tests.test_training_files import equal, names
 
 STEPS = 12
 
@@ -208,21 +217,14 @@ def test_a_finished_training_is_loaded_and_can_go_further(tmp_path, uninterrupte
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"seed": 4}, "got seed 3 there and 4 here"),
-        ({"lr": 0.5}, "got lr 0.003 there and 0.5 here"),
-        ({"weight_decay": 0.1}, "got weight_decay 0.0 there and 0.1 here"),
-        ({"max_norm": 2.0}, "got max_norm 1.0 there and 2.0 here"),
-        (
-            {"schedule": linear_decay(0, 12)},
-            "got learning rate of the last step 0.003 there and 0.002",
-        ),
-        ({"steps": 4}, "must be of 4 steps at most, got 5"),
-        ({"model": nn.Linear(3, 2)}, "got tensors to train 6 there and 2 here"),
-        ({"model": a_model().append(nn.PReLU())}, "got tensors to train 6 there and 7 here"),
-        (
-            {"model": nn.Sequential(*a_model()[:3], nn.Linear(4, 2, bias=False), nn.PReLU(2))},
-            "4.weight must be there, and is missing",
-        ),
+        ({"seed": 4}, "must have seed 4, got 3"),
+        ({"lr": 0.5}, "must have lr 0.5, got 0.003"),
+        ({"weight_decay": 0.1}, "must have weight_decay 0.1, got 0.0"),
+        ({"max_norm": 2.0}, "must have max_norm 2.0, got 1.0"),
+        ({"precision": "bfloat16"}, "must have precision bfloat16, got float32"),
+        ({"steps": 4}, "must have at most 4 steps, got 5"),
+        ({"model": nn.Linear(3, 2)}, "c.pt: 0.bias is an unexpected tensor"),
+        ({"model": a_model().append(nn.PReLU())}, "c.pt: 4.weight is missing"),
     ],
 )
 def test_the_checkpoint_of_another_training_is_refused(tmp_path, change, words):
@@ -236,7 +238,7 @@ def test_the_checkpoint_of_another_training_is_refused(tmp_path, change, words):
 
 
 def test_a_checkpoint_that_is_none_of_a_training_is_refused(tmp_path):
-    loop.save_checkpoint(tmp_path / "c.pt", {"a": 1})
+    save_checkpoint(tmp_path / "c.pt", {"a": 1})
     with pytest.raises(
         ValueError, match=r"must be a checkpoint written by fit, got one of \['a'\]"
     ):
@@ -280,42 +282,42 @@ def test_a_gradient_that_is_not_finite_counts_too():
     assert model.weight.eq(0).all()
 
 
-def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
-    tmp_path, monkeypatch
-):
+def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(tmp_path):
     """No accelerator is needed to see when the loop would wait for one."""
-    model = nn.Linear(3, 2)
-    settings = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0}
-    state = loop._State(model, settings, lambda _: 1.0)
-    state.device = torch.device("meta")
+    settings = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0, "precision": "float32"}
+    run = _Run(nn.Linear(3, 2), loss, settings, lambda model: model)
+    run.resume(None, 40)
+    run.device = torch.device("meta")
+    run.loss_of = lambda batch: (loss(run.model, batch), 1)
     reads = []
     for step in range(40):
-        before = len(state.losses)
-        state.update(partial(loss, model, batches(step)))
-        reads += [step] * (len(state.losses) > before)
-        assert state.done == step + 1
-    assert reads == [15, 31]
-    state.read()
-    assert len(state.losses) == 40
-    state.update(lambda: loss(model, batches(0)) * math.inf)
+        before = len(run.losses)
+        run.update([batches(step)], 0.1)
+        reads += [step] * (len(run.losses) > before)
+        assert run.done == step + 1
+    assert reads == [READ_EVERY - 1, 2 * READ_EVERY - 1]
+    run.loss_of = lambda batch: (loss(run.model, batch) * math.inf, 1)
+    run.update([batches(0)], 0.1)
     with pytest.raises(FloatingPointError, match="in step 40"):
-        state.save(tmp_path / "c.pt")
+        run.save(tmp_path / "c.pt")
     assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize(
     ("keywords", "error", "words"),
     [
-        ({"lr": 0.0}, ValueError, "lr must be above 0, got 0.0"),
-        ({"lr": math.nan}, ValueError, "lr must be above 0, got nan"),
-        ({"max_norm": -1.0}, ValueError, "max_norm must be above 0, got -1.0"),
+        ({"lr": 0.0}, ValueError, "lr must be a positive number, got 0.0"),
+        ({"lr": math.nan}, ValueError, "lr must be a positive number, got nan"),
+        ({"lr": "3"}, TypeError, "lr must be a number, got '3'"),
+        ({"max_norm": -1.0}, ValueError, "max_norm must be a positive number, got -1.0"),
+        ({"accumulate": 0}, ValueError, "accumulate must be at least 1, got 0"),
+        ({"precision": "int8"}, ValueError, "precision must be float32 or bfloat16, got 'int8'"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every must be at least 1, got 0"),
         ({"steps": -1}, ValueError, "steps must be at least 0, got -1"),
         ({"steps": 2.0}, TypeError, "steps must be an integer, got 2.0"),
         ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be an integer, got 2.5"),
-        ({"weight_decay": -0.1}, ValueError, "weight_decay must be 0 or more, got -0.1"),
-        ({"weight_decay": math.nan}, ValueError, "weight_decay must be 0 or more, got nan"),
-        ({"weight_decay": math.inf}, ValueError, "weight_decay must be 0 or more, got inf"),
+        ({"weight_decay": -0.1}, ValueError, "weight_decay must be a positive number, got -0.1"),
+        ({"weight_decay": math.nan}, ValueError, "weight_decay must be a positive number, got nan"),
         ({"model": nn.ReLU()}, ValueError, "parameters that require a gradient, got none"),
         (
             {"model": nn.Linear(3, 2).requires_grad_(False)},
@@ -325,16 +327,120 @@ def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
         (
             {"loss": lambda model, x: model(x)},
             TypeError,
-            "a tensor () with a gradient, got (8, 2)",
+            "a tensor () with a gradient, got tensor(",
         ),
-        ({"loss": lambda model, x: 1.0}, TypeError, "a tensor () with a gradient, got float"),
-        ({"loss": lambda model, x: x.sum()}, TypeError, "a tensor () with a gradient, got ()"),
+        ({"loss": lambda model, x: 1.0}, TypeError, "a tensor () with a gradient, got 1.0"),
+        ({"loss": lambda model, x: x.sum()}, TypeError, "a tensor () with a gradient, got tensor("),
     ],
 )
 def test_what_cannot_be_trained_is_refused(keywords, error, words):
     whole = {"model": a_model(), "batches": batches, "loss": loss, "steps": 2}
     with pytest.raises(error, match=re.escape(words)):
         fit(**(whole | keywords))
+
+
+# Several batches in one step
+
+
+WORDS = Vocabulary([str(n) for n in range(9)])
+
+
+def of_words(rows: slice) -> object:
+    """Pairs whose targets differ in length, and with them how many tokens a part holds."""
+    targets = [tuple("1234567"[:n]) for n in (1, 7, 2, 2, 5, 1)]
+    return make_batch([(("1", "2"), target) for target in targets[rows]], WORDS, WORDS)
+
+
+def a_translator() -> Seq2Seq:
+    torch.manual_seed(0)
+    decoder = AttentionDecoder(len(WORDS), 4, 6, 5, score=AdditiveScore(6, 5, 3))
+    return Seq2Seq(RNNEncoder(len(WORDS), 4, 5), decoder).double()
+
+
+def test_accumulated_batches_give_what_the_larger_batch_gives_however_uneven():
+    cuts = [slice(0, 1), slice(1, 2), slice(2, 6)]
+    one, other = a_translator(), a_translator()
+    expected = fit(one, lambda n: of_words(slice(None)), steps=8, lr=0.05)
+    found = fit(other, lambda n: of_words(cuts[n % 3]), steps=8, lr=0.05, accumulate=3)
+    assert found == pytest.approx(expected, rel=1e-9)
+    for mine, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_loss_of_ones_own_counts_once_for_each_accumulated_batch():
+    one, other = (a_model(dropout=0.0)[0] for _ in range(2))
+    plain = lambda model, x: model(x).square().mean()  # noqa: E731
+    halves = lambda n: batches(n // 2)[n % 2 * 4 :][:4]  # noqa: E731
+    assert fit(other, halves, plain, steps=3, accumulate=2) == pytest.approx(
+        fit(one, batches, plain, steps=3), rel=1e-5
+    )
+
+
+# The best weights
+
+
+def test_at_the_end_the_model_has_the_weights_of_the_lowest_held_out_loss(tmp_path):
+    figures, seen = iter([3.0, 1.0, 2.0, 5.0]), []
+    model = a_model()
+
+    def validate() -> float:
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        seen.append(bits(model))
+        return next(figures)
+
+    keywords = {"checkpoint": tmp_path / "c.pt", "checkpoint_every": 3, "seed": 3}
+    losses = fit(model, batches, loss, steps=9, validate=validate, **keywords)
+    assert len(seen) == 3
+    assert equal(bits(model), seen[1])
+    # A longer training goes on from the last weights, and remembers the best.
+    assert losses == fit(a_model(), batches, loss, steps=9, seed=3)
+    more = fit(model, batches, loss, steps=12, validate=validate, **keywords)
+    assert more == fit(a_model(), batches, loss, steps=12, seed=3)
+    assert equal(bits(model), seen[1])
+
+
+# Precision and compiling
+
+
+def test_in_bfloat16_products_are_computed_in_it_and_weights_kept_in_32_bits(tmp_path):
+    model, seen = a_model(), []
+    model[3].register_forward_hook(lambda *given: seen.append(given[2].dtype))
+    plain = fit(a_model(), batches, loss, steps=STEPS, seed=3)
+    keywords = {"seed": 3, "precision": "bfloat16"}
+    expected = fit(model, batches, loss, steps=STEPS, **keywords)
+    assert {*seen} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert expected != plain
+    assert expected == pytest.approx(plain, rel=0.05)
+    fit(a_model(), batches, loss, steps=5, checkpoint=tmp_path / "c.pt", **keywords)
+    other = a_model(9)
+    resumed = fit(other, batches, loss, steps=STEPS, checkpoint=tmp_path / "c.pt", **keywords)
+    assert resumed == expected
+    assert equal(bits(other), bits(model))
+
+
+def test_the_attention_model_of_chapter_4_trains_in_bfloat16():
+    losses = fit(
+        a_translator().float(), lambda n: of_words(slice(None)), translation_loss,
+        steps=30, lr=0.05, precision="bfloat16",
+    )  # fmt: skip
+    assert losses[-1] < losses[0] / 2
+
+
+def test_a_compiled_model_is_trained_to_the_same(monkeypatch, tmp_path):
+    """As it is traced, and run as it was: to make kernels takes a compiler, and a minute."""
+    asked, compiler = [], torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda model: asked.append(model) or compiler(model, backend="eager")
+    )
+    plain, model = (a_model(dropout=0.0) for _ in range(2))
+    path = tmp_path / "c.pt"
+    losses = fit(model, batches, loss, steps=4, compile=True, checkpoint=path)
+    assert asked == [model]
+    assert losses == pytest.approx(fit(plain, batches, loss, steps=4), rel=1e-5)
+    assert load_checkpoint(path)["model"].keys() == model.state_dict().keys()
+    torch._dynamo.reset()
 
 
 # The bar
@@ -397,7 +503,9 @@ def test_the_caller_has_the_last_word_about_the_bar(monkeypatch):
 def test_of_several_processes_the_first_alone_shows_a_bar(monkeypatch):
     nobody_tests(monkeypatch)
     for number in (0, 1):
-        monkeypatch.setattr("attn_notes.training.progress.rank", lambda number=number: number)
+        monkeypatch.setattr(
+            "attn_notes.training.processes.rank_and_world_size", lambda n=number: (n, 2)
+        )
         assert bool(shown(monkeypatch, Terminal(), progress=True)) == (number == 0)
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traitlets import TraitError
 
+from attn_notes.cli import load_translator
 from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import greedy
-from attn_notes.train import load_translator
 from attn_notes.widgets import TransformerPlayer
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.player import chance, cut

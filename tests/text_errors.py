@@ -91,8 +91,8 @@ TABLE = [
         )
         for shape in ((3,), (2, 1), (2, 0), (2, 3, 4))
     ),
-    ("a stride of 0", lambda: bits(stride=0), V, "stride must be from 1 to length", "stride = 0"),
-    ("a stride too long", lambda: bits(stride=5), V, "from 1 to length", "length = 4, stride = 5"),
-    ("bits of a context of 0", lambda: bits(length=0), V, "from 1 to length", "length = 0"),
-    ("bits in batches of 0", lambda: bits(batch_size=0), V, "1 or more", "batch_size = 0"),
+    ("a stride of 0", lambda: bits(stride=0), V, "stride must be at least 1, got 0"),
+    ("a stride too long", lambda: bits(stride=5), V, "at most length, got stride 5 and length 4"),
+    ("bits of a context of 0", lambda: bits(length=0), V, "length must be at least 1, got 0"),
+    ("bits in batches of 0", lambda: bits(batch_size=0), V, "batch_size must be at least 1"),
 ]

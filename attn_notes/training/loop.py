@@ -1,67 +1,36 @@
-"""The training loop: one for every model of the book (chapter 4 and on)."""
+"""The training loop: one for every model of the book, in plain torch (chapter 4 and on)."""
 
 import math
+import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers
-from attn_notes.training.checkpoints import load_checkpoint, load_state, save_checkpoint
-from attn_notes.training.distributed import (
-    PeerLost,
-    any_of_all,
-    average,
-    data_parallel,
-    first_to,
-    from_first,
-    peers_needed,
-    rank,
-    together,
-    world,
-)
-from attn_notes.training.losses import translation_loss
-from attn_notes.training.progress import advance, progress_bar
-from attn_notes.training.randomness import (
-    own_randomness,
-    random_states,
-    seed_of,
-    set_random_states,
-    sow,
+from attn_notes.arguments import check_integers, check_positive
+from attn_notes.decoding.generate import evaluating
+from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
+from attn_notes.training.metrics import counting_tokens, translation_loss
+from attn_notes.training.processes import (
+    generators,
+    progress_bar,
+    rank_and_world_size,
+    seed_rng,
 )
 from attn_notes.training.schedules import Schedule, constant
-from attn_notes.training.updates import Updates
 
-__all__ = ["Movable", "TrainingStopped", "fit"]
+__all__ = ["fit"]
 
-READ_EVERY = 16  # steps on an accelerator: reading a number makes the CPU wait for it
-
-
-class TrainingStopped(RuntimeError):
-    """A training that ended before its last step: it was told to, or another process is gone."""
-
-
-class Movable(Protocol):
-    """A batch: a tensor, or anything else that moves as a tensor does."""
-
-    def to(self, device: torch.device, /) -> Self:
-        """The same batch on a device.
-
-        Args:
-            device: where to.
-
-        Returns:
-            The batch there.
-        """
+READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 
 def fit(
     model: nn.Module,
-    batches: Callable[[int], Movable],
+    batches: Callable[[int], Any],
     loss: Callable[[Any, Any], Tensor] = translation_loss,
     *,
     steps: int,
@@ -70,146 +39,180 @@ def fit(
     weight_decay: float = 0.0,
     max_norm: float = 1.0,
     seed: int = 0,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = 200,
-    progress: bool | None = None,
-    on_step: Callable[[int, Tensor], None] | None = None,
+    accumulate: int = 1,
     precision: str = "float32",
     compile: bool = False,  # noqa: A002, torch's name
-    stop: Callable[[], bool] | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 200,
+    validate: Callable[[], float] | None = None,
+    progress: bool | None = None,
+    describe: Callable[[float], str] = "loss {:.3f}".format,
+    on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
-    """Train a model, in place: AdamW (Loshchilov and Hutter, 2019) on clipped gradients. Chapter 4.
+    """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
-    Dropout draws from a generator seeded with `seed`; the caller's own is as before afterwards,
-    and so is the mode (training or evaluation) of each module.
-
-    Inside `process_group`, all processes that torchrun has started train together: the gradient is
-    the mean of theirs, and process 0 writes the checkpoint, with which any number of processes may
-    go on. Where each has its share of one batch, the losses are those of one process on that batch,
-    up to rounding: with the losses of this package whatever the shares are, for they are means over
-    the real tokens of all; with any other mean where the shares are of one size. Dropout is drawn
-    anew in each process and step.
+    Dropout draws from a generator seeded with `seed`; afterwards the caller's random state and the
+    modes of the modules are as before. Inside `process_group`, all processes of torchrun train
+    together. Their batches and the accumulated ones make one large batch: each loss of this package
+    counts by its number of real tokens, any other loss counts once.
 
     Args:
-        model: its parameters that require a gradient are trained, where they live.
-        batches: `batches(step)` is the batch of step 0, 1, …, moved to the model's device here. A
-            function of the step alone, or a resumed training would see other batches.
+        model: its parameters that require a gradient are trained, on their device.
+        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
+            or a resumed training would see other batches.
         loss: `loss(model, batch) -> ()`.
-        steps: how many updates in all, those of a resumed checkpoint included.
-        lr: the learning rate, before `schedule`.
-        schedule: step -> factor of `lr`.
-        weight_decay: how much a weight shrinks in a step, in units of the learning rate; 0 or
-            more.
-        max_norm: the longest gradient, over all parameters together; `math.inf` clips none.
-        seed: of what is random in the model while it trains.
-        checkpoint: a file to go on from if it exists and is of the same settings and sizes;
-            `batches` and `loss` are functions, and that they are the same is up to the caller.
-            It is written at the start, every `checkpoint_every` steps and at the end. On a CPU a
-            training that was interrupted and resumed equals one that was not, bit for bit; on a
-            GPU it does so up to the order of sums and the dropout within a recurrent layer, which
-            torch cannot restore.
-        checkpoint_every: steps between two checkpoints.
-        progress: whether to show a bar on stderr; by default in a terminal or a notebook, unless
-            the environment says `ATTN_NOTES_PROGRESS=0` or tests are running.
+        steps: the number of updates, including those of a checkpoint.
+        lr, schedule: the learning rate, and step -> factor of it.
+        weight_decay: how much a weight shrinks in a step, in units of the learning rate.
+        max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
+        seed: of the dropout.
+        accumulate: batches per update: update n reads batches n · `accumulate` and on.
+        precision: "float32", or "bfloat16" for matrix products under autocast; the weights keep
+            their dtype.
+        compile: whether to run `torch.compile` on the model first.
+        checkpoint: a file to resume from if it exists. It is written at the start, every
+            `checkpoint_every` steps and at the end. On a CPU, a resumed training equals an
+            uninterrupted one bit for bit.
+        checkpoint_every: steps between two checkpoints, and between two calls of `validate`.
+        validate: gives the held-out loss; called in evaluation mode, without gradients. At the
+            end the model gets the weights for which it was lowest.
+        progress: whether to show a bar; by default in a terminal or a notebook, unless
+            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
+        describe: loss -> what the bar says of it.
         on_step: called as `on_step(done, loss)` after each update, `done` counting from 1; the
             loss () is a tensor, because reading it would make a GPU wait.
-        precision: what to compute in, one of "float32", "bfloat16" and "float16"; the weights stay
-            in what they are. In float16 a step whose gradient overflows is left out.
-        compile: whether `torch.compile` is to turn the model into kernels of its own first, which
-            takes about a minute and needs a compiler that it can use.
-        stop: asked before each step whether to end here; one process that says so ends all.
 
     Returns:
-        The loss of every step, those of a resumed checkpoint included.
+        The loss of every step, including those of a checkpoint.
 
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
-        OSError: the checkpoint cannot be read or written.
-        TrainingStopped: told to by `stop`, or another process is gone. The checkpoint holds all
-            steps that were completed.
-        TypeError: a loss that is not a tensor () with a gradient, or steps or `checkpoint_every`
-            that are not an integer.
-        ValueError: a number out of range, a model without parameters to train, or a checkpoint
-            that is damaged, of other settings, or further than `steps`.
+        ValueError: a number out of range, nothing to train, or a checkpoint of another training.
 
     Example:
         >>> target = torch.tensor([1.0, -1.0])
         >>> model = nn.Linear(2, 2)
-        >>> losses = fit(
-        ...     model, lambda step: target, lambda model, x: (model(x) - x).square().mean(),
-        ...     steps=100, lr=0.1,
-        ... )
+        >>> square = lambda model, x: (model(x) - x).square().mean()
+        >>> losses = fit(model, lambda n: target, square, steps=100, lr=0.1)
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
     check_integers(0, steps=steps)
-    check_integers(1, checkpoint_every=checkpoint_every)
-    if not 0 <= weight_decay < math.inf:
-        raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
-    _check_positive(lr=lr, max_norm=max_norm)
+    check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    state = _State(model, settings | {"precision": precision}, schedule)
-    path = None if checkpoint is None else Path(checkpoint)
-    with _training_mode(model), own_randomness(state.device, seed):
-        if path is not None:
-            state.open(path, steps)
-        trained = torch.compile(data_parallel(model)) if compile else data_parallel(model)
-        with state.outliving(path, steps), progress_bar(state.done, steps, progress) as bar:
-            for step in range(state.done, steps):
-                if stop is not None and any_of_all(stop()):
-                    state.save(path)
-                    raise TrainingStopped(f"stopped after step {step} of {steps}")
-                value = state.update(partial(loss, trained, batches(step).to(state.device)))
+    compiler = torch.compile if compile else lambda model: model
+    run = _Run(model, loss, settings | {"precision": precision}, compiler)
+    with run.training():
+        run.resume(checkpoint, steps)
+        with progress_bar(run.done, steps, progress) as bar:
+            for step in range(run.done, steps):
+                several = [batches(step * accumulate + n) for n in range(accumulate)]
+                value = run.update(several, lr * schedule(step))
                 if on_step is not None:
                     on_step(step + 1, value)
                 if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
-                    state.save(path)
-                advance(bar, state.losses)
-        state.finish()
-    return state.losses
+                    run.keep_best(validate)
+                    run.save(checkpoint)
+                bar.set_postfix_str(describe(run.losses[-1]) if run.losses else "", refresh=False)
+                bar.update()
+        run.read()
+        run.optimizer.zero_grad()
+        if run.best["model"] is not None:
+            model.load_state_dict(run.best["model"])
+    return run.losses
 
 
-class _State:
-    """What a training is made of, and what a checkpoint of it holds."""
+class _Run:
+    """A training under way: everything that a checkpoint of it holds."""
 
-    def __init__(self, model: nn.Module, settings: dict[str, Any], schedule: Schedule) -> None:
-        self.model, self.settings, self.schedule = model, settings, schedule
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        if not parameters:
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Any, Any], Tensor],
+        settings: dict[str, Any],
+        compiler: Callable[[nn.Module], Any],
+    ) -> None:
+        _check(**settings)
+        self.model, self.loss, self.settings = model, loss, settings
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        if not self.parameters:
             raise ValueError("model must have parameters that require a gradient, got none")
-        self.device = parameters[0].device
-        self.updates = Updates(parameters, **{k: v for k, v in settings.items() if k != "seed"})
+        self.device = self.parameters[0].device
+        decay = {"weight_decay": settings["weight_decay"]}
+        self.optimizer = torch.optim.AdamW(self.parameters, **decay, fused=True)
         self.losses: list[float] = []
-        self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, where they arose
+        self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
+        self.best: dict[str, Any] = {"loss": math.inf, "model": None}
+        self.rank, self.world_size = rank_and_world_size()
+        self.compiler = compiler
 
     @property
     def done(self) -> int:
         return len(self.losses) + len(self.unread)
 
-    def update(self, compute: Callable[[], Tensor]) -> Tensor:
-        """One step down the gradient of a loss; the loss without its history."""
-        rate = self._rate(self.done)
-        if world() > 1:  # of this step alone: whoever goes on from here draws the same
-            sow(self.device, seed_of(self.settings["seed"], self.done, rank()))
-        with self.updates.in_precision(), together():
-            loss = compute()
-        if not (isinstance(loss, Tensor) and loss.dim() == 0 and loss.requires_grad):
-            kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise TypeError(f"loss must be a tensor () with a gradient, got {kind}")
-        norm = self.updates.descend(loss)
-        value = average(loss.detach())
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Training mode and seeded generators inside; afterwards everything as it was."""
+        modes = {module: module.training for module in self.model.modules()}
+        sources = generators(self.device)
+        states = [source.get_state() for source in sources]
+        try:
+            self.model.train()
+            seed_rng(self.settings["seed"], self.device)
+            yield
+        finally:
+            for source, state in zip(sources, states, strict=True):
+                source.set_state(state)
+            for module, mode in modes.items():
+                module.training = mode
+
+    def update(self, batches: list[Any], rate: float) -> Tensor:
+        """One step down the gradient of the mean loss over all batches; that loss."""
+        if self.world_size > 1:  # for each process and step its own dropout, also after resuming
+            draw = random.Random(f"{self.settings['seed']} {self.done} {self.rank}")
+            seed_rng(draw.getrandbits(63), self.device)
+        self.optimizer.zero_grad()
+        value = self.backward(batches)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"])
         self.unread.append(torch.stack((value, norm)))
         if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
-            self.read()  # before the weights take it over
-        self.updates.step(rate)
+            self.read()  # before the weights change
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
         return value
 
+    def backward(self, batches: list[Any]) -> Tensor:
+        """The mean loss over the batches of all processes, and its gradient."""
+        is_shared = len(batches) * self.world_size > 1
+        parts = []
+        for batch in batches:
+            value, count = self.loss_of(batch)
+            weight = count if is_shared else 1
+            (value * weight).backward()
+            parts.append(torch.stack((value.detach(), torch.ones_like(value))) * weight)  # (2,)
+        total, weights = sums = torch.stack(parts).sum(0)
+        if self.world_size > 1:
+            dist.all_reduce(sums)
+        for parameter in self.parameters if is_shared else ():
+            if parameter.grad is not None:  # by now the mean over the processes
+                parameter.grad *= self.world_size / weights.clamp(min=1)
+        return total / weights.clamp(min=1)
+
+    def loss_of(self, batch: Any) -> tuple[Tensor, Tensor | int]:
+        """The loss of one batch, and how much it counts: its number of tokens, or 1."""
+        is_lower = self.settings["precision"] == "bfloat16"
+        cast = torch.autocast(self.device.type, torch.bfloat16) if is_lower else nullcontext()
+        with cast, counting_tokens() as counts:
+            value = self.loss(self.trained, batch.to(self.device))
+        if not (isinstance(value, Tensor) and value.dim() == 0 and value.requires_grad):
+            raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
+        return value, sum(counts) if counts else 1
+
     def read(self) -> None:
-        """Turn losses that are still on the device into numbers."""
-        if not self.unread:
-            return
-        for loss, norm in torch.stack(self.unread).tolist():
-            if not self.updates.is_fine(loss, norm):
+        """Turn the losses that are still on the device into numbers."""
+        for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
+            if not math.isfinite(loss + norm):
                 raise FloatingPointError(
                     f"loss and gradient must be finite, got loss {loss} and a gradient of norm "
                     f"{norm} in step {len(self.losses)}; a lower lr or a longer warm-up may help"
@@ -217,96 +220,64 @@ class _State:
             self.losses.append(loss)
         self.unread.clear()
 
-    def finish(self) -> None:
-        """Read what is left, and leave no gradient behind."""
-        self.read()
-        self.updates.optimizer.zero_grad()
+    def keep_best(self, validate: Callable[[], float] | None) -> None:
+        """Measure the held-out loss, and keep the weights if it is the lowest so far."""
+        if validate is not None:
+            with evaluating(self.model):
+                found = validate()
+            if found < self.best["loss"]:
+                weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
+                self.best = {"loss": found, "model": weights}
 
-    @contextmanager
-    def outliving(self, path: Path | None, steps: int) -> Iterator[None]:
-        """Where another process is lost, the first to notice keeps what all have completed."""
-        try:
-            with peers_needed():
-                yield
-        except PeerLost as error:
-            if path is not None and first_to("save"):
-                with suppress(RuntimeError):  # a GPU that waits for the lost one's
-                    self.write(path)
-            raise TrainingStopped(f"{error} in step {self.done + 1} of {steps}") from error
+    def save(self, path: str | Path | None) -> None:
+        """Write the checkpoint, in the first process."""
+        self.read()  # what is not finite never gets into a checkpoint
+        if path is not None and self.rank == 0:
+            rng = [generator.get_state() for generator in generators(self.device)]
+            here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
+            parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            save_checkpoint(path, here | parts)
 
-    def save(self, path: Path | None) -> None:
-        """Have process 0 write the checkpoint, if one is wanted, and all wait for it."""
-        if path is not None:
-            self.read()
-            from_first(partial(self.write, path))
-
-    def write(self, path: Path) -> None:
-        """Write the checkpoint; what is not finite never gets into one."""
-        self.read()
-        save_checkpoint(
-            path,
-            {
-                "settings": self._identity(self.done),
-                "losses": self.losses,
-                "model": self.model.state_dict(),
-                **self.updates.state(),
-                "random": random_states(self.device),
-            },
-        )
-
-    def open(self, path: Path, steps: int) -> None:
-        """Go on from the checkpoint if there is one; else begin with one: it may fail."""
-        there = from_first(lambda: load_checkpoint(path) if path.exists() else None)
-        if there is None:
+    def resume(self, path: str | Path | None, steps: int) -> None:
+        """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
+        is_there = path is not None and self.rank == 0 and Path(path).exists()
+        found = [load_checkpoint(path) if path is not None and is_there else None]
+        if self.world_size > 1:
+            dist.broadcast_object_list(found, device=torch.device("cpu"))
+        if found[0] is None:
             self.save(path)
-            return
-        parts = {"settings", "losses", "model", "optimizer", "scaler", "random"}
-        if there.keys() | {"scaler"} != parts:
+        else:
+            self.restore(found[0], str(path), steps)
+        model: Any = self.model
+        if self.world_size > 1:
+            own = [self.device] if self.device.type == "cuda" else None
+            model = nn.parallel.DistributedDataParallel(model, device_ids=own)
+        self.trained = self.compiler(model)
+
+    def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
+        """Take over what a checkpoint holds, if it is of this training."""
+        if there.keys() != {"settings", "losses", "best", "model", "optimizer", "rng"}:
             raise ValueError(f"{path} must be a checkpoint written by fit, got one of {[*there]}")
-        done = len(there["losses"])
-        # Files from before there was a precision to choose name none.
-        for name, ours in self._identity(done).items():
-            theirs = ({"precision": "float32"} | there["settings"]).get(name)
-            if theirs != ours:
-                raise ValueError(
-                    f"{path} must be of a training with the same settings, got {name} {theirs} "
-                    f"there and {ours} here"
-                )
-        if done > steps:
-            raise ValueError(f"{path} must be of {steps} steps at most, got {done}")
-        load_state(self.model, there["model"], str(path))
-        self.updates.restore({"scaler": {}} | there)
-        self.losses = list(there["losses"])
-        set_random_states(there["random"], self.device)
-
-    def _rate(self, step: int) -> float:
-        return self.settings["lr"] * self.schedule(step)
-
-    def _identity(self, done: int) -> dict[str, Any]:
-        """What must agree for a training to be the continuation of another."""
-        sizes = [parameter.numel() for parameter in self.updates.parameters]
-        return {
-            **self.settings,
-            "device": self.device.type,
-            "tensors to train": len(sizes),
-            "numbers to train": sum(sizes),
-            "learning rate of the last step": self._rate(done - 1) if done else None,
-        }
+        for name, ours in self.settings.items():
+            if (theirs := there["settings"].get(name)) != ours:
+                raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
+        if (done := len(there["losses"])) > steps:
+            raise ValueError(f"{path} must have at most {steps} steps, got {done}")
+        check_tensors(self.model.state_dict(), there["model"], path)
+        self.model.load_state_dict(there["model"])
+        self.optimizer.load_state_dict(there["optimizer"])
+        self.losses, self.best = there["losses"], there["best"]
+        for generator, state in zip(generators(self.device), there["rng"], strict=False):
+            generator.set_state(state)
 
 
-@contextmanager
-def _training_mode(model: nn.Module) -> Iterator[None]:
-    """Training mode inside; afterwards each module in the mode that it was in."""
-    before = {module: module.training for module in model.modules()}
-    model.train()
-    try:
-        yield
-    finally:
-        for module, mode in before.items():
-            module.training = mode
-
-
-def _check_positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name} must be above 0, got {number}")
+def _check(seed: int, lr: float, weight_decay: float, max_norm: float, precision: str) -> None:
+    """Raise unless the settings are in their ranges."""
+    check_integers(seed=seed)
+    check_positive(lr=lr)
+    if max_norm != math.inf:
+        check_positive(max_norm=max_norm)
+    if weight_decay != 0:
+        check_positive(weight_decay=weight_decay)
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")

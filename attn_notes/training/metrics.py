@@ -1,34 +1,147 @@
-"""Metrics of whole sequences, and of running text (chapters 4 and 8)."""
+"""What a model is judged by: losses to train it with, and metrics to report (chapters 4 and 8)."""
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_notes.data import PAD, Vocabulary, encode_text
+from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
-from attn_notes.training.losses import masked_cross_entropy
 
-__all__ = ["bits_per_character", "bleu", "exact_match"]
+__all__ = [
+    "bits_per_character",
+    "bleu",
+    "counting_tokens",
+    "exact_match",
+    "language_model_loss",
+    "masked_cross_entropy",
+    "translation_loss",
+]
+
+_counters: list[list[Tensor]] = []
+
+
+@contextmanager
+def counting_tokens() -> Iterator[list[Tensor]]:
+    """Collect how many tokens each loss inside is the mean of, so that `fit` can weight it."""
+    _counters.append([])
+    try:
+        yield _counters[-1]
+    finally:
+        _counters.pop()
+
+
+def masked_cross_entropy(
+    logits: Tensor, labels: Tensor, *, ignore_index: int = PAD, label_smoothing: float = 0.0
+) -> Tensor:
+    r"""The mean of $-\log p(\text{label})$ over the tokens that are not padding. Chapter 4.
+
+    A mean over all tokens would reward the model for predicting padding, which is easy and
+    useless. With smoothing the target is $1-\varepsilon$ on the label and $\varepsilon/V$ on all
+    V tokens: Szegedy et al. (2016), section 7.
+
+    Args:
+        logits: (B, L, V).
+        labels: (B, L), token ids.
+        ignore_index: the id of padding.
+        label_smoothing: ε, from 0 to 1.
+
+    Returns:
+        (), in nats, 0 or more, in 32 bits at least; 0 with zero gradient where all is padding.
+
+    Example:
+        >>> logits = torch.zeros(1, 2, 4)
+        >>> masked_cross_entropy(logits, torch.tensor([[3, PAD]]))  # log 4, the padding left out
+        tensor(1.3863)
+    """
+    if logits.shape[:-1] != labels.shape or logits.dim() < 2:
+        raise ValueError(
+            "logits (B, L, V) and labels (B, L) must share all axes but the last, got logits "
+            f"{tuple(logits.shape)} and labels {tuple(labels.shape)}"
+        )
+    check_fractions(label_smoothing=label_smoothing)
+    total = F.cross_entropy(
+        # In 32 bits at least: a sum over a batch overflows half precision.
+        logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, -2),  # (B L, V)
+        labels.flatten(),
+        ignore_index=ignore_index,
+        reduction="sum",
+        label_smoothing=label_smoothing,
+    )
+    count = (labels != ignore_index).sum()
+    if _counters:
+        _counters[-1].append(count)
+    return total / count.clamp(min=1)
+
+
+def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
+    """Teacher forcing: from the source and the tokens so far, predict each next token. Chapter 4.
+
+    The target START a b END gives the inputs START a b and the labels a b END.
+
+    Args:
+        model: `model(source, lengths, inputs) -> (logits, weights)`, logits (B, L, V).
+        batch: sources, their lengths, and targets (B, L + 1) from START to END.
+        label_smoothing: as in `masked_cross_entropy`.
+
+    Returns:
+        (), the mean over the target's real tokens.
+
+    Example:
+        >>> from attn_notes.data import Vocabulary, make_batch
+        >>> vocabulary = Vocabulary(["a", "b"])
+        >>> batch = make_batch([(("a", "b"), ("b",))], vocabulary, vocabulary)
+        >>> model = lambda source, lengths, inputs: (torch.zeros(*inputs.shape, 6), None)
+        >>> translation_loss(model, batch)  # log 6
+        tensor(1.7918)
+    """
+    logits, _ = model(batch.source, batch.lengths, batch.target[:, :-1])
+    return masked_cross_entropy(logits, batch.target[:, 1:], label_smoothing=label_smoothing)
+
+
+def language_model_loss(
+    model: nn.Module, tokens: Tensor, *, label_smoothing: float = 0.0
+) -> Tensor:
+    """From the tokens so far, predict each next one: a sequence is its own label. Chapter 8.
+
+    The tokens a b c d give the inputs a b c and the labels b c d.
+
+    Args:
+        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as that of
+            `DecoderOnly` does; those at i may depend on no input after i.
+        tokens: (B, L + 1), ids, such as those of `TextWindows`; L is 1 or more.
+        label_smoothing: as in `masked_cross_entropy`.
+
+    Returns:
+        (), the mean over the predicted tokens, in nats.
+
+    Example:
+        >>> model = lambda inputs: (torch.zeros(*inputs.shape, 6),)
+        >>> language_model_loss(model, torch.tensor([[1, 4, 5, 2]]))  # log 6
+        tensor(1.7918)
+    """
+    if tokens.dim() != 2 or tokens.shape[1] < 2:
+        shape = tuple(tokens.shape)
+        raise ValueError(f"tokens must have shape (B, L + 1), L of 1 or more, got {shape}")
+    logits, *_ = model(tokens[:, :-1])
+    return masked_cross_entropy(logits, tokens[:, 1:], label_smoothing=label_smoothing)
 
 
 def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> float:
-    """The share of predictions that equal their reference in every token. Chapter 4.
+    """The fraction of predictions that equal their reference in every token. Chapter 4.
 
     Args:
-        predictions: the sequences that came out: tuples or lists of tokens, or strings.
-        references: what should have come out, in the same order.
+        predictions, references: sequences of tokens, or strings, in the same order.
 
     Returns:
         From 0 to 1.
-
-    Raises:
-        TypeError: one string in place of the sequences.
-        ValueError: different numbers of sequences, or none at all.
 
     Example:
         >>> exact_match([("one",), ("two",)], [("one",), ("two", "hundred")])
@@ -40,27 +153,20 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
 
 
 def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str = "none") -> float:
-    """How many of the references' runs of one to four tokens come out: corpus BLEU. Chapter 4.
+    """Corpus BLEU: how many runs of one to four tokens the references confirm. Chapter 4.
 
-    Papineni et al. (2002), as computed by sacrebleu (Post, 2018): upper and lower case differ,
-    and orders without a match are smoothed exponentially. By default a text is split at white
-    space and nowhere else, because the texts of this book are tokens already: the tokenisation
-    of published figures ("13a") would cut *thousand,* in two and leave a Japanese date whole. An
-    order of which no prediction is long enough to hold a run is left out, so that a perfect
-    translation into one word has 100 as well.
+    Papineni et al. (2002), as computed by sacrebleu (Post, 2018): case counts, and orders without
+    a match are smoothed exponentially. By default a text is split at white space only, because
+    the texts of this book are tokens already: the tokenisation of published figures ("13a") would
+    cut *thousand,* in two and leave a Japanese date whole. Orders longer than every prediction are
+    left out, so that a perfect one-word translation scores 100.
 
     Args:
-        predictions: the texts that came out.
-        references: what should have come out, in the same order, one for each.
+        predictions, references: texts, in the same order.
         tokenize: the name of sacrebleu's tokenisation; "13a" to compare with published figures.
 
     Returns:
         From 0 to 100.
-
-    Raises:
-        TypeError: a text that is not a string, or one string in place of the texts.
-        ValueError: different numbers of texts, or none at all; a tokenisation that sacrebleu
-            does not know.
 
     Example:
         >>> round(bleu(["one hundred and two"], ["one hundred and three"]), 1)
@@ -72,8 +178,6 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
     for text in (*predictions, *references):
         if not isinstance(text, str):
             raise TypeError(f"a text must be a string, got {text!r}; join its tokens by spaces")
-    if tokenize not in BLEU.TOKENIZERS:
-        raise ValueError(f"tokenize must be one of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}")
     metric = BLEU(tokenize=tokenize, force=True, effective_order=True)
     return min(100.0, float(metric.corpus_score(predictions, [references]).score))  # rounding
 
@@ -87,47 +191,39 @@ def bits_per_character(
     stride: int | None = None,
     batch_size: int = 64,
 ) -> float:
-    r"""How many bits a character costs, if texts are written down in a model's code. Chapter 8.
+    r"""The number of bits a character costs if texts are coded with the model. Chapter 8.
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
     START in windows of `length` tokens, each `stride` after the one before, and each character is
-    predicted once: in the first window that reaches it. So it is told by at least `length` -
-    `stride` tokens, or by all there are. A smaller stride takes longer and finds no more bits, as
-    a rule. The END of each text is written too: its bits count, and it is no character.
+    predicted once, in the first window that reaches it: from at least `length` - `stride` tokens,
+    or from all there are. The bits of the END of each text count; END is not a character.
 
-    A character that is not in the vocabulary costs what the model gives UNKNOWN: with a
-    vocabulary that leaves rare ones out, the figure is too good.
+    A character outside the vocabulary costs what the model gives UNKNOWN: with a vocabulary that
+    leaves rare characters out, the figure is too good.
 
     Args:
         model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), those at i
             depending on no input after i; in evaluation mode while this runs.
-        texts: what was held out; an empty text has but its END.
+        texts: held-out texts; an empty one has only its END.
         vocab: of characters.
-        length: L, how many tokens are read at once: as many as in training.
+        length, batch_size: L, the number of tokens read at once, as in training, and of windows.
         stride: from 1 to `length`; half of it by default.
-        batch_size: windows at once.
 
     Returns:
         Bits, 0 or more.
-
-    Raises:
-        TypeError: one string in place of the texts, or a text that is not a string.
-        ValueError: no character, or a number that is too small or too large.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
         >>> vocab = Vocabulary(["a", "b", "c", "d"])
         >>> model = DecoderOnly(TransformerConfig(vocab_size=8, embed_dim=8))
-        >>> _ = nn.init.zeros_(model.out_proj.weight)  # all eight ids are as likely
+        >>> _ = nn.init.zeros_(model.out_proj.weight)  # all eight ids are equally likely
         >>> round(bits_per_character(model, ["abcd" * 50], vocab, length=16), 1)
         3.0
     """
     stride = max(1, length // 2) if stride is None else stride
-    if not 1 <= stride <= length or batch_size < 1:
-        raise ValueError(
-            "stride must be from 1 to length, and batch_size 1 or more, got "
-            f"length = {length}, stride = {stride} and batch_size = {batch_size}"
-        )
+    check_integers(1, length=length, stride=stride, batch_size=batch_size)
+    if stride > length:
+        raise ValueError(f"stride must be at most length, got stride {stride} and length {length}")
     characters = count_characters(texts)
     windows = [pair for text in texts for pair in _windows(text, vocab, length, stride)]
     device = next(model.parameters()).device
@@ -146,7 +242,7 @@ def bits_per_character(
 def _windows(
     text: str, vocab: Vocabulary, length: int, stride: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Inputs and labels of each window, (L,) or fewer; a label that was predicted before is PAD."""
+    """Inputs and labels of each window, at most (L,); a label already predicted becomes PAD."""
     ids = torch.tensor(encode_text(text, vocab), device="cpu")
     for first in range(0, max(1, len(ids) - 1 - length + stride), stride):
         inputs, labels = ids[:-1][first : first + length], ids[1:][first : first + length].clone()
@@ -160,7 +256,5 @@ def _check_count(predictions: Sequence[Any], references: Sequence[Any]) -> None:
         if isinstance(texts, str):
             raise TypeError(f"{name} must be a list, got the one string {texts!r}")
     if len(predictions) != len(references) or not len(references):
-        raise ValueError(
-            "there must be as many predictions as references, one or more, got "
-            f"{len(predictions)} and {len(references)}"
-        )
+        sizes = f"{len(predictions)} and {len(references)}"
+        raise ValueError(f"predictions and references must be equally many, 1 or more, got {sizes}")

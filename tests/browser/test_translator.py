@@ -8,9 +8,9 @@ import torch
 from playwright.sync_api import Browser
 from traitlets import TraitError
 
+from attn_notes.cli import load_translator
 from attn_notes.data import join_words, number_pairs
 from attn_notes.decoding import translate
-from attn_notes.train import load_translator
 from attn_notes.widgets import TransformerPlayer, page_script, page_style
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.player import chance, cut

@@ -1,0 +1,79 @@
+"""The processes that train one model: their group, random numbers and progress bar (chapter 8)."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+
+__all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size", "seed_rng"]
+
+
+@contextmanager
+def process_group(device: torch.device) -> Iterator[tuple[int, int, torch.device]]:
+    """Join the processes that torchrun has started, or be the only one. Chapter 8.
+
+    Inside, `fit` trains with all of them. They communicate through NCCL between GPUs, and through
+    gloo otherwise.
+
+    Args:
+        device: "cpu", or "cuda" for the GPU with this process's number on its machine; for a
+            single process any.
+
+    Returns:
+        A context that gives (rank, world_size, device): the process's number from 0, how many there
+        are, and its own device. Process 0 writes the files.
+
+    Example:
+        >>> with process_group(torch.device("cpu")) as (rank, world_size, device):
+        ...     rank, world_size, device
+        (0, 1, device(type='cpu'))
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield 0, 1, device
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    yield *rank_and_world_size(), device
+    dist.destroy_process_group()  # not after an error: the others may be waiting
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """The number of this process and how many train together: 0 and 1 outside a group."""
+    is_group = dist.is_available() and dist.is_initialized()
+    return (dist.get_rank(), dist.get_world_size()) if is_group else (0, 1)
+
+
+def generators(device: torch.device) -> list[torch.Generator]:
+    """The random number generators of the CPU and of a device."""
+    match device.type:
+        case "cuda":
+            return [torch.default_generator, torch.cuda.default_generators[device.index]]
+        case "mps":
+            return [torch.default_generator, torch.mps._get_default_mps_generator()]
+    return [torch.default_generator]
+
+
+def seed_rng(seed: int, device: torch.device) -> None:
+    """Seed the CPU and one device; torch.manual_seed would seed every device."""
+    for generator in generators(device):
+        generator.manual_seed(seed)
+
+
+def progress_bar(done: int, steps: int, shown: bool | None) -> Any:
+    """A bar with speed and time left; hidden where nobody watches or the output is compared."""
+    if shown is None:
+        in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
+        is_compared = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
+        is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared
+        shown = (sys.stderr.isatty() or in_notebook) and not is_silenced
+    is_hidden = not shown or rank_and_world_size()[0] > 0
+    return tqdm(
+        desc="training", total=steps, initial=done, unit="step", disable=is_hidden, file=sys.stderr
+    )

@@ -1,0 +1,447 @@
+"""The command line: what it leaves behind, what it prints, and what it says of a mistake."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from attn_notes.cli import Translator, build_model, load_language_model, load_translator
+from attn_notes.cli.commands import COMMANDS, main
+from attn_notes.cli.folders import read_settings, write_settings
+from attn_notes.cli.running import Job
+from attn_notes.cli.settings import (
+    PairData,
+    Seq2SeqShape,
+    Settings,
+    Training,
+    TransformerShape,
+)
+from attn_notes.data import END
+from attn_notes.training import cosine_decay, load_weights
+from attn_notes.training.files import load_checkpoint
+from tests.test_training_files import names
+
+QUICK = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
+NUMBERS = ["--count=60", "--digits", "1", "2", *QUICK]
+SMALL = ["--num-heads=2", "--num-layers=1", "--ffn-dim=8"]
+TEXT = "".join(f"line {n} of a text of {n * n} lines\n" for n in range(60))
+
+
+def seq2seq(out: Path, *options: str) -> int:
+    return main(["train", "seq2seq", *NUMBERS, "--hidden-dim=8", *options, f"--out={out}"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A recurrent translator of four updates, with snapshots before the first and after two."""
+    out = tmp_path_factory.mktemp("out") / "deep" / "er"
+    assert seq2seq(out, "--snapshots", "0", "2") == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A Transformer of four updates that reads two languages and writes two."""
+    out = tmp_path_factory.mktemp("several")
+    languages = ["--source=digits,en", "--target=de,fr"]
+    assert main(["train", "transformer", *NUMBERS, *languages, *SMALL, f"--out={out}"]) == 0
+    return out
+
+
+def write_text(place: Path) -> Path:
+    path = place / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def writer(out: Path, *options: str) -> int:
+    sizes = [*QUICK, *SMALL, "--max-length=16"]
+    return main(["train", "language-model", *sizes, *options, f"--out={out}"])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A language model of four updates."""
+    out = tmp_path_factory.mktemp("writer")
+    assert writer(out, f"--text={write_text(out.parent)}") == 0
+    return out
+
+
+def one_line(capsys) -> str:
+    said = capsys.readouterr().err
+    assert said.startswith("attn-notes: ")
+    assert said.count("\n") == 1
+    return said
+
+
+# What a training leaves behind
+
+
+def test_a_training_leaves_a_translator_behind(folder):
+    assert names(folder) == {
+        "checkpoint.pt", "settings.json", "weights.safetensors",
+        "weights-0.safetensors", "weights-2.safetensors",
+    }  # fmt: skip
+    translator = load_translator(folder, device=torch.device("cpu"))
+    settings = translator.settings
+    assert (settings.kind, settings.model.hidden_dim, settings.data.source) == ("seq2seq", 8, "de")
+    tokens, said, weights = translator.steps("siebzehn")
+    assert tokens == ("siebzehn",)
+    assert weights.shape == (len(said), 1)
+    assert not translator.model.training
+    untrained = load_translator(folder, weights="weights-0.safetensors").model.state_dict()
+    for name, tensor in build_model(settings).state_dict().items():
+        assert torch.equal(untrained[name], tensor)
+
+
+def test_the_weights_kept_are_those_of_the_lowest_held_out_loss(tmp_path, monkeypatch):
+    figures = iter([2.0, 1.0, 3.0, 4.0])
+    monkeypatch.setattr(Job, "validate", lambda self: next(figures))
+    assert seq2seq(tmp_path, "--checkpoint-every=1", "--snapshots", "2", "4") == 0
+    best, second, last = (
+        (tmp_path / f"weights{name}.safetensors").read_bytes() for name in ("", "-2", "-4")
+    )
+    assert best == second != last
+
+
+def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp_path, capsys):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    assert seq2seq(copy, "--snapshots", "0", "2") == 0
+    assert f"continuing the training in {copy}" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+    assert seq2seq(copy, "--steps=7") == 0
+    losses = load_checkpoint(copy / "checkpoint.pt")["losses"]
+    assert losses[:4] == load_checkpoint(folder / "checkpoint.pt")["losses"]
+    assert len(losses) == 7
+    assert load_translator(copy).settings.training.steps == 7
+    assert seq2seq(copy, "--steps=5") == 1
+    assert "must have at most 5 steps, got 7" in one_line(capsys)
+
+
+def test_losses_and_table_are_in_one_unit(tmp_path, capsys):
+    options = [f"--text={write_text(tmp_path)}", "--checkpoint-every=2"]
+    assert writer(tmp_path / "out", *options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(" held out")
+    assert [line.split(":")[0] for line in lines[1:3]] == ["step 2 of 4", "step 4 of 4"]
+    last = load_checkpoint(tmp_path / "out" / "checkpoint.pt")["losses"][-1]
+    measured = lines[2].split()[-1]
+    assert lines[2].startswith(f"step 4 of 4: {last / 0.69314718:.3f} bits per character")
+    table = dict(line.rsplit(maxsplit=1) for line in lines[-4:])
+    assert {name.strip() for name in table} == {"this model", "runs of 1", "runs of 3", "runs of 5"}
+    assert table["this model"] == measured
+
+
+def test_a_text_whose_passages_stand_on_both_sides_is_warned_of(tmp_path, capsys):
+    path = write_text(tmp_path)
+    assert writer(tmp_path / "one", f"--text={path}") == 0
+    assert capsys.readouterr().err == ""
+    path.write_text(TEXT[:400] * 6, encoding="utf-8")
+    assert writer(tmp_path / "two", f"--text={path}") == 0
+    assert "held-out characters stand in the training texts too" in one_line(capsys)
+
+
+def test_options_reach_the_model_and_the_training(several, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr("attn_notes.cli.running.fit", lambda *_, **keywords: asked.update(keywords))
+    assert writer(
+        tmp_path / "out", f"--text={write_text(tmp_path)}", "--num-kv-heads=1", "--norm=post",
+        "--positions=rotary", "--no-tie-embeddings", "--dropout=0.1", "--label-smoothing=0.1",
+        "--schedule=cosine", "--lr=0.5", "--steps=9", "--warmup=3", "--weight-decay=0.2",
+        "--seed=7", "--accumulate=2", "--precision=bfloat16", "--compile",
+    ) == 0  # fmt: skip
+    config = load_language_model(tmp_path / "out").model.config
+    assert (config.num_kv_heads, config.norm, config.positions) == (1, "post", "rotary")
+    assert (config.tie_embeddings, config.dropout, config.max_length) == (False, 0.1, 16)
+    wanted = {
+        "steps": 9, "lr": 0.5, "weight_decay": 0.2, "seed": 7, "accumulate": 2,
+        "precision": "bfloat16", "compile": True,
+    }  # fmt: skip
+    assert {name: asked[name] for name in wanted} == wanted
+    rates = [asked["schedule"](step) for step in range(9)]
+    assert rates == [cosine_decay(3, 9)(step) for step in range(9)]
+    translator = load_translator(several)
+    assert translator.model.config.scale_embeddings
+    assert translator.settings.training.label_smoothing == 0.05
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine", "inverse-sqrt", "constant"])
+def test_every_schedule_warms_up_for_half_of_the_steps_at_most(name):
+    schedule = Training(schedule=name, warmup=50, steps=8).factors()
+    assert [schedule(step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("score", ["concat", "bilinear", "dot", "scaled", "gaussian", "none"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_every_score_fits_both_encoders(score, bidirectional):
+    shape = Seq2SeqShape(score=score, bidirectional=bidirectional, hidden_dim=8, num_layers=2)
+    model = build_model(
+        Settings(model=shape, training=Training(), vocabularies=(("drei",), ("three",)))
+    )
+    logits, _ = model(torch.tensor([[4, 4]]), torch.tensor([2]), torch.tensor([[1, 4]]))
+    assert logits.shape == (1, 2, 5)
+
+
+# Data of the reader's own
+
+
+def test_a_reader_trains_on_pairs_of_their_own_in_any_encoding(tmp_path, capsys):
+    pairs, out = tmp_path / "pairs.txt", tmp_path / "out"
+    lines = [f"été {n}\tsummer {n}" for n in range(40)]
+    pairs.write_text("\n".join([*lines, "no tab"]), encoding="latin-1")
+    command = ["train", "seq2seq", f"--pairs={pairs}", *QUICK, "--hidden-dim=8", f"--out={out}"]
+    assert main(command) == 1
+    assert f"{pairs} must be text in utf-8, got byte 0xe9 at offset 0, line 1" in one_line(capsys)
+    assert not out.exists()
+    assert main([*command, "--encoding=latin-1"]) == 0
+    assert "40 pairs kept, 1 line skipped" in capsys.readouterr().out
+    assert "été" in load_translator(out).source_vocab.tokens
+    pairs.write_text("\n".join(lines[1:]), encoding="latin-1")
+    assert main([*command, "--encoding=latin-1"]) == 1
+    assert "holds a training with other texts or pairs" in one_line(capsys)
+
+
+def test_dates_are_read_letter_by_letter(tmp_path):
+    options = ["--data=dates", "--source=en", "--target=iso", "--count=40"]
+    assert seq2seq(tmp_path, *options) == 0
+    assert "".join(load_translator(tmp_path).steps(" July 21, 1969")[0]) == "July 21, 1969"
+
+
+# Translating
+
+
+def test_texts_and_lines_of_stdin_are_translated_each_on_its_own(folder, capsys, monkeypatch):
+    assert main(["translate", str(folder), "drei", "vier", "--device=cpu"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = b"\xef\xbb\xbfdrei\n\n\xfc\nvier und x\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert main(["translate", str(folder), "--device=cpu"]) == 1
+    found = capsys.readouterr()
+    assert found.out.splitlines()[:3] == [said.out.splitlines()[0], "", ""]
+    assert len(found.out.splitlines()) == 4
+    refused, unknown = found.err.splitlines()
+    assert refused.startswith("attn-notes: text 3: 'utf-8' codec can't decode byte 0xfc")
+    assert unknown == "attn-notes: not known: 'x'"
+
+
+def test_of_several_languages_the_first_is_written_or_the_one_that_is_asked_for(several, capsys):
+    assert load_translator(several).steps("7", to="fr")[0] == ("<fr>", "7")
+    assert load_translator(several).steps("seven")[0] == ("<de>", "seven")
+    assert main(["translate", str(several), "7", "--to=es", "--device=cpu"]) == 1
+    assert "the language to write must be one of de,fr, got 'es'" in one_line(capsys)
+
+
+def test_the_attention_of_every_layer_and_head_can_be_read(several, folder):
+    translator = load_translator(several, device=torch.device("cpu"))
+    tokens, said, weights = translator.attention("12", to="fr")
+    S, T = len(tokens), len(said)
+    assert tokens == ("<fr>", "1", "2")
+    for kind, shape in zip(weights, [(2, S, S), (2, T, T), (2, T, S)], strict=True):
+        assert [layer.shape for layer in kind] == [shape]
+        torch.testing.assert_close(kind[0].sum(-1), torch.ones(shape[:2]))
+    mean = torch.stack(weights.cross).mean(dim=(0, 1))
+    torch.testing.assert_close(translator.steps("12", to="fr")[2], mean)
+    with pytest.raises(TypeError, match="the model must be a Transformer, got Seq2Seq"):
+        load_translator(folder).attention("drei")
+
+
+def test_the_step_that_writes_end_has_no_row():
+    settings = Settings(
+        model=Seq2SeqShape(), training=Training(), data=PairData(), max_length=9,
+        vocabularies=(("zwei",), ("two",)),
+    )  # fmt: skip
+    model = build_model(settings)
+    with torch.no_grad():
+        model.decoder.out_proj.bias[END] = 1e6
+    tokens, said, weights = Translator(settings, model).steps("zwei Millionen")
+    assert (tokens, said, weights.shape) == (("zwei", "Millionen"), (), (0, 2))
+
+
+# Writing
+
+
+def test_the_seed_and_the_temperature_decide_what_is_written(written, capsys):
+    model = load_language_model(written, device=torch.device("cpu"))
+    for options, how in (
+        ([], {"temperature": 1.0}),
+        (["--temperature=0.5", "--top-k=3", "--seed=2"],
+         {"temperature": 0.5, "top_k": 3, "seed": 2}),
+    ):  # fmt: skip
+        command = ["sample", str(written), "line 1é", "--length=30", "--device=cpu"]
+        assert main([*command, *options]) == 0
+        said = capsys.readouterr()
+        assert said.out == "line 1é" + model.sample("line 1é", length=30, **how) + "\n"
+        assert said.err == "attn-notes: not known: 'é'\n"
+
+
+def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
+    model = load_language_model(written, device=torch.device("cpu"))
+    read = []
+    model.model.body.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
+    assert len(model.sample("line " * 10, length=40)) <= 40
+    assert max(read) <= model.settings.model.max_length
+    assert read[0] == 8
+
+
+# What is wrong is said in one message, and nothing is lost
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["train", "seq2seq", "--out=x", "--steps=0"], "steps must be at least 1, got 0"),
+        (["train", "seq2seq", "--out=x", "--steps=many"], "--steps"),
+        (["train", "seq2seq", "--out=x", "--balance=2"], "balance must be from 0 to 1, got 2.0"),
+        (["train", "seq2seq", "--out=x", "--hidden-dim=7"], "hidden_dim must be even"),
+        (["train", "seq2seq", "--out=x", "--dropout=0.5"], "num_layers must be at least 2"),
+        (["train", "seq2seq", "--out=x", "--score=best"], "best"),
+        (["train", "seq2seq", "--out=x", "--layers=2"], "--layers"),
+        (["train", "seq2seq"], "--out"),
+        (["train", "transformer", "--out=x", "--num-heads=5"], "num_heads must divide embed_dim"),
+        (["train", "language-model", "--out=x", "--max-length=0"], "max_length must be"),
+        (["translate"], "Folder of a training"),
+        (["sample", "x", "--top-p=0"], "top_p must be from 1e-09 to 1"),
+        (["sing"], "usage: attn-notes"),
+        ([], "usage: attn-notes"),
+    ],
+)
+def test_a_wrong_option_is_named_and_the_code_is_2(capsys, options, words):
+    try:
+        code = main(options)
+    except SystemExit as left:
+        code = left.code
+    said = capsys.readouterr()
+    assert code == 2
+    assert words in " ".join(said.err.replace("│", " ").split())
+    assert said.out == ""
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (None, [], "No such file or directory"),
+        (b"ab\nf\xfcnf\n" * 30, [], "text.txt must be text in utf-8, got byte 0xfc at"),
+        (b"ab", [], "at least length + 1 = 17 ids"),
+        (TEXT.encode(), ["--encoding=klingon"], "klingon"),
+        (TEXT.encode(), ["--min-count=5000"], "min_count must leave tokens"),
+        (TEXT.encode(), ["--device=abacus"], "must name a device of this machine"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_one_line_and_the_code_is_1(
+    tmp_path, capsys, content, options, words
+):
+    path = tmp_path / "text.txt"
+    if content is not None:
+        path.write_bytes(content)
+    assert writer(tmp_path / "out", f"--text={path}", *options) == 1
+    assert words in one_line(capsys)
+
+
+def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, capsys):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    for options, words in (
+        (["--lr=0.5"], "a training with lr 0.003, got 0.5: choose another --out"),
+        (["--hidden-dim=6"], "a training with hidden_dim 8, got 6"),
+        (["--source=fr"], "a training with source de, got fr"),
+        (["--seed=1"], "a training with seed 0, got 1"),
+    ):
+        assert seq2seq(copy, *options) == 1
+        assert words in one_line(capsys)
+    assert writer(copy, f"--text={write_text(tmp_path)}") == 1
+    assert "kind seq2seq, got language-model" in one_line(capsys)
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+    (copy / "checkpoint.pt").unlink()
+    assert seq2seq(copy) == 1
+    assert "must be empty or hold a training to go on with, got only" in one_line(capsys)
+    assert main(["sample", str(folder)]) == 1
+    assert "must hold a language-model, got a seq2seq" in one_line(capsys)
+    assert main(["translate", str(written), "x"]) == 1
+    assert "must hold a translator, got a language-model" in one_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda _: "no JSON", "must be the settings of a training"),
+        (lambda s: s | {"kind": "poet"}, "poet"),
+        (lambda s: {**s, "model": s["model"] | {"hidden_dim": "8"}}, "hidden_dim has the wrong"),
+        (lambda s: {**s, "model": s["model"] | {"hidden_dim": 0}}, "hidden_dim must be at least 1"),
+        (lambda s: {**s, "training": {"pace": 3}}, "pace"),
+        (lambda s: s | {"vocabularies": [["a", "a"], ["b"]]}, "'a'"),
+        (lambda s: {name: s[name] for name in s if name != "digest"} | {"tokens": 3}, "tokens"),
+        (lambda s: [s], "must be the settings"),
+    ],
+)
+def test_settings_are_validated_on_load(folder, tmp_path, change, words):
+    stated = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    changed = change(stated)
+    text = changed if isinstance(changed, str) else json.dumps(changed)
+    (tmp_path / "settings.json").write_text(text)
+    with pytest.raises(ValueError, match=r"settings\.json must be the settings.*") as caught:
+        load_translator(tmp_path)
+    assert words in str(caught.value)
+
+
+def test_settings_are_what_was_written(folder, several, tmp_path):
+    for found in (read_settings(folder), read_settings(several)):
+        write_settings(tmp_path, found)
+        assert read_settings(tmp_path) == found
+        assert replace(found, digest="other") != found
+    with pytest.raises(ValueError, match="num_heads must divide embed_dim"):
+        TransformerShape(num_heads=5)
+
+
+def test_weights_of_a_snapshot_are_those_of_its_step(folder):
+    settings = read_settings(folder)
+    model = build_model(settings)
+    load_weights(folder / "weights-2.safetensors", model)
+    first = build_model(settings).state_dict()
+    assert any(not torch.equal(w, first[name]) for name, w in model.state_dict().items())
+
+
+def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "train", interrupted)
+    assert seq2seq(folder) == 130
+    assert "the same train command goes on from the last checkpoint" in one_line(capsys)
+
+
+# As it is called
+
+
+def test_help_names_every_option_with_its_default(capsys):
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    assert all(command in overview for command in COMMANDS)
+    with pytest.raises(SystemExit) as left:
+        main(["train", "transformer", "--help"])
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    for words in ("--num-heads INT", "--tie-embeddings", "(default: 1600)", "model options"):
+        assert words in text
+
+
+def test_the_module_and_the_console_script_are_the_same_command(folder, capsys):
+    assert main(["translate", str(folder), "drei", "--device=cpu"]) == 0
+    expected = capsys.readouterr().out
+    script = "import sys; from attn_notes.cli.commands import main; sys.exit(main())"
+    for command in (["-m", "attn_notes"], ["-c", script]):
+        ran = subprocess.run(
+            [sys.executable, *command, "translate", str(folder), "drei", "--device=cpu"],
+            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+        )  # fmt: skip
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, "")
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    assert 'attn-notes = "attn_notes.cli.commands:main"' in project.read_text(encoding="utf-8")

@@ -1,0 +1,180 @@
+"""A file is the old one or the new one, whole, whatever happens; what is damaged is refused."""
+
+import errno
+import io
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from attn_notes.training import load_weights, save_weights
+from attn_notes.training.files import load_checkpoint, save_checkpoint, write_atomic
+
+STATE = {
+    "tensor": torch.arange(6.0).view(2, 3),
+    "half": torch.ones(2, dtype=torch.bfloat16),
+    "losses": [2.5, 1.25],
+    "settings": {"seed": 0, "device": "cpu", "rate": None},
+}
+
+
+def equal(one, other) -> bool:
+    """Whether two states hold the same, bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
+    return one == other
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+class Tied(nn.Module):
+    """Two names for one tensor, a transposed one, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(3, 2)
+        self.out_proj = nn.Linear(2, 3)
+        self.out_proj.weight = self.embedding.weight
+        self.turned = nn.Parameter(torch.randn(4, 5).t())
+        self.register_buffer("steps", torch.tensor(7))
+
+
+def test_what_was_saved_is_loaded(tmp_path):
+    save_checkpoint(tmp_path / "c.pt", STATE)
+    assert equal(load_checkpoint(tmp_path / "c.pt"), STATE)
+    torch.manual_seed(0)
+    one, other = Tied(), Tied()
+    save_weights(tmp_path / "w", one)
+    load_weights(str(tmp_path / "w"), other)
+    assert equal(one.state_dict(), other.state_dict())
+    assert other.out_proj.weight is other.embedding.weight
+    assert names(tmp_path) == {"c.pt", "w"}
+
+
+def test_a_reader_never_sees_a_part(tmp_path, monkeypatch):
+    """Looked at in the moments when a kill would hurt: before the data is on disk, and after."""
+    path, seen = tmp_path / "c.pt", []
+    write_atomic(path, b"old")
+    (tmp_path / ".c.pt.part").write_bytes(b"left behind by a killed process, and longer")
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append(path.read_bytes()), fsync(fd)))
+
+    def watched(self, target):
+        seen.append((self.read_bytes(), path.read_bytes()))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    write_atomic(path, b"new")
+    assert seen == [b"old", (b"new", b"old")]
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == {"c.pt"}
+
+
+@pytest.fixture
+def file_limit():
+    """No file of this process may exceed 4096 bytes: the system itself refuses, as a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path, n: save_checkpoint(path, {"x": torch.arange(n)}),
+        lambda path, n: save_weights(path, nn.Embedding(n, 2)),
+        lambda path, n: write_atomic(path, bytes(n)),
+    ],
+)
+def test_the_old_file_stays_whole_when_the_new_one_does_not_fit(tmp_path, file_limit, write):
+    path = tmp_path / "file"
+    write(path, 5)
+    before = path.read_bytes()
+    with pytest.raises(OSError, match=r"cannot write .*file: File too large") as caught:
+        write(path, 9000)
+    assert caught.value.errno == errno.EFBIG
+    assert path.read_bytes() == before
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_full_disk_at_the_last_moment_leaves_the_old_file(tmp_path, monkeypatch):
+    write_atomic(tmp_path / "file", b"old")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*file: No space left on device"):
+        write_atomic(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder" / "within").mkdir(parents=True)
+    for path in (tmp_path / "file" / "c.pt", tmp_path / "missing" / "c.pt", tmp_path / "folder"):
+        with pytest.raises(OSError, match=f"cannot write {path}: "):
+            save_checkpoint(path, STATE)
+    assert names(tmp_path) == {"file", "folder"}
+
+
+def test_an_incomplete_or_foreign_file_is_refused_and_changes_nothing(tmp_path):
+    save_checkpoint(tmp_path / "c.pt", STATE)
+    save_weights(tmp_path / "w", nn.Linear(2, 3))
+    model = nn.Linear(2, 3)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for path, words, load in (
+        (tmp_path / "c.pt", "must be a complete checkpoint", load_checkpoint),
+        (tmp_path / "w", "must be a complete safetensors file", lambda p: load_weights(p, model)),
+    ):
+        whole = path.read_bytes()
+        for content in (*(whole[:n] for n in range(0, len(whole), 83)), b"something else"):
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match=words):
+                load(path)
+        with pytest.raises(FileNotFoundError):
+            load(tmp_path / "missing")
+    assert equal(model.state_dict(), before)
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    buffer = io.BytesIO()
+    torch.save(Trap(), buffer)
+    (tmp_path / "c.pt").write_bytes(buffer.getvalue())
+    with pytest.raises(ValueError, match="must be a complete checkpoint"):
+        load_checkpoint(tmp_path / "c.pt")
+    assert names(tmp_path) == {"c.pt"}
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        (nn.Linear(2, 5), r"w: weight must have shape \(3, 2\), got \(5, 2\)"),
+        (nn.Linear(2, 3, bias=False), "w: bias is missing"),
+        (nn.Sequential(nn.Linear(2, 3)), r"w: 0\.bias is an unexpected tensor"),
+        (nn.PReLU(3), "w: bias is missing"),
+    ],
+)
+def test_weights_of_another_model_are_refused_by_name_and_change_nothing(tmp_path, there, words):
+    model = nn.Linear(2, 3)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    save_weights(tmp_path / "w", there)
+    with pytest.raises(ValueError, match=words):
+        load_weights(tmp_path / "w", model)
+    assert equal(model.state_dict(), before)

@@ -1,0 +1,107 @@
+"""Killed and resumed, alone and with others: the same training.
+
+See `tests.trainings`. Losses of other numbers of processes may differ by one part in 100,000: the
+gradients are the same numbers, added in another order.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from attn_notes.training import process_group
+from attn_notes.training.processes import rank_and_world_size
+from tests.trainings import STEPS
+
+HERE = Path(__file__).parents[1]
+QUIET = os.environ | {"OMP_NUM_THREADS": "1"}
+TOLERANCE = 1e-5
+WHOLE = ["checkpoint.pt", "settings.json", "weights.safetensors"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    place = tmp_path_factory.mktemp("trainings")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.trainings", str(place)],
+        capture_output=True, text=True, check=False, cwd=HERE, env=QUIET,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return json.loads((place / "report.json").read_text())
+
+
+def test_killed_at_any_moment_and_resumed_it_is_the_same_bit_for_bit(report):
+    ends, steps = zip(*report["killed"], strict=True)
+    assert {*ends} == {-9}
+    assert list(steps) == sorted(steps)
+    assert any(0 < step < STEPS for step in steps)
+    resumed, whole = report["killed, resumed"], report["not killed"]
+    for name in ("losses", "weights", "files"):
+        assert resumed[name] == whole[name]
+    assert whole["files"] == WHOLE
+    assert "continuing the training" in resumed["printed"]
+
+
+@pytest.mark.parametrize("name", ["pairs 2", "accumulated"])
+def test_shared_and_accumulated_batches_give_the_losses_of_one_process(report, name):
+    one, other = report["pairs 1"], report[name]
+    assert len(other["losses"]) == STEPS
+    assert other["losses"] == pytest.approx(one["losses"], rel=TOLERANCE)
+    assert other["losses"] != one["losses"]  # other sums: it was no single one
+    assert other["files"] == WHOLE
+
+
+def test_each_process_has_a_dropout_of_its_own(report):
+    assert report["texts 2"]["losses"] != pytest.approx(report["texts 1"]["losses"], rel=1e-3)
+
+
+def test_a_dead_worker_ends_the_run_and_the_same_command_goes_on(report):
+    alive, dead = report["dead"]
+    assert dead == -9
+    assert alive == 1
+    assert report["dead, said"].startswith("attn-notes: ")
+    assert "Traceback" not in report["dead, said"]
+    assert report["dead, step"] == 8
+    for name in ("losses", "weights", "files"):
+        assert report["dead, resumed"][name] == report["texts 2"][name]
+
+
+def test_torchrun_trains_with_several_processes(tmp_path):
+    (tmp_path / "text").write_text("\n".join(str(n * n) for n in range(200)))
+    command = [
+        "train", "language-model", "--steps=4", "--max-length=8", "--num-layers=1",
+        "--embed-dim=8", "--ffn-dim=8", "--num-heads=2", "--batch-size=5", "--device=cpu",
+        f"--text={tmp_path / 'text'}", f"--out={tmp_path / 'out'}",
+    ]  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         "-m", "attn_notes", *command],
+        capture_output=True, text=True, check=False, cwd=HERE, env=QUIET,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("this model") == 1  # the first process alone prints
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == WHOLE
+
+
+def test_a_single_process_needs_no_group(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with process_group(torch.device("meta")) as found:
+        assert found == (0, 1, torch.device("meta"))
+        assert not torch.distributed.is_initialized()
+    assert rank_and_world_size() == (0, 1)
+
+
+def test_each_process_gets_the_gpu_of_its_number(monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.cuda, "set_device", calls.append)
+    monkeypatch.setattr(torch.distributed, "init_process_group", calls.append)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+    for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    with process_group(torch.device("cuda")) as (_, _, device):
+        assert device == torch.device("cuda", 1)
+    assert calls == [device, "cpu:gloo,cuda:nccl"]
