@@ -5,13 +5,12 @@ import torch
 
 from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import sampling_distribution
-from attn_notes.widgets import LanguageModelPlayer
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import chance
 from attn_notes.widgets.sampler import window_start
 from tests.players import next_logits
 from tests.widget_errors import writer_of
-from tests.widgets import of_writer, random_decoder
+from tests.widgets import of_writer
 
 # Reading
 
@@ -98,11 +97,3 @@ def test_lines_are_read_as_one_writes_them_on_any_system():
     assert widget.prompt == "4\n0\n7"
     again = writer_of(vocab=Vocabulary([*"a\n"]), prompt="a\r\na", examples=["\r"])
     assert (again.prompt, again.data["examples"]) == ("a\na", ["\n"])
-
-
-def test_a_long_text_is_cut_short_in_the_repr_and_stays_on_one_line():
-    widget = LanguageModelPlayer(
-        random_decoder(vocab_size=6), Vocabulary([*"a\n"]), prompt="a\n" * 99
-    )
-    assert repr(widget).startswith("LanguageModelPlayer(" + "a\u240a" * 29 + "a\u2026; at 199 most")
-    assert len(repr(widget).splitlines()) == len(widget.page_html().splitlines()) == 1
