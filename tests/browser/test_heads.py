@@ -167,18 +167,6 @@ def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, 
     assert reader(panel) == tokens[2]
 
 
-def test_arrow_keys_walk_the_tokens_in_the_links_and_in_the_map(visit, bare):
-    panel, widget = Panel(visit(bare("heads"))), of_heads()
-    links = links_of(panel)
-    for key, token in (("ArrowLeft", 1), ("End", 6), ("ArrowRight", 6), ("Home", 0)):
-        links.press(key)
-        widget.token = token
-        assert_shown(panel, widget)
-    panel.map().press("PageDown")
-    widget.token = 6
-    assert_shown(panel, widget)
-
-
 @pytest.mark.parametrize("shared", [False, True])
 def test_links_are_as_strong_as_the_weights(visit, bare, shared):
     page = recording(visit, bare("heads"))

@@ -117,15 +117,6 @@ def test_held_out_numbers_are_translated_as_torch_translates_them(js, stored):
     assert right / len(pairs) >= 0.97
 
 
-def test_words_are_joined_as_python_joins_them(js, stored):
-    for language in LANGUAGES:
-        _, pairs = number_pairs("digits", language, count=10_000, digits=(1, 4))
-        targets = [list(target) for _, target in pairs]
-        found = js("(all, one) => all.map((x) => written(x, one))", targets, language == "de")
-        assert found == [join_words(target, language) for target in targets]
-    assert js("(x) => written(x, true)", ["eine", "Million", "drei"]) == "eine Million drei"
-
-
 def test_a_text_is_cut_as_in_python(js, stored):
     known = stored.source_vocab.tokens
     _, pairs = number_pairs("en", "de", count=10_000, digits=(1, 4))
