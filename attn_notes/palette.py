@@ -5,32 +5,26 @@ holds the two together. Weights from 0 to 1 are drawn in cividis, and signed qua
 `NEGATIVE` through the page to `POSITIVE`.
 """
 
-from types import MappingProxyType
-
 __all__ = ["CATEGORICAL", "DARK", "FIGURE_INK", "LIGHT", "NEGATIVE", "POSITIVE", "SEQUENTIAL"]
 
-LIGHT = MappingProxyType(
-    {
-        "paper": "#fefefc",
-        "surface": "#f6f6f2",
-        "rule": "#dfdfd8",
-        "muted": "#5c636d",
-        "ink": "#1d2127",
-        "accent": "#285a9c",
-    }
-)
+LIGHT = {
+    "paper": "#fefefc",
+    "surface": "#f6f6f2",
+    "rule": "#dfdfd8",
+    "muted": "#5c636d",
+    "ink": "#1d2127",
+    "accent": "#285a9c",
+}
 """Light pages, from the background through hairlines and small print to links."""
 
-DARK = MappingProxyType(
-    {
-        "paper": "#0f1318",
-        "surface": "#171c23",
-        "rule": "#2c333d",
-        "muted": "#9aa4b1",
-        "ink": "#dfe3e8",
-        "accent": "#8ab4f0",
-    }
-)
+DARK = {
+    "paper": "#0f1318",
+    "surface": "#171c23",
+    "rule": "#2c333d",
+    "muted": "#9aa4b1",
+    "ink": "#dfe3e8",
+    "accent": "#8ab4f0",
+}
 """Dark pages."""
 
 CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")

@@ -7,19 +7,14 @@ compared; masked cells are hatched and not merely dark.
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
-
-try:
-    import matplotlib.pyplot as plt
-    from cycler import cycler
-    from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-except ModuleNotFoundError as error:
-    wanted = 'attn_notes.plotting needs matplotlib: pip install "attn-notes[plot]"'
-    raise ModuleNotFoundError(wanted, name=error.name) from error
 
 from attn_notes.arguments import check_mask
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL
@@ -98,45 +93,43 @@ def plot_attention(
         >>> ax.get_xlabel()
         'keys (are read)'
     """
-    weights, allowed = _checked(weights, mask, query_tokens, key_tokens)
+    weights, allowed = _checked(weights, mask)
     rows, columns = weights.shape
+    if key_tokens is None and rows == columns:
+        key_tokens = query_tokens
+    for tokens, size in ((query_tokens, rows), (key_tokens, columns)):
+        if tokens is not None and len(tokens) != size:
+            raise ValueError(f"tokens must be {size}, one a row or column, got {len(tokens)}")
     if ax is None:
         _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
     cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
     shown = weights.masked_fill(~allowed, float("nan"))
     image = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
-    if key_tokens is None and query_tokens is not None and rows == columns:
-        key_tokens = query_tokens
     _label(ax, query_tokens, key_tokens, title)
-    _hatch(ax, allowed)
-    if annotate if annotate is not None else max(rows, columns) <= 8:
+    hatching: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
+    for i, j in (~allowed).nonzero().tolist():
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **hatching))
+    if (max(rows, columns) <= 8) if annotate is None else annotate:
         _annotate(ax, weights, allowed, image)
     if colorbar and ax.figure is not None:
-        bar = ax.figure.colorbar(image, ax=ax, shrink=0.85)
-        bar.outline.set_visible(False)
+        ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
 
 
 def plot_heads(
     weights: Tensor,
     *,
-    query_tokens: Sequence[str] | None = None,
-    key_tokens: Sequence[str] | None = None,
     mask: Tensor | None = None,
     titles: Sequence[str] | None = None,
-    vmax: float = 1.0,
-    signed: bool = False,
+    **options: Any,
 ) -> Figure:
     """Panels side by side on one scale, one for each head.
 
     Args:
         weights: (H, L, S).
-        query_tokens: as in `plot_attention`.
-        key_tokens: as in `plot_attention`.
         mask: (L, S) or (H, L, S) bool.
         titles: H titles; "head 0", "head 1", … by default.
-        vmax: the top of the scale that all panels share.
-        signed: as in `plot_attention`.
+        **options: `query_tokens`, `key_tokens`, `vmax` and others of `plot_attention`.
 
     Returns:
         The figure.
@@ -152,14 +145,10 @@ def plot_heads(
         mask = mask.expand_as(weights)
     heads = len(weights)
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
-    if len(titles) != heads:
-        raise ValueError(f"titles must be {heads}, one a head, got {len(titles)}")
     figure, axes = plt.subplots(1, heads, squeeze=False, figsize=(0.8 + 2.3 * heads, 2.8))
-    tokens: Any = {"query_tokens": query_tokens, "key_tokens": key_tokens}
-    scale: Any = {"vmax": vmax, "signed": signed, "colorbar": False}
     for h, ax in enumerate(axes[0]):
-        one = None if mask is None else mask[h]
-        plot_attention(weights[h], mask=one, ax=ax, title=titles[h], **tokens, **scale)
+        panel: Any = {"mask": None if mask is None else mask[h], "title": titles[h], **options}
+        plot_attention(weights[h], ax=ax, colorbar=False, **panel)
         ax.label_outer()
     bar = figure.colorbar(axes[0][-1].images[0], ax=list(axes[0]), shrink=0.8)
     bar.outline.set_visible(False)
@@ -172,16 +161,14 @@ def plot_band(
     *,
     ax: Axes | None = None,
     label: str = "",
-    color: str | None = None,
 ) -> Axes:
     """The median of several runs as a line, and the middle half of them as a band.
 
     Args:
         x: (N,), what was varied.
-        runs: (R, N), what was measured, one row a seed.
+        runs: (R, N), what was measured, one row a seed; finite.
         ax: where to draw; a new figure by default.
         label: for the legend.
-        color: of line and band; the next of the palette by default.
 
     Returns:
         The axes drawn on.
@@ -192,29 +179,19 @@ def plot_band(
         [1.0, 2.0]
     """
     x = torch.as_tensor(x, device="cpu")
-    if x.dim() != 1:
-        raise ValueError(f"x must have shape (N,), got {tuple(x.shape)}")
-    if runs.dim() != 2 or runs.shape[0] == 0 or runs.shape[1] != len(x):
-        wanted = f"(R, {len(x)}), R at least 1"
-        raise ValueError(f"runs must have shape {wanted}, got {tuple(runs.shape)}")
-    if not bool(runs.isfinite().all()):
-        raise ValueError("runs must be finite, got NaN or infinity")
+    if runs.dim() != 2 or runs.shape[1] != len(x):
+        raise ValueError(f"runs must have shape (R, {len(x)}), got {tuple(runs.shape)}")
     if ax is None:
         _, ax = plt.subplots()
     quartiles = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device="cpu")
     low, middle, high = runs.detach().cpu().double().quantile(quartiles, dim=0)
-    (line,) = ax.plot(x.numpy(), middle.numpy(), label=label, color=color)
-    ends, colour = (low.numpy(), high.numpy()), line.get_color()
-    ax.fill_between(x.numpy(), *ends, color=colour, alpha=0.22, linewidth=0)
+    (line,) = ax.plot(x.numpy(), middle.numpy(), label=label)
+    style: Any = {"color": line.get_color(), "alpha": 0.22, "linewidth": 0}
+    ax.fill_between(x.numpy(), low.numpy(), high.numpy(), **style)
     return ax
 
 
-def _checked(
-    weights: Tensor,
-    mask: Tensor | None,
-    query_tokens: Sequence[str] | None,
-    key_tokens: Sequence[str] | None,
-) -> tuple[Tensor, Tensor]:
+def _checked(weights: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Weights in float64 and the cells that may be read, both (L, S), on the CPU."""
     if weights.dim() != 2:
         raise ValueError(f"weights must have shape (L, S), got {tuple(weights.shape)}")
@@ -225,12 +202,6 @@ def _checked(
     if mask is not None:
         check_mask(mask, weights.shape, of="weights")
         allowed = mask.cpu().expand_as(weights)
-    given = {"query_tokens": query_tokens, "key_tokens": key_tokens}
-    for (name, tokens), size in zip(given.items(), weights.shape, strict=True):
-        if tokens is not None and len(tokens) != size:
-            raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
-        if tokens is not None and not all(isinstance(token, str) for token in tokens):
-            raise TypeError(f"{name} must be strings, got {list(tokens)}")
     return weights, allowed
 
 
@@ -240,26 +211,13 @@ def _label(
     """Tokens on both axes, and which axis is which."""
     if key_tokens is not None:
         upright = max((len(token) for token in key_tokens), default=0) <= 2
-        ax.set_xticks(range(len(key_tokens)), _literal(key_tokens), rotation=0 if upright else 60)
+        style: Any = {"rotation": 0 if upright else 60, "parse_math": False}  # a dollar is a dollar
+        ax.set_xticks(range(len(key_tokens)), key_tokens, **style)
     if query_tokens is not None:
-        ax.set_yticks(range(len(query_tokens)), _literal(query_tokens))
-    ax.set_xlabel("keys (are read)")
-    ax.set_ylabel("queries (read)")
-    ax.set_title(title)
+        ax.set_yticks(range(len(query_tokens)), query_tokens, parse_math=False)
+    ax.set(xlabel="keys (are read)", ylabel="queries (read)", title=title)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-def _literal(tokens: Sequence[str]) -> list[str]:
-    """Tokens that matplotlib takes as they are: a dollar sign would start a formula."""
-    return [token.replace("$", r"\$") for token in tokens]
-
-
-def _hatch(ax: Axes, allowed: Tensor) -> None:
-    """Hatch every cell that may not be read."""
-    style: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
-    for i, j in (~allowed).nonzero().tolist():
-        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **style))
 
 
 def _annotate(ax: Axes, weights: Tensor, allowed: Tensor, image: Any) -> None:

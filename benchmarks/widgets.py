@@ -103,17 +103,16 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
     one.mask_choice = every.mask_choice = "causal"
     explorer = HeadExplorer([([f"word{n}" for n in range(64)], scores.softmax(-1))])
     explorer.pattern = "previous"
+    alibi, blocks = PositionExplorer(64, 128), FamilyDiagram(family="encoder-decoder")
+    alibi.scheme, blocks.num_layers = "alibi", 6
     return {
         "64x64 recomputed and drawn": (one, GOAL_ONE),
         "144 heads drawn": (AttentionHeatmap(scores.softmax(-1)), GOAL_ALL),
         "144 heads recomputed and drawn": (every, GOAL_ALL),
         "144 heads ranked, one with its links": (explorer, GOAL_ALL),
         "64 positions of 64 dimensions, four views": (PositionExplorer(64, 64), GOAL_ALL),
-        "ALiBi's weights of 128 positions": (PositionExplorer(64, 128, scheme="alibi"), GOAL_ALL),
-        "6 + 6 blocks on 12 tokens, one picked": (
-            FamilyDiagram(family="encoder-decoder", num_layers=6),
-            GOAL_ALL,
-        ),
+        "ALiBi's weights of 128 positions": (alibi, GOAL_ALL),
+        "6 + 6 blocks on 12 tokens, one picked": (blocks, GOAL_ALL),
         "a step of chapter 7's Transformer": (player(), GOAL_ALL),
         "another place of a language model's text": (writer(), GOAL_ALL),
     }

@@ -86,10 +86,6 @@ def test_masked_cells_are_hatched_and_hold_no_colour_and_no_number(shape):
     assert written == {(i, j) for i in range(L) for j in range(S)} - masked
 
 
-def test_without_a_mask_nothing_is_hatched():
-    assert hatched(plot_attention(weights_of(L, S))) == set()
-
-
 def test_each_number_stands_in_its_own_cell():
     weights = weights_of(L, S)
     ax = plot_attention(weights)
@@ -185,7 +181,7 @@ def test_heads_take_one_mask_for_all_or_one_each(shape):
 
 def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
     x, runs = [1.0, 2.0, 4.0], torch.stack([torch.arange(3.0) * s for s in (0, 1, 2, 3, 10)])
-    ax = plot_band(x, runs, label="runs", color="#112233")
+    ax = plot_band(x, runs, label="runs")
     (line,) = ax.lines
     assert line.get_xdata().tolist() == x
     assert line.get_ydata().tolist() == [0.0, 2.0, 4.0]
@@ -193,7 +189,6 @@ def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
     (band,) = ax.collections
     corners = {tuple(point) for path in band.get_paths() for point in path.vertices.tolist()}
     assert {(4.0, 2.0), (4.0, 6.0), (2.0, 1.0), (2.0, 3.0)} <= corners
-    assert to_rgba(line.get_color()) == to_rgba("#112233")
 
 
 def test_bands_on_the_same_axes_take_colours_of_their_own():

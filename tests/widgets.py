@@ -103,7 +103,8 @@ def of_points() -> KernelExplorer:
 
 
 def of_arrows(tokens: Sequence[str] = WORDS) -> ScoreExplorer:
-    return ScoreExplorer(keys=3 * scores(len(tokens), 2).tanh(), key_tokens=tokens, **learned())
+    keys = 3 * scores(len(tokens), 2).tanh()
+    return ScoreExplorer((1.0, 0.6), keys, key_tokens=tokens, **learned())
 
 
 def of_mask(tokens: Sequence[str] = WORDS) -> MaskPainter:
@@ -270,9 +271,9 @@ def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
     examples = ("407", "19\n")
     widget = LanguageModelPlayer(
-        model, vocab, prompt="407", examples=examples, seed=9, most=16, title=min(tokens)
+        model, vocab, prompt="407", examples=examples, most=16, title=min(tokens)
     )
-    widget.said = [12, 18, 12, 15, 18, 3]
+    widget.seed, widget.said = 9, [12, 18, 12, 15, 18, 3]
     widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
     return widget
 

@@ -4,13 +4,6 @@ Each widget has one front-end module in `static/`, plain JavaScript that holds a
 controls need.
 """
 
-try:
-    import anywidget  # noqa: F401
-    import ipywidgets  # noqa: F401
-except ModuleNotFoundError as error:
-    wanted = 'attn_notes.widgets needs anywidget and ipywidgets: pip install "attn-notes[widgets]"'
-    raise ModuleNotFoundError(wanted, name=error.name) from error
-
 from attn_notes.widgets.alignment import AlignmentSteps, Example
 from attn_notes.widgets.assets import page_script, page_style
 from attn_notes.widgets.explore import explore

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attn_notes.widgets import encoding
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Table, check_choice, check_range, plural
+from attn_notes.widgets.base import Table, check_offered, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["AlignmentSteps", "Example"]
@@ -62,11 +62,11 @@ class AlignmentSteps(AnsweringWidget):
     """
 
     _widget = "alignment"
-    _asks, _answers, _starts = "translate", "example", "step"
+    _answers, _starts = "example", "step"
 
     example = traitlets.Int(0).tag(sync=True)
     state = traitlets.Unicode("").tag(sync=True)
-    step = traitlets.Int(0).tag(sync=True)
+    step = traitlets.Int(0, min=0).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
@@ -76,13 +76,12 @@ class AlignmentSteps(AnsweringWidget):
         title: str = "",
         translate: Callable[[str], Example] | None = None,
     ) -> None:
-        if isinstance(examples, Example) or not examples:
-            raise ValueError("examples must be a list of at least one Example")
         encoded = [_encode_example(example) for example in examples]
         names = dict.fromkeys(state["name"] for one in encoded for state in one["states"])
         title = encoding.replace_surrogates(title)
         data = {"examples": encoded, "states": [*names], "title": title}
-        super().__init__(translate, data=data, state=encoded[0]["states"][-1]["name"])
+        last = encoded[0]["states"][-1]["name"]
+        super().__init__(translate, _encode_example, data=data, state=last)
 
     def _now(self) -> tuple[dict[str, Any], dict[str, Any], int]:
         """Example, state and step on show; the last state or step if the chosen one is missing."""
@@ -91,21 +90,10 @@ class AlignmentSteps(AnsweringWidget):
         state = states.get(self.state, example["states"][-1])
         return example, state, min(self.step, len(state["target"]) - 1)
 
-    @traitlets.validate("example", "step")
-    def _check_place(self, proposal: Any) -> int:
-        choosing = proposal["trait"].name == "example"
-        return check_range(proposal, len(self._all() if choosing else self._now()[1]["target"]) - 1)
-
-    @traitlets.validate("state")
-    def _check_state(self, proposal: Any) -> str:
-        return check_choice(proposal, self.data["states"])
-
-    def _encode_answer(self, answer: Example) -> dict[str, Any]:
-        example, names = _encode_example(answer), self.data["states"]
-        for state in example["states"]:
-            if state["name"] not in names:
-                raise ValueError(f"state must be one of {', '.join(names)}, got {state['name']!r}")
-        return example
+    @traitlets.validate("example", "state")
+    def _check_place(self, proposal: Any) -> Any:
+        examples = range(len(self._all()))
+        return check_offered(proposal, example=examples, state=self.data["states"])
 
     def shown(self) -> Tensor:
         """The weights of the steps so far, (step + 1, S)."""
@@ -123,7 +111,7 @@ class AlignmentSteps(AnsweringWidget):
         """All steps of the state on show: a table has no control for the step."""
         example, state, _ = self._now()
         weights, tokens = encoding.decode(state["weights"]), (state["target"], example["source"])
-        caption, columns, rows = weights_table(weights, None, *tokens, most=900)
+        caption, columns, rows = weights_table(weights, None, *tokens)
         return f"{_verdict(state)}. {caption}", columns, rows
 
 
@@ -133,45 +121,28 @@ def _verdict(state: dict[str, Any]) -> str:
 
 def _encode_example(example: Example) -> dict[str, Any]:
     """An example as the front end reads it, checked."""
-    if not isinstance(example, Example):
-        raise TypeError(f"an example must be an Example, got {type(example).__name__}")
-    source, reference = _check_some("source", example.source), example.reference
-    if not isinstance(example.states, Mapping) or not example.states:
-        raise ValueError("states must hold at least one, such as {'trained': (target, weights)}")
+    source, reference = encoding.check_tokens("source", example.source), example.reference
     if isinstance(reference, str):
         reference = encoding.replace_surrogates(reference)
     else:
         reference = encoding.check_tokens("reference", reference)
-    states = [
-        _encode_state(name, state, len(source), reference) for name, state in example.states.items()
-    ]
+    states = []
+    for name, (target, weights) in example.states.items():
+        state = _encode_state(name, target, weights, len(source))
+        states.append({**state, "wrong": _first_wrong(state["target"], reference)})
     group = encoding.replace_surrogates(example.group)
     return {"group": group, "source": source, "reference": reference, "states": states}
 
 
-def _encode_state(
-    name: str, state: tuple[Sequence[str], Tensor], S: int, reference: Sequence[str] | str
-) -> dict[str, Any]:
+def _encode_state(name: str, target: Sequence[str], weights: Tensor, S: int) -> dict[str, Any]:
     """One state's output and its weights, checked against one another."""
-    if not isinstance(state, tuple) or len(state) != 2:
-        raise TypeError(f"a state must be (target, weights), got {type(state).__name__} {name!r}")
-    target = _check_some(f"the target of {name!r}", state[0])
+    target = encoding.check_tokens(f"the target of {name!r}", target)
     what, shape = f"the weights of {name!r}", (len(target), S)
-    weights = encoding.as_weights(what, state[1], 2, normalised=True)
+    weights = encoding.as_weights(what, weights, 2, normalised=True)
     if weights.shape != shape:
         raise ValueError(f"{what} must be (target, source) = {shape}, got {tuple(weights.shape)}")
-    return {
-        "name": encoding.replace_surrogates(name),
-        "target": target,
-        "weights": encoding.encode(weights),
-        "wrong": _first_wrong(target, reference),
-    }
-
-
-def _check_some(name: str, tokens: Sequence[str]) -> list[str]:
-    if not tokens:
-        raise ValueError(f"{name} must hold at least one token")
-    return encoding.check_tokens(name, tokens)
+    name = encoding.replace_surrogates(name)
+    return {"name": name, "target": target, "weights": encoding.encode(weights)}
 
 
 def _first_wrong(target: Sequence[str], reference: Sequence[str] | str) -> int | None:

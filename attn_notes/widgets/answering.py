@@ -14,27 +14,28 @@ __all__ = ["AnsweringWidget"]
 class AnsweringWidget(BookWidget):
     """A widget that shows the result of a function on a text that the reader types.
 
-    A subclass names in `_asks` its argument that is the function, and in `_answers` both the
-    trait that chooses a result and the key of `reply` that holds the typed one; `_encode_answer`
-    checks and encodes a result, of which `_starts` is the trait that walks it. The results given
-    at first are in `data`, under the plural.
+    A subclass names in `_answers` both the trait that chooses a result and the key of `reply` that
+    holds the typed one; `encode` checks and encodes a result, of which `_starts` is the trait that
+    walks it. The results given at first are in `data`, under the plural.
     """
 
-    _asks, _answers, _starts = "", "", ""
+    _answers, _starts = "", ""
 
     data = traitlets.Dict().tag(sync=True)
     typing = traitlets.Enum(("off", "live", "page"), "off").tag(sync=True)
     text = traitlets.Unicode("").tag(sync=True)
     reply = traitlets.Dict().tag(sync=True)  # {text, error, answer}: the answer to a text
 
-    def __init__(self, function: Callable[[str], Any] | None, **state: Any) -> None:
-        if function is not None and not callable(function):
-            raise TypeError(f"{self._asks} must be a function, got {type(function).__name__}")
-        self._function = function
+    def __init__(
+        self,
+        function: Callable[[str], Any] | None,
+        encode: Callable[[Any], dict[str, Any]],
+        **state: Any,
+    ) -> None:
+        self._function, self._encode = function, encode
+        typing = "off" if function is None else "live"
         super().__init__(
-            typing="off" if function is None else "live",
-            reply={"text": "", "error": "", self._answers: None},
-            **state,
+            typing=typing, reply={"text": "", "error": "", self._answers: None}, **state
         )
         self.observe(self._answer, "text")
 
@@ -43,21 +44,12 @@ class AnsweringWidget(BookWidget):
         typed = self.reply[self._answers]
         return self.data[f"{self._answers}s"] + ([] if typed is None else [typed])
 
-    def _encode_answer(self, answer: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    @traitlets.validate("text")
-    def _check_text(self, proposal: Any) -> str:
-        if proposal["value"] and self._function is None:
-            raise traitlets.TraitError(f"text can be set only where {self._asks} was given")
-        return replace_surrogates(proposal["value"])
-
     def _answer(self, _: Any) -> None:
         """Answer the text; an error is shown, and the last answer stays."""
         if self._function is None:
             return
         try:
-            answer = self._encode_answer(self._function(self.text))
+            answer = self._encode(self._function(self.text))
         except Exception as error:  # the reader may type anything, and the function may raise it
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             words = replace_surrogates(f"{kind}{error}")

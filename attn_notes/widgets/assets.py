@@ -27,8 +27,6 @@ def _read(name: str) -> str:
 @cache
 def module_source(widget: str) -> str:
     """One widget's import-free front-end module, as anywidget loads it, with what it shares."""
-    if widget not in WIDGETS:
-        raise ValueError(f"widget must be one of {', '.join(WIDGETS)}, got {widget!r}")
     parts = ("core", *SHARED.get(widget, ()), widget)
     return "\n".join(_read(f"{part}.js") for part in parts)
 

@@ -11,7 +11,7 @@ from traitlets import TraitError
 from attn_notes.widgets.assets import module_source, page_style
 from attn_notes.widgets.encoding import visible
 
-__all__ = ["BookWidget", "Table", "check_choice", "check_range", "plural"]
+__all__ = ["BookWidget", "Table", "check_offered", "plural"]
 
 # (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -23,7 +23,8 @@ class BookWidget(anywidget.AnyWidget):
     """A widget with two hosts: live in a notebook, and on a published page without a kernel.
 
     A subclass names its front-end module in `_widget` and declares its state as synced traits;
-    the page gets the same traits as JSON. `_table` says the same as plain text.
+    the page gets the same traits as JSON. `_table` says the same as plain text, and `_summary` in
+    words and rounded numbers.
     """
 
     _widget = ""
@@ -44,7 +45,6 @@ class BookWidget(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _summary(self) -> str:
-        """What is shown, in words and rounded numbers."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -52,9 +52,8 @@ class BookWidget(anywidget.AnyWidget):
 
     def page_html(self) -> str:
         """The element `<attn-widget>` on one line: its state as JSON, and a plain table."""
-        state = json.dumps(
-            {"widget": self._widget, "state": self.page_state()}, sort_keys=True, allow_nan=False
-        )
+        described = {"widget": self._widget, "state": self.page_state()}
+        state = json.dumps(described, sort_keys=True, allow_nan=False)
         for character in "<>&":  # no token may end the script element or start a comment
             state = state.replace(character, f"\\u{ord(character):04x}")
         return (
@@ -68,19 +67,15 @@ class BookWidget(anywidget.AnyWidget):
         return {**data, "text/plain": repr(self), "text/html": self.page_html()}, metadata
 
 
-def check_range(proposal: Any, last: int, first: int = 0) -> int:
-    """The value proposed for a trait, which must lie from `first` to `last`."""
+def check_offered(proposal: Any, **offered: Sequence[Any]) -> Any:
+    """The value proposed for a trait, which must be among those offered under its name."""
     name, value = proposal["trait"].name, proposal["value"]
-    if not first <= value <= last:
-        raise TraitError(f"{name} must be from {first} to {last}, got {value}")
-    return int(value)
-
-
-def check_choice(proposal: Any, choices: Sequence[Any]) -> Any:
-    """The value proposed for a trait, which must be one of these."""
-    name, value = proposal["trait"].name, proposal["value"]
+    choices = offered[name]
     if value not in choices:
-        raise TraitError(f"{name} must be one of {', '.join(map(str, choices))}, got {value!r}")
+        wanted = f"one of {', '.join(map(str, choices))}"
+        if isinstance(choices, range):
+            wanted = f"from {choices[0]} to {choices[-1]}"
+        raise TraitError(f"{name} must be {wanted}, got {value!r}")
     return value
 
 

@@ -20,7 +20,9 @@ __all__ = [
     "encode_mask",
     "encode_roots",
     "encode_scores",
+    "from_base64",
     "replace_surrogates",
+    "to_base64",
     "visible",
 ]
 
@@ -38,11 +40,7 @@ UNPRINTABLE = "[\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
     """A float64 copy on the CPU of finite numbers with one of these numbers of axes."""
-    try:
-        tensor = torch.as_tensor(numbers, device="cpu").detach().clone()
-    except (TypeError, ValueError, RuntimeError) as error:
-        kind = type(numbers).__name__
-        raise TypeError(f"{name} must be a tensor of numbers, got {kind}") from error
+    tensor = torch.as_tensor(numbers, device="cpu").detach()
     if tensor.is_complex():
         raise TypeError(f"{name} must be real numbers, got {tensor.dtype}")
     if tensor.dim() not in axes or not tensor.numel():
@@ -50,9 +48,8 @@ def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
         got = tuple(tensor.shape)
         raise ValueError(f"{name} must have {wanted} axes and not be empty, got shape {got}")
     if not bool(tensor.isfinite().all()):
-        at = tuple((~tensor.isfinite()).nonzero()[0].tolist())
-        raise ValueError(f"{name} must be finite, got {tensor[at].item()} at {at}")
-    return tensor.double()
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return tensor.to(torch.float64, copy=True)
 
 
 def as_weights(name: str, weights: Any, *axes: int, normalised: bool = False) -> Tensor:
@@ -60,20 +57,18 @@ def as_weights(name: str, weights: Any, *axes: int, normalised: bool = False) ->
 
     The layers that a model returns, a tuple of (1, H, L, S), become (layers, H, L, S).
     """
-    layers = list(weights) if isinstance(weights, list | tuple) else []
-    if layers and all(isinstance(layer, Tensor) and layer.dim() == 4 for layer in layers):
-        if any(len(layer) != 1 for layer in layers):
-            got = tuple(layers[0].shape)
+    if isinstance(weights, list | tuple) and weights and isinstance(weights[0], Tensor):
+        got = tuple(weights[0].shape)
+        if len(got) != 4 or got[0] != 1:
             raise ValueError(f"{name} of layers must be of one sequence, (1, H, L, S), got {got}")
-        weights = torch.cat(layers)
+        weights = torch.cat(list(weights))
     tensor = as_finite(name, weights, *axes)
     low, high = float(tensor.min()), float(tensor.max())
     if low < -ROUNDING or high > 1 + ROUNDING:
         raise ValueError(f"{name} must be from 0 to 1, got {low:.7g} to {high:.7g}")
-    sums = tensor.sum(-1)
-    if normalised and (sums - 1).abs().max() > LOOSE:
-        at = tuple(((sums - 1).abs() > LOOSE).nonzero()[0].tolist())
-        raise ValueError(f"rows of {name} must sum to 1, got a sum of {sums[at]:.4g} at {at}")
+    apart = (tensor.sum(-1) - 1).abs().max()
+    if normalised and apart > LOOSE:
+        raise ValueError(f"rows of {name} must sum to 1, got a sum that differs by {apart:.4g}")
     return tensor.clamp(0, 1)
 
 
@@ -117,20 +112,14 @@ def visible(token: str) -> str:
 # ---------------------------------------------------------------- quanta
 
 
-def encode(
-    numbers: Tensor, *, low: float = 0.0, high: float = 1.0, bits: int = 16
-) -> dict[str, Any]:
+def encode(numbers: Tensor, low: float = 0.0, high: float = 1.0, bits: int = 16) -> dict[str, Any]:
     """Numbers quantised from `low` to `high` into 12 or 16 bits each, clamped at both ends."""
     levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
     return {**_pack(levels.round().long(), bits), "lo": low, "hi": high}
 
 
 def encode_roots(weights: Tensor) -> dict[str, Any]:
-    """The square roots of weights in 12 bits each: two characters a number, small ones truest.
-
-    A quantum of the root is 1/4095: a weight near 1 is true to 0.00025, a weight of 0.001 to
-    0.00001. When a reader hides tokens, small weights are divided by their small sum.
-    """
+    """The square roots of weights in 12 bits each: a small weight may be divided by a small sum."""
     return {**encode(weights.sqrt(), bits=12), "power": 2}
 
 
@@ -138,29 +127,23 @@ def encode_scores(scores: Tensor) -> dict[str, Any]:
     """Scores in 16 bits each, on their own range, which is widened if they are all equal."""
     low, high = float(scores.min()), float(scores.max())
     if high - low > WIDEST:
-        raise ValueError(
-            f"scores must lie within {WIDEST} of one another, got {low:.4g} to {high:.4g}: mask "
-            "the keys that must not be read"
-        )
+        got = f"got {low:.4g} to {high:.4g}: mask the keys that must not be read"
+        raise ValueError(f"scores must lie within {WIDEST} of one another, {got}")
     pad = max(0.5, abs(low) * 1e-9) if low == high else 0.0  # 1e20 + 0.5 is 1e20
     return encode(scores, low=low - pad, high=high + pad)
 
 
 def encode_mask(mask: Tensor) -> dict[str, Any]:
     """A bool tensor in one bit a cell, the first cell highest."""
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be a bool tensor (True = may attend), got {mask.dtype}")
     return _pack(mask.detach().cpu().long(), 1)
 
 
 def decode(array: dict[str, Any]) -> Tensor:
     """The float64 numbers, to within half a quantum, or the bool mask that was encoded."""
-    raw, shape, bits = base64.b64decode(array["b64"]), array["shape"], array["bits"]
-    data = torch.tensor(list(raw), dtype=torch.long, device="cpu")
-    if bits == 16:
-        levels = data[::2] + 256 * data[1::2]
-    else:
-        digits = (data[:, None] >> _places(8) & 1).flatten()[: bits * math.prod(shape)]
+    shape, bits = array["shape"], array["bits"]
+    levels = from_base64(array["b64"], torch.uint16 if bits == 16 else torch.uint8).long()
+    if bits < 16:
+        digits = (levels[:, None] >> _places(8) & 1).flatten()[: bits * math.prod(shape)]
         levels = (digits.view(-1, bits) << _places(bits)).sum(-1)
     if bits == 1:
         return levels.view(shape).bool()
@@ -170,14 +153,23 @@ def decode(array: dict[str, Any]) -> Tensor:
 
 def _pack(levels: Tensor, bits: int) -> dict[str, Any]:
     """Whole numbers in base64: 16 bits each, little-endian, or fewer, the highest bit first."""
-    flat = levels.flatten()
-    if bits == 16:
-        data = torch.stack((flat & 255, flat >> 8), dim=-1)
-    else:
-        digits = (flat[:, None] >> _places(bits) & 1).flatten()
-        data = (F.pad(digits, (0, -len(digits) % 8)).view(-1, 8) << _places(8)).sum(-1)
-    text = base64.b64encode(bytes(data.flatten().tolist())).decode()
-    return {"b64": text, "shape": list(levels.shape), "bits": bits}
+    data = levels.to(torch.uint16)
+    if bits < 16:
+        digits = (levels.flatten()[:, None] >> _places(bits) & 1).flatten()
+        digits = F.pad(digits, (0, -len(digits) % 8))
+        data = (digits.view(-1, 8) << _places(8)).sum(-1).to(torch.uint8)
+    return {"b64": to_base64(data), "shape": list(levels.shape), "bits": bits}
+
+
+def to_base64(data: Tensor) -> str:
+    """The bytes of a tensor, little-endian, as text."""
+    return base64.b64encode(bytes(data.flatten().view(torch.uint8).tolist())).decode()
+
+
+def from_base64(text: str, dtype: torch.dtype) -> Tensor:
+    """The numbers (N,) that `to_base64` wrote."""
+    data = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8, device="cpu")
+    return data.view(dtype)
 
 
 def _places(bits: int) -> Tensor:

@@ -17,7 +17,7 @@ __all__ = ["Explorer", "explore"]
 
 Control = tuple[float, float, float] | Sequence[Any] | bool
 
-MOST_BYTES = 100_000  # of frames on a page
+MOST_CELLS = 37_500  # of all frames on a page: 100 kB at two bytes a cell, in base64
 
 
 def explore(
@@ -56,8 +56,6 @@ def explore(
         >>> explore(flat, keys=[3])
         Explorer(keys=3; 1 frame of 2 queries x 3 keys)
     """
-    if not controls:
-        raise ValueError("explore needs at least one control, such as width=(0.1, 2.0, 0.1)")
     return Explorer(function, controls, title, query_tokens=query_tokens, key_tokens=key_tokens)
 
 
@@ -88,14 +86,12 @@ class Explorer(BookWidget):
         points = list(itertools.product(*grid.values()))
         self._frames = [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
         kinds = {bool: "box", tuple: "slider", list: "menu"}
-        data = {
-            "controls": [
-                {"name": name, "kind": kinds[type(controls[name])], "choices": grid[name]}
-                for name in grid
-            ],
-            **encoding.check_axes(L, S, **tokens),
-            "title": encoding.replace_surrogates(title),
-        }
+        listed = [
+            {"name": name, "kind": kinds[type(controls[name])], "choices": choices}
+            for name, choices in grid.items()
+        ]
+        axes = encoding.check_axes(L, S, **tokens)
+        data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
         start = self._frames[points.index(tuple(first.values()))]  # as on a page: not called again
         super().__init__(data=data, values=first, frame=encoding.encode(start))
         self.observe(self._recompute, "values")
@@ -105,11 +101,8 @@ class Explorer(BookWidget):
         """Each value as the choice it stands for: JSON has no 1.0, and sends it as 1."""
         grid = {control["name"]: control["choices"] for control in self.data["controls"]}
         values = proposal["value"]
-        if set(values) != set(grid):
-            raise traitlets.TraitError(f"values must name {', '.join(grid)}, got {values}")
-        for name, value in values.items():
-            if value not in grid[name]:
-                raise traitlets.TraitError(f"{name} must be one of {grid[name]}, got {value!r}")
+        if set(values) != set(grid) or any(values[name] not in grid[name] for name in grid):
+            raise traitlets.TraitError(f"values must be among {grid}, got {values}")
         return {name: choices[choices.index(values[name])] for name, choices in grid.items()}
 
     def _call(self, values: dict[str, Any], shape: torch.Size | None = None) -> Tensor:
@@ -153,49 +146,29 @@ def _choices(name: str, control: Control) -> list[Any]:
     """Every value that a control can take on the page."""
     if isinstance(control, bool):
         return [False, True]
-    if isinstance(control, tuple):
-        return _positions(name, control)
-    if not isinstance(control, list) or not control:
+    if isinstance(control, list) and control:
+        return list(control)
+    if not isinstance(control, tuple):
         wanted = "(low, high, step), a list of choices, or True/False"
         raise TypeError(f"a control is {wanted}, got {name}={control!r}")
-    if not all(isinstance(x, str) or _is_finite(x) for x in control):
-        raise TypeError(f"a menu holds finite numbers or strings, got {name}={control!r}")
-    if len(set(control)) < len(control):  # 1 and True are one value to Python
-        raise ValueError(f"a menu's choices must differ, got {name}={control!r}")
-    return list(control)
-
-
-def _is_finite(number: Any) -> bool:
-    return isinstance(number, int | float) and math.isfinite(number)
-
-
-def _positions(name: str, control: tuple[Any, ...]) -> list[float]:
-    """Every position of a slider (low, high, step)."""
-    if len(control) != 3 or not all(_is_finite(x) for x in control):
-        wanted = "a slider is three finite numbers (low, high, step)"
-        raise TypeError(f"{wanted}, got {name}={control!r}")
     low, high, step = control
-    if not (low < high and step > 0):
-        raise ValueError(f"a slider needs low < high and step > 0, got {name}={control!r}")
-    count = math.floor((high - low) / step + 1e-6) + 1
-    if not 2 <= count <= MOST_BYTES:  # before a list of them fills the memory
-        wanted = f"a slider must have from 2 to {MOST_BYTES} positions"
+    steps = (high - low) / step + 1e-6 if step > 0 else 0.0
+    if not 1 <= steps < MOST_CELLS:  # before a list of them fills the memory
+        wanted = f"a slider (low, high, step) must have from 2 to {MOST_CELLS} positions"
         raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
-    return [round(low + n * step, digits) for n in range(count)]
+    return [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
 
 
 def _check_size(grid: dict[str, list[Any]], cells: int) -> None:
     """Raise unless the frames of the whole grid fit a page, saying which grid would."""
-    fit = {name: len(choices) for name, choices in grid.items()}
-    sizes, points = " x ".join(map(str, fit.values())), math.prod(fit.values())
-    most = MOST_BYTES * 3 // 8 // cells  # two bytes a cell, four characters for three bytes
+    fit = [len(choices) for choices in grid.values()]
+    points, most = math.prod(fit), MOST_CELLS // cells
     if points <= most:
         return
-    too_many = f"{sizes} = {points} frames of {cells} cells are beyond {MOST_BYTES // 1000} kB"
+    while math.prod(fit) > max(most, 1):  # thin out the longest control first
+        fit[fit.index(max(fit))] -= 1
+    fitting = f"{' x '.join(map(str, fit))} would fit ({', '.join(grid)})"
     if not most:
-        raise ValueError(f"{too_many}; at most {MOST_BYTES * 3 // 8} cells fit")
-    while math.prod(fit.values()) > most:  # thin out the longest control first
-        fit[max(fit, key=lambda name: fit[name])] -= 1
-    fitting = f"{' x '.join(map(str, fit.values()))} would fit ({', '.join(grid)})"
-    raise ValueError(f"{too_many}; {fitting}: use larger steps or fewer choices")
+        fitting = f"at most {MOST_CELLS} cells fit"
+    raise ValueError(f"{points} frames of {cells} cells are beyond 100 kB; {fitting}")

@@ -9,7 +9,7 @@ from torch import Tensor
 from attn_notes.patterns import PATTERNS, SPECIAL, without_special
 from attn_notes.widgets import encoding
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Table, check_range, plural
+from attn_notes.widgets.base import Table, check_offered, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["HeadExplorer", "Sentence"]
@@ -56,12 +56,12 @@ class HeadExplorer(AnsweringWidget):
     """
 
     _widget = "heads"
-    _asks, _answers, _starts = "encode", "sentence", "token"
+    _answers, _starts = "sentence", "token"
 
     sentence = traitlets.Int(0).tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
-    token = traitlets.Int(0).tag(sync=True)
+    token = traitlets.Int(0, min=0).tag(sync=True)
     hide_special = traitlets.Bool(False).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
     pattern = traitlets.Enum(("", *PATTERNS), "").tag(sync=True)
@@ -73,28 +73,17 @@ class HeadExplorer(AnsweringWidget):
         title: str = "",
         encode: Callable[[str], tuple[Sequence[str], Tensor | Sequence[Tensor]]] | None = None,
     ) -> None:
-        if isinstance(sentences, Sentence) or not sentences:
-            raise ValueError("sentences must be a list of at least one (tokens, weights)")
         encoded = [_encode_sentence(sentence) for sentence in sentences]
-        for sentence in encoded:
-            _check_heads(sentence, encoded[0])
+        if len(shapes := {tuple(one["weights"]["shape"][:2]) for one in encoded}) > 1:
+            raise ValueError(f"all sentences must have the same layers and heads, got {shapes}")
         title = encoding.replace_surrogates(title)
-        super().__init__(
-            encode, data={"sentences": encoded, "special": list(SPECIAL), "title": title}
-        )
+        data = {"sentences": encoded, "special": list(SPECIAL), "title": title}
+        super().__init__(encode, _encode_sentence, data=data)
 
-    @traitlets.validate("sentence", "layer", "head", "token")
-    def _check_place(self, proposal: Any) -> int:
-        layers, heads = self.data["sentences"][0]["weights"]["shape"][:2]
-        # If this sentence lacks the token, the last one is shown.
-        longest = max(len(sentence["tokens"]) for sentence in self._all())
-        sizes = {"sentence": len(self._all()), "layer": layers, "head": heads, "token": longest}
-        return check_range(proposal, sizes[proposal["trait"].name] - 1)
-
-    def _encode_answer(self, answer: Any) -> dict[str, Any]:
-        sentence = _encode_sentence(answer)
-        _check_heads(sentence, self.data["sentences"][0])
-        return sentence
+    @traitlets.validate("sentence", "layer", "head")
+    def _check_place(self, proposal: Any) -> Any:
+        layers, heads = map(range, self.data["sentences"][0]["weights"]["shape"][:2])
+        return check_offered(proposal, sentence=range(len(self._all())), layer=layers, head=heads)
 
     def _now(self) -> tuple[list[str], Tensor]:
         """Tokens and weights of all heads, as they are on show."""
@@ -107,37 +96,25 @@ class HeadExplorer(AnsweringWidget):
         return self._now()[1][self.layer, self.head]
 
     def _summary(self) -> str:
-        tokens, weights = self._now()
-        shown, (layers, heads) = self.shown(), weights.shape[:2]
-        return (
-            f"{plural(len(self._all()), 'sentence')}, {layers} layers x {heads} heads; layer "
-            f"{self.layer}, head {self.head}: {len(tokens)} tokens, weights {shown.min():.2f} to "
-            f"{shown.max():.2f}"
-        )
+        shown, (layers, heads) = self.shown(), self.data["sentences"][0]["weights"]["shape"][:2]
+        known = f"{plural(len(self._all()), 'sentence')}, {layers} layers x {heads} heads"
+        place = f"layer {self.layer}, head {self.head}: {len(shown)} tokens"
+        return f"{known}; {place}, weights {shown.min():.2f} to {shown.max():.2f}"
 
     def _table(self) -> Table:
         tokens = self._now()[0]
-        caption, columns, rows = weights_table(self.shown(), None, tokens, tokens, most=900)
+        caption, columns, rows = weights_table(self.shown(), None, tokens, tokens)
         return f"Layer {self.layer}, head {self.head}. {caption}", columns, rows
 
 
 def _encode_sentence(sentence: Any) -> dict[str, Any]:
     """A sentence as the front end reads it, checked."""
-    if not isinstance(sentence, tuple) or len(sentence) != 2 or isinstance(sentence[0], Tensor):
-        raise TypeError(f"a sentence must be (tokens, weights), got {type(sentence).__name__}")
-    tokens = encoding.check_tokens("tokens", sentence[0])
-    if all(token in SPECIAL for token in tokens):
+    tokens, weights = sentence
+    tokens, L = encoding.check_tokens("tokens", tokens), len(tokens)
+    if set(tokens) <= set(SPECIAL):
         raise ValueError(f"a sentence must hold a token that is not special, got {tokens}")
-    weights, L = encoding.as_weights("weights", sentence[1], 4, normalised=True), len(tokens)
+    weights = encoding.as_weights("weights", weights, 4, normalised=True)
     if weights.shape[-2:] != (L, L):
         wanted = f"(layers, heads, {L}, {L}) for {L} tokens"
         raise ValueError(f"weights must be {wanted}, got {tuple(weights.shape)}")
     return {"tokens": tokens, "weights": encoding.encode_roots(weights)}
-
-
-def _check_heads(sentence: dict[str, Any], first: dict[str, Any]) -> None:
-    """Raise unless a sentence was read by as many layers and heads as the first."""
-    shape, expected = tuple(sentence["weights"]["shape"]), tuple(first["weights"]["shape"])
-    if shape[:2] != expected[:2]:
-        wanted = "all sentences must have the same layers and heads"
-        raise ValueError(f"{wanted}, got weights {expected} and {shape}")

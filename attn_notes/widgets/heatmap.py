@@ -10,9 +10,11 @@ from torch import Tensor
 from attn_notes.arguments import check_mask
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, check_range
+from attn_notes.widgets.base import BookWidget, Table, check_offered
 
 __all__ = ["AttentionHeatmap", "weights_table"]
+
+MOST_CELLS = 900  # of a table
 
 
 class AttentionHeatmap(BookWidget):
@@ -31,7 +33,6 @@ class AttentionHeatmap(BookWidget):
             `key_tokens` are given.
         key_tokens: S strings for the columns.
         title: a line above the map.
-        overview: start with all heads in one view.
 
     Example:
         >>> AttentionHeatmap(torch.eye(2), query_tokens=["a", "b"])
@@ -59,7 +60,6 @@ class AttentionHeatmap(BookWidget):
         query_tokens: Sequence[str] | None = None,
         key_tokens: Sequence[str] | None = None,
         title: str = "",
-        overview: bool = False,
     ) -> None:
         if (weights is None) == (scores is None):
             raise ValueError("give either weights or scores, got both or neither")
@@ -68,25 +68,24 @@ class AttentionHeatmap(BookWidget):
         else:
             kind, numbers = "scores", encoding.as_finite("scores", scores, 2, 3, 4)
         numbers = numbers[(None,) * (4 - numbers.dim())]  # (N, H, L, S)
-        values = encoding.encode(numbers) if scores is None else encoding.encode_scores(numbers)
         L, S = numbers.shape[-2:]
-        if mask is not None:
-            check_mask(mask, numbers.shape[-2:], of=kind)
-            mask = mask.expand(L, S)
         data = {
             "kind": kind,
-            "values": values,
-            "mask": None if mask is None else encoding.encode_mask(mask),
+            "values": (encoding.encode if scores is None else encoding.encode_scores)(numbers),
+            "mask": None,
             **encoding.check_axes(L, S, query_tokens, key_tokens),
             "title": encoding.replace_surrogates(title),
         }
+        if mask is not None:
+            check_mask(mask, numbers.shape[-2:], of=kind)
+            data["mask"] = encoding.encode_mask(mask.expand(L, S))
         given = "none" if mask is None or kind == "weights" else "given"
-        super().__init__(data=data, mask_choice=given, overview=overview)
+        super().__init__(data=data, mask_choice=given)
 
     @traitlets.validate("layer", "head")
-    def _check_place(self, proposal: Any) -> int:
+    def _check_place(self, proposal: Any) -> Any:
         layers, heads = self.data["values"]["shape"][:2]
-        return check_range(proposal, {"layer": layers, "head": heads}[proposal["trait"].name] - 1)
+        return check_offered(proposal, layer=range(layers), head=range(heads))
 
     def shown(self) -> Tensor:
         """The weights on the map, (L, S): of this layer, head, temperature and mask."""
@@ -99,10 +98,9 @@ class AttentionHeatmap(BookWidget):
         """The mask in force, (L, S), or None."""
         if self.data["kind"] == "scores" and self.mask_choice == "causal":
             return causal_mask(*self.data["values"]["shape"][-2:], device="cpu")
-        given = self.data["mask"] is not None
-        if given and (self.data["kind"] == "weights" or self.mask_choice == "given"):
-            return encoding.decode(self.data["mask"])
-        return None
+        if self.data["mask"] is None or (self.data["kind"], self.mask_choice) == ("scores", "none"):
+            return None
+        return encoding.decode(self.data["mask"])
 
     def _summary(self) -> str:
         layers, heads, L, S = self.data["values"]["shape"]
@@ -119,14 +117,12 @@ def weights_table(
     mask: Tensor | None,
     queries: Sequence[str] | None,
     keys: Sequence[str] | None,
-    *,
-    most: int = 400,
 ) -> Table:
-    """A map (L, S) as a table; one of more than `most` cells as the strongest key of each query."""
+    """A map (L, S) as a table; a large one as the strongest key of each query."""
     L, S = weights.shape
     row_names = queries or [f"query {i}" for i in range(L)]
     column_names = keys or [f"key {j}" for j in range(S)]
-    if weights.numel() > most:
+    if weights.numel() > MOST_CELLS:
         rows = [
             [name, str(int(row.argmax())), f"{row.max():.2f}"]
             for name, row in zip(row_names, weights, strict=True)

@@ -7,18 +7,12 @@ import traitlets
 from torch import Tensor
 
 from attn_notes import kernels
-from attn_notes.arguments import check_finite
-from attn_notes.widgets.base import BookWidget, Table, check_range
+from attn_notes.widgets.base import BookWidget, Table
 from attn_notes.widgets.encoding import as_finite
 
-__all__ = ["KERNELS", "KernelExplorer"]
+__all__ = ["KernelExplorer"]
 
-KERNELS = {
-    "gaussian": kernels.gaussian_kernel,
-    "boxcar": kernels.boxcar_kernel,
-    "triangular": kernels.triangular_kernel,
-    "epanechnikov": kernels.epanechnikov_kernel,
-}
+KERNELS = ("gaussian", "boxcar", "triangular", "epanechnikov")
 
 
 class KernelExplorer(BookWidget):
@@ -28,7 +22,6 @@ class KernelExplorer(BookWidget):
         keys: (S,), where the points are.
         values: (S,), their labels.
         query: where to predict at first.
-        kernel: one of `gaussian boxcar triangular epanechnikov`.
         bandwidth: the kernel's width, from 0.01 to 100.
         truth: (x, y), two tensors (N,) of a curve to compare with.
 
@@ -43,9 +36,9 @@ class KernelExplorer(BookWidget):
     xs: traitlets.List[Any] = traitlets.List().tag(sync=True)
     ys: traitlets.List[Any] = traitlets.List().tag(sync=True)
     query = traitlets.Float(0.0).tag(sync=True)
-    kernel = traitlets.Enum(tuple(KERNELS), "gaussian").tag(sync=True)
+    kernel = traitlets.Enum(KERNELS, "gaussian").tag(sync=True)
     bandwidth = traitlets.Float(0.5, min=0.01, max=100.0).tag(sync=True)
-    point = traitlets.Int(0).tag(sync=True)
+    point = traitlets.Int(0, min=0).tag(sync=True)
     shared_scale = traitlets.Bool(True).tag(sync=True)
 
     def __init__(
@@ -54,25 +47,13 @@ class KernelExplorer(BookWidget):
         values: Tensor,
         *,
         query: float = 0.0,
-        kernel: str = "gaussian",
         bandwidth: float = 0.5,
         truth: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        check_finite(query=query, bandwidth=bandwidth)
         xs, ys = _points("keys and values", keys, values)
         curve = None if truth is None else dict(zip("xy", _points("truth", *truth), strict=True))
-        super().__init__(
-            data={"truth": curve},
-            xs=xs,
-            ys=ys,
-            query=round(float(query), 4),
-            kernel=kernel,
-            bandwidth=bandwidth,
-        )
-
-    @traitlets.validate("point")
-    def _check_point(self, proposal: Any) -> int:
-        return check_range(proposal, len(self.xs) - 1)
+        query = round(float(query), 4)
+        super().__init__(data={"truth": curve}, xs=xs, ys=ys, query=query, bandwidth=bandwidth)
 
     def predict(self) -> tuple[float, Tensor]:
         """The prediction at the query, and the weights (S,) that it averages with."""
@@ -80,8 +61,9 @@ class KernelExplorer(BookWidget):
             torch.tensor(numbers, dtype=torch.float64, device="cpu")
             for numbers in ([self.query], self.xs, self.ys)
         )
+        kernel = getattr(kernels, f"{self.kernel}_kernel")
         output, weights = kernels.nadaraya_watson(
-            query, keys, values, kernel=KERNELS[self.kernel], bandwidth=self.bandwidth
+            query, keys, values, kernel=kernel, bandwidth=self.bandwidth
         )
         return float(output[0]), weights[0]
 

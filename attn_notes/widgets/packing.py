@@ -1,6 +1,5 @@
 """Pack a Transformer for a page: one byte a weight."""
 
-import base64
 from dataclasses import asdict
 from typing import Any
 
@@ -8,15 +7,13 @@ import torch
 from torch import Tensor
 
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
+from attn_notes.widgets.encoding import from_base64, to_base64
 
 __all__ = ["pack_transformer", "unpack_transformer"]
 
 LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
 FAMILIES = {"encoder": Transformer, "body": DecoderOnly}  # by how their weights' names begin
-KNOWN = {  # what static/transformer_model.js can do
-    "positions": ("none", "learned", "sinusoidal"),
-    "embed_norm": (False,),
-}
+KNOWN = ("none", "learned", "sinusoidal")  # positions that static/transformer_model.js can do
 
 
 def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
@@ -39,9 +36,12 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
     if not isinstance(model, tuple(FAMILIES.values())):
-        wanted = "a Transformer or a DecoderOnly"
-        raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
-    _check_known(model.config)
+        raise TypeError(f"model must be a Transformer or DecoderOnly, got {type(model).__name__}")
+    config = model.config
+    if config.positions not in KNOWN:
+        raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
+    if config.embed_norm or config.num_kv_heads not in (None, config.num_heads):
+        raise ValueError(f"a page has neither embed_norm nor shared key-value heads, got {config}")
     tensors, tied, quanta, floats = [], [], [], []
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -58,20 +58,18 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
             quanta.append(whole.flatten())
         floats.append(weight.flatten())
     return {
-        "config": asdict(model.config),
+        "config": asdict(config),
         "tensors": tensors,
         "tied": tied,
-        "bytes": _to_base64(torch.cat(quanta).to(torch.int8)),
-        "floats": _to_base64(torch.cat(floats).float()),
+        "bytes": {"b64": to_base64(torch.cat(quanta).to(torch.int8))},
+        "floats": {"b64": to_base64(torch.cat(floats).float())},
     }
 
 
 def unpack_transformer(packed: dict[str, Any]) -> Any:
     """The rounded model, in float64 and evaluation mode on the CPU, as a page computes it."""
-    quanta, floats = (
-        torch.frombuffer(bytearray(base64.b64decode(packed[kind]["b64"])), dtype=dtype).double()
-        for kind, dtype in (("bytes", torch.int8), ("floats", torch.float32))
-    )
+    quanta = from_base64(packed["bytes"]["b64"], torch.int8).double()
+    floats = from_base64(packed["floats"]["b64"], torch.float32).double()
     family = FAMILIES[packed["tensors"][0][0].partition(".")[0]]
     model = family(TransformerConfig(**packed["config"])).double().cpu()
     parameters = dict(model.named_parameters())
@@ -85,23 +83,8 @@ def unpack_transformer(packed: dict[str, Any]) -> Any:
     return model.eval()
 
 
-def _check_known(config: TransformerConfig) -> None:
-    """Raise unless the front end's forward pass is this model's."""
-    for name, known in KNOWN.items():
-        if (value := getattr(config, name)) not in known:
-            offered = " or ".join(map(repr, known))
-            raise ValueError(f"{name} must be {offered} for a page, got {value!r}")
-    if config.num_kv_heads not in (None, config.num_heads):
-        got = f"got num_kv_heads = {config.num_kv_heads} and num_heads = {config.num_heads}"
-        raise ValueError(f"num_kv_heads must be num_heads for a page, {got}")
-
-
 def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Whole numbers (rows, columns) and scales (rows,) of a matrix; a row of 0 has the scale 1."""
     scale = (weight.abs().amax(1) / LEVELS).float().double()
     scale = scale.masked_fill(scale == 0, 1.0)
     return (weight / scale[:, None]).round().clamp(-LEVELS, LEVELS), scale
-
-
-def _to_base64(numbers: Tensor) -> dict[str, str]:
-    return {"b64": base64.b64encode(bytes(numbers.view(torch.uint8).tolist())).decode()}

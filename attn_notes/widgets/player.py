@@ -12,23 +12,14 @@ from attn_notes.data import Vocabulary
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.packing import unpack_transformer
 
-__all__ = [
-    "SEEDS",
-    "ModelPlayer",
-    "chance",
-    "check_vocabulary",
-    "cut",
-    "drawn",
-]
-
-SEEDS = 100
+__all__ = ["ModelPlayer", "chance", "check_vocabulary", "cut", "drawn"]
 
 
 class ModelPlayer(BookWidget):
     """A widget that holds a packed model, which the page and Python both compute with."""
 
     data = traitlets.Dict().tag(sync=True)
-    seed = traitlets.Int(0, min=0, max=SEEDS - 1).tag(sync=True)
+    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
 
     _unpacked: tuple[dict[str, Any], Any] | None = None
 
@@ -40,10 +31,8 @@ class ModelPlayer(BookWidget):
         return self._unpacked[1]
 
 
-def check_vocabulary(name: str, vocab: Any, size: int) -> None:
+def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:
     """Raise unless a vocabulary has one id for each row of the model's embeddings."""
-    if not isinstance(vocab, Vocabulary):
-        raise TypeError(f"{name} must be a Vocabulary, got {type(vocab).__name__}")
     if len(vocab) != size:
         raise ValueError(f"{name} must have the model's {size} ids, got {len(vocab)}")
 
@@ -58,11 +47,11 @@ def cut(text: str, known: Sequence[str]) -> list[str]:
     end, then without commas and points.
     """
     tokens = []
-    for word in re.split(r"[ \t\r\n]+", text.strip(" \t\r\n")):
+    for word in filter(None, re.split(r"[ \t\r\n]+", text)):
         small = word.lower()
         tries = (word, small, f"{small},", re.sub("[.,]", "", small))
-        found = next(filter(None, (_segments(one, known) for one in tries)), [])
-        if word and not found:
+        found = next(filter(None, (_segments(one, known) for one in tries)), None)
+        if found is None:
             raise TraitError(f"text must be made of known tokens, got {word!r}")
         tokens += found
     return tokens

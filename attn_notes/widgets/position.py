@@ -9,13 +9,14 @@ from torch import Tensor
 from attn_notes import positions
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, check_choice, check_range
+from attn_notes.widgets.base import BookWidget, Table, check_offered
 
 __all__ = ["PositionExplorer"]
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 MOST = 128  # positions and dimensions: a page draws and lists them all
+WIDTHS = range(2, MOST + 1, 2)
 HEADS = 8  # of ALiBi, as in its paper: slopes from 1/2 to 1/256
 APART = 2.4  # radians from one pair of an unlike key to the next: all differ, none is a full turn
 
@@ -30,8 +31,6 @@ class PositionExplorer(BookWidget):
         embed_dim: E, even, from 2 to 128.
         length: L, how many positions there are, from 2 to 128.
         position: the one to start at; a quarter of the way by default.
-        base: b, above 0: hand j turns by $b^{-2j/E}$ a position.
-        scheme: the one to start with: `none sinusoidal learned rotary alibi`.
         learned: (length, any even width), a trained encoding to offer as a scheme.
 
     Example:
@@ -44,7 +43,7 @@ class PositionExplorer(BookWidget):
     data = traitlets.Dict().tag(sync=True)
     scheme = traitlets.Unicode("sinusoidal").tag(sync=True)
     embed_dim = traitlets.Int(32).tag(sync=True)
-    base = traitlets.Float(10000.0).tag(sync=True)
+    base = traitlets.Enum(BASES, 1e4).tag(sync=True)  # b: hand j turns by b**(-2j/E) a position
     position = traitlets.Int(0).tag(sync=True)
     distance = traitlets.Int(0).tag(sync=True)  # the other position is `position - distance`
     pair = traitlets.Int(0, min=0, max=MOST // 2 - 1).tag(sync=True)  # ALiBi's head
@@ -56,50 +55,36 @@ class PositionExplorer(BookWidget):
         length: int = 64,
         *,
         position: int | None = None,
-        base: float = 10000.0,
-        scheme: str = "sinusoidal",
         learned: Tensor | None = None,
     ) -> None:
-        if embed_dim not in range(2, MOST + 1, 2):
-            raise ValueError(f"embed_dim must be even, from 2 to {MOST}, got {embed_dim}")
-        if length not in range(2, MOST + 1):
-            raise ValueError(f"length must be a whole number from 2 to {MOST}, got {length}")
-        if not 1 <= base <= 1e9:
-            raise ValueError(f"base must be from 1 to 1e+09, got {base}")
+        if embed_dim not in WIDTHS or length not in range(2, MOST + 1):
+            wanted = f"embed_dim (even) and length must be from 2 to {MOST}"
+            raise ValueError(f"{wanted}, got {embed_dim} and {length}")
         data = {
             "length": length,
             "dimensions": sorted({*DIMENSIONS, embed_dim}),
-            "bases": sorted({*BASES, float(base)}),
+            "bases": list(BASES),
             "schemes": [name for name in SCHEMES if name != "learned" or learned is not None],
             "learned": None if learned is None else _table_of(learned, length),
         }
         start = length // 4 if position is None else position
         pair, distance = min(2, embed_dim // 2 - 1), min(5, length - 1)
         places = {"position": start, "pair": pair, "distance": distance}
-        super().__init__(data=data, scheme=scheme, embed_dim=embed_dim, base=float(base), **places)
+        super().__init__(data=data, embed_dim=embed_dim, **places)
 
-    @traitlets.validate("scheme", "embed_dim", "base")
+    @traitlets.validate("scheme", "embed_dim", "position", "distance")
     def _check_offered(self, proposal: Any) -> Any:
-        lists = {"scheme": "schemes", "embed_dim": "dimensions", "base": "bases"}
-        return check_choice(proposal, self.data[lists[proposal["trait"].name]])
-
-    @traitlets.validate("position", "distance")
-    def _check_place(self, proposal: Any) -> int:
-        last = self.data["length"] - 1
-        return check_range(proposal, last, 0 if proposal["trait"].name == "position" else -last)
+        L, schemes, widths = (self.data[name] for name in ("length", "schemes", "dimensions"))
+        places = {"position": range(L), "distance": range(1 - L, L)}
+        return check_offered(proposal, scheme=schemes, embed_dim=widths, **places)
 
     def shown(self) -> Tensor:
         """Encodings, or a query turned to each position, (L, E); ALiBi's bias (L, L)."""
-        if self.scheme == "alibi":
-            return self._bias()
-        return self._vectors(0, self.data["length"])
+        alibi = self.scheme == "alibi"
+        return self._bias() if alibi else self._vectors(0, self.data["length"])
 
     def similarity(self) -> Tensor:
-        """The curve, (L,): the chosen position with each position.
-
-        Dot products of encodings, or scores of the query with the key turned to each position; of
-        ALiBi the chosen head's weights, if all scores are equal.
-        """
+        """(L,): the dot product of each position with the chosen one; ALiBi's weights there."""
         if self.scheme == "alibi":
             return masked_softmax(self._bias()[self.position])
         keys = self._vectors(0, self.data["length"], key=True)  # (L, E)
@@ -135,9 +120,8 @@ class PositionExplorer(BookWidget):
             return encoding.decode(self.data["learned"])[first : first + length]
         if self.scheme == "sinusoidal":
             return positions.sinusoidal_encoding(length, E, **clocks)
-        angles = APART * torch.arange(1, E // 2 + 1, dtype=torch.float64, device="cpu")
-        if not (key and self.unlike):
-            angles = torch.zeros_like(angles)
+        apart = APART if key and self.unlike else 0.0
+        angles = apart * torch.arange(1, E // 2 + 1, dtype=torch.float64, device="cpu")
         content = torch.stack((angles.cos(), angles.sin()), dim=-1).flatten().expand(length, E)
         if self.scheme != "rotary":
             return content
@@ -166,9 +150,7 @@ class PositionExplorer(BookWidget):
 def _table_of(learned: Tensor, length: int) -> dict[str, Any]:
     """A learned encoding as the front end reads it, checked."""
     table = encoding.as_finite("learned", learned, 2)
-    if table.shape[0] != length or table.shape[1] not in range(2, MOST + 1, 2):
-        raise ValueError(
-            f"learned must be (length, an even width up to {MOST}), length = {length}, "
-            f"got {tuple(table.shape)}"
-        )
+    if table.shape[0] != length or table.shape[1] not in WIDTHS:
+        wanted = f"(length, an even width up to {MOST}), length = {length}"
+        raise ValueError(f"learned must be {wanted}, got {tuple(table.shape)}")
     return encoding.encode_scores(table)

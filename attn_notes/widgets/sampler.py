@@ -9,7 +9,6 @@ import traitlets
 from torch import Tensor
 from traitlets import TraitError
 
-from attn_notes.arguments import check_integers
 from attn_notes.data import END, PAD, START, Vocabulary
 from attn_notes.decoding import sampling_distribution
 from attn_notes.transformer import DecoderOnly
@@ -22,7 +21,6 @@ __all__ = ["LanguageModelPlayer", "window_start"]
 
 SPECIAL = ("padding", "start", "end of text", "unknown")  # as the front end calls them
 SPACES = {" ": "space", "\n": "new line", "\t": "tab", "\u00a0": "no-break space"}
-COLDEST, HOTTEST = 0.1, 3.0  # temperatures
 LISTED, SHORT = 20, 60  # rows of the plain table, and characters in the repr
 
 
@@ -34,19 +32,14 @@ class LanguageModelPlayer(ModelPlayer):
     top-k and top-p; under the text so far, how surprising each character was; and what each head
     reads. Any character can be put there, and the model continues from it.
 
-    A text begins with START, as in training. Once it fills the model's context, the model
-    continues from the last half of the context.
+    A text begins with START, as in training. Once it fills the model's context, its config's
+    `max_length`, the model continues from the last half of the context.
 
     Args:
         model: with learned, sinusoidal or no positions; a rounded copy is made of it.
         vocab: its tokens. Tokens of several characters can be generated, but not typed.
         prompt: what the text begins with.
         examples: other prompts to choose from.
-        temperature: from 0.1 to 3.
-        top_k: draw from this many of the likeliest characters; from all by default.
-        top_p: draw from the likeliest characters that reach this probability; from all by default.
-        seed: of the draws, from 0 to 99.
-        context: how many tokens the model reads at once; its config's `max_length` by default.
         most: how many characters a text may have, the prompt among them.
         title: a line above the widget.
 
@@ -67,7 +60,7 @@ class LanguageModelPlayer(ModelPlayer):
     prompt = traitlets.Unicode("").tag(sync=True)
     said = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that follow the prompt
     position = traitlets.Int(0, min=0).tag(sync=True)  # looked at; at the end, the next
-    temperature = traitlets.Float(1.0, min=COLDEST, max=HOTTEST).tag(sync=True)
+    temperature = traitlets.Float(0.8, min=0.1, max=3.0).tag(sync=True)
     top_k = traitlets.Int(1, min=1).tag(sync=True)  # as many as there are: all
     top_p = traitlets.Float(1.0, min=0.01, max=1.0).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
@@ -79,36 +72,21 @@ class LanguageModelPlayer(ModelPlayer):
         *,
         prompt: str = "The ",
         examples: Sequence[str] = (),
-        temperature: float = 0.8,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int = 0,
-        context: int | None = None,
         most: int = 400,
         title: str = "",
     ) -> None:
-        if not isinstance(model, DecoderOnly):
-            raise TypeError(f"model must be a DecoderOnly, got {type(model).__name__}")
         check_vocabulary("vocab", vocab, model.config.vocab_size)
-        check_integers(1, most=most)
-        reach, plain = model.config.max_length, [_normalised(example) for example in examples]
-        context = reach if context is None else context
-        if context < 1 or (model.config.positions == "learned" and context > reach):
-            raise ValueError(f"context must be from 1 to max_length, {reach}, got {context}")
         data = {
             "model": pack_transformer(model),
             "tokens": check_tokens("vocab", vocab.tokens),
-            "context": context,
+            "context": model.config.max_length,
             "most": most,
-            "examples": plain,
+            "examples": [_normalised(example) for example in examples],
             "title": replace_surrogates(title),
         }
-        super().__init__(data=data, seed=seed, temperature=temperature, position=most)
-        for text in plain:
-            self._ids(text)
+        super().__init__(data=data, position=most)
         self.prompt = prompt
-        self.top_k = len(self._writable) if top_k is None else top_k
-        self.top_p = 1.0 if top_p is None else top_p
+        self.top_k = len(self._writable)
 
     @property
     def _writable(self) -> range:
@@ -131,28 +109,13 @@ class LanguageModelPlayer(ModelPlayer):
         self._ids(prompt)
         return prompt
 
-    @traitlets.validate("said")
-    def _check_said(self, proposal: Any) -> list[int]:
-        said, most = list(proposal["value"]), self.data["most"]
-        if not set(said) <= set(self._writable) or END in said[:-1]:
-            ends = f"{self._writable[0]} to {self._writable[-1]}, {END} at the end alone"
-            raise TraitError(f"said must be ids from {ends}, got {said}")
-        if (size := len(self.prompt) + len(said)) > most:
-            raise TraitError(f"text must have at most {most} characters, got {size}")
-        return said
-
-    @traitlets.validate("top_k")
-    def _check_top_k(self, proposal: Any) -> int:
-        return min(proposal["value"], len(self._writable))
-
     def _tokens(self) -> list[int]:
         """The ids of the text so far."""
         return [*self._ids(self.prompt), *self.said]
 
     def _full(self) -> bool:
         """Whether nothing can follow."""
-        tokens = self._tokens()
-        return tokens[-1:] == [END] or len(tokens) >= self.data["most"]
+        return self.said[-1:] == [END] or len(self._tokens()) >= self.data["most"]
 
     def _at(self) -> int:
         """The position that is looked at."""
@@ -195,7 +158,8 @@ class LanguageModelPlayer(ModelPlayer):
         text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}\u2026"
         likely = f"{self._label(best)} {after[best]:.2f}"
         kept = f"{int((after > 0).sum())} of {len(self._writable)} characters remain"
-        bits = f"{_entropy(after):.2f} bits of {_entropy(own):.2f}"
+        entropies = [torch.special.entr(one).sum() / math.log(2) for one in (after, own)]
+        bits = "{:.2f} bits of {:.2f}".format(*entropies)
         return f"{text}; at {self._at() + 1} most likely {likely}, {kept}, {bits}"
 
     def _table(self) -> Table:
@@ -212,11 +176,6 @@ class LanguageModelPlayer(ModelPlayer):
 def _normalised(text: str) -> str:
     r"""A text that any file can hold, with lines that end in \n, as in training."""
     return replace_surrogates(text).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _entropy(probabilities: Tensor) -> float:
-    """In bits."""
-    return float(torch.special.entr(probabilities).sum()) / math.log(2)
 
 
 def window_start(position: int, context: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import traitlets
 from torch import Tensor
+from torch.nn import functional as F
 
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets.base import BookWidget, Table
@@ -27,7 +28,6 @@ class SpellingAttention(BookWidget):
 
     Args:
         text: words separated by spaces; the first 24 are shown.
-        temperature: what the scores are divided by, from 0.02 to 5.
 
     Example:
         >>> SpellingAttention("tea eat ox")
@@ -41,10 +41,8 @@ class SpellingAttention(BookWidget):
     causal = traitlets.Bool(False).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
 
-    def __init__(
-        self, text: str = "she sells sea shells by the sea shore", *, temperature: float = 0.2
-    ) -> None:
-        super().__init__(text=text, temperature=temperature)
+    def __init__(self, text: str = "she sells sea shells by the sea shore") -> None:
+        super().__init__(text=text)
 
     @traitlets.validate("text")
     def _check_text(self, proposal: Any) -> str:
@@ -58,12 +56,9 @@ class SpellingAttention(BookWidget):
         """The weights on the map: (L, L) for L words."""
         counts = [Counter(word.lower()) for word in self.words()]
         letters = sorted(set().union(*counts))
-        vectors = torch.tensor(
-            [[count[letter] for letter in letters] for count in counts],
-            dtype=torch.float64,
-            device="cpu",
-        ).view(len(counts), len(letters))  # (L, E), also for no words at all
-        vectors = vectors / vectors.norm(dim=-1, keepdim=True)
+        numbers = [[float(count[letter]) for letter in letters] for count in counts]
+        vectors = torch.tensor(numbers, dtype=torch.float64, device="cpu")
+        vectors = F.normalize(vectors.view(len(counts), len(letters)), dim=-1)  # (L, E)
         scores = vectors @ vectors.T / self.temperature  # (L, L)
         return masked_softmax(scores, self._mask())
 
@@ -74,4 +69,4 @@ class SpellingAttention(BookWidget):
         return f"{len(self.words())} words at temperature {self.temperature:.2f}"
 
     def _table(self) -> Table:
-        return weights_table(self.shown(), self._mask(), self.words(), self.words(), most=576)
+        return weights_table(self.shown(), self._mask(), self.words(), self.words())

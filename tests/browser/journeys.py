@@ -13,6 +13,7 @@ from torch import Tensor
 from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, prefix_mask
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
+from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
@@ -31,11 +32,10 @@ from attn_notes.widgets import (
 )
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.encoding import decode, visible
-from attn_notes.widgets.family import FAMILIES, _first_position
+from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
-from attn_notes.widgets.score import _module
 from tests.browser.panel import Panel, assert_cells
 from tests.players import read_by_heads, surprise
 
@@ -89,7 +89,8 @@ def offered(trait: str, among: str, widget: PositionExplorer, at: float) -> None
 def choose_family(widget: FamilyDiagram, at: float) -> None:
     """The place where this family is asked for the same word is picked with it."""
     widget.family = FAMILIES[int(at)]
-    widget.position = _first_position(widget.family, widget.data)
+    words = widget.data["source"], widget.data["target"]
+    widget.position = FamilyDiagram(*words, family=widget.family).position
 
 
 def choose_language(widget: TransformerPlayer, at: float) -> None:
@@ -438,7 +439,7 @@ def assert_points(panel: Panel, widget: KernelExplorer) -> None:
 def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
     query = torch.tensor([widget.query], dtype=torch.float64)
     keys = torch.tensor(widget.key_vectors, dtype=torch.float64)
-    scores = _module(widget.score, widget.data["parameters"])(query, keys).detach()
+    scores = widget._scores[widget.score](query, keys)
     weights = widget.shown()
     assert_cells(panel.table()[1:], torch.cat([keys, scores.T, weights[:, None]], dim=1))
     entropy = -float(torch.special.xlogy(weights, weights).sum())
@@ -520,7 +521,7 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
 
 def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
     """Chosen head, all heads of the step, what could be said, and the words so far."""
-    made, step, layer, head = widget._now()
+    made, step, _, place = widget._now()
     assert_head(panel, widget)
     for nth, weights in ((1, made.weights.cross), (2, made.weights.decoder)):
         rows = torch.cat([of_layer[0, :, step] for of_layer in weights])  # (layers * heads, keys)
@@ -551,7 +552,7 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
         f"Step {step + 1} of {len(said)} says \u201c\u2068{said[step]}\u2069\u201d, probability "
     )
     assert_says(says, start, made.probabilities[step, made.tokens[step]], digits=3)
-    assert f", layer {layer}, head {head}" in says
+    assert f", {place.partition(' of ')[2]}" in says
 
 
 def assert_written(panel: Panel, widget: LanguageModelPlayer) -> None:
@@ -606,8 +607,8 @@ def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
 
 def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
     """The map of the chosen head, and what is said of its present row."""
-    made, step, *_ = widget._now()
-    queries, keys = widget._tokens(made)
+    step, (_, keys, named) = widget._now()[1], widget._table()
+    queries = [row[0] for row in named]
     weights, mask = widget.shown(), None
     if widget.attention == "decoder":
         mask = torch.ones_like(weights, dtype=torch.bool).tril()
@@ -725,7 +726,9 @@ def from_page(widget: str, state: dict) -> BookWidget:
     made = {
         "heatmap": lambda: AttentionHeatmap(one),
         "kernel": lambda: KernelExplorer([0.0], [0.0]),
-        "score": ScoreExplorer,
+        "score": lambda: ScoreExplorer(
+            (0.0, 0.0), one.expand(1, 2), **scores_from_page(state["data"]["parameters"])
+        ),
         "mask": lambda: MaskPainter(one),
         "spelling": SpellingAttention,
         "position": PositionExplorer,
@@ -741,6 +744,21 @@ def from_page(widget: str, state: dict) -> BookWidget:
     return made
 
 
+def scores_from_page(parameters: dict) -> dict[str, torch.nn.Module]:
+    """The learned scores that a page offers."""
+    known = {name: torch.tensor(numbers) for name, numbers in parameters.items()}
+    modules = {}
+    if "bilinear" in known:
+        modules["bilinear"] = BilinearScore(2, 2)
+        modules["bilinear"].weight.weight.data = known["bilinear"]
+    if "v_proj" in known:
+        modules["additive"] = AdditiveScore(2, 2, len(known["q_proj"]))
+        for name in ("q_proj", "k_proj"):
+            getattr(modules["additive"], name).weight.data = known[name]
+        modules["additive"].v_proj.weight.data = known["v_proj"][None]
+    return modules
+
+
 def player_from_page(data: dict) -> TransformerPlayer:
     """A player of the rounded model, which rounds to itself."""
     vocabularies = Vocabulary(data["source"]), Vocabulary(data["target"])
@@ -752,7 +770,7 @@ def player_from_page(data: dict) -> TransformerPlayer:
 def writer_from_page(data: dict) -> LanguageModelPlayer:
     """A player of the rounded language model, which rounds to itself."""
     model = unpack_transformer(data["model"])
-    given = {"context": data["context"], "most": data["most"], "examples": data["examples"]}
+    given = {"most": data["most"], "examples": data["examples"]}
     return LanguageModelPlayer(model, Vocabulary(data["tokens"]), prompt="", **given)
 
 

@@ -117,23 +117,6 @@ def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
     assert after(5000) == (0, "Play")
 
 
-def test_nothing_plays_on_where_the_widget_was_taken_off_the_page(visit, bare):
-    page = visit(bare("steps"))
-    stop_time(page)
-    page.evaluate("""() => {
-      const { setTimeout } = window;
-      window.turns = 0;
-      window.setTimeout = (...all) => { turns += 1; return setTimeout(...all); };
-    }""")
-    Panel(page).el.get_by_role("button", name="Play").press("Enter")
-    page.clock.run_for(10)
-    before = page.evaluate("turns")
-    assert before > 0
-    page.evaluate("document.querySelector('attn-widget').remove()")
-    page.clock.run_for(5000)
-    assert page.evaluate("turns") == before
-
-
 def test_a_look_back_at_an_earlier_word_leaves_the_step_where_it_is(visit, bare):
     panel, widget = Panel(visit(bare("steps"))), of_steps()
     panel.press("Step", "End")
@@ -173,15 +156,6 @@ def test_pointing_at_a_word_shows_its_links_until_the_pointer_leaves(visit, bare
     assert said(panel) == last
 
 
-def test_a_finger_on_a_word_shows_its_links(visit, bare):
-    page = visit(bare("steps"), has_touch=True)
-    panel = Panel(page)
-    panel.press("Step", "End")
-    box = panel.el.locator(".attn-links canvas").bounding_box()
-    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 34)
-    assert said(panel).startswith("Step 3 of 5")
-
-
 def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
     panel = Panel(visit(bare("steps")))
     verdict = panel.el.locator(".attn-verdict")
@@ -198,17 +172,6 @@ def test_a_page_says_where_one_may_type(visit, bare):
     assert panel.control("Example").locator("option").last.is_disabled()
     groups = panel.control("Example").locator("optgroup")
     assert [group.get_attribute("label") for group in groups.all()] == [WORDS[0], "Letters"]
-
-
-def test_links_that_fade_come_to_rest_where_they_stand_without_motion(visit, bare):
-    still, moving = (Panel(visit(bare("steps"))) for _ in range(2))
-    moving.page.emulate_media(reduced_motion="no-preference")
-    stop_time(moving.page)
-    for panel in (still, moving):
-        panel.press("Step", "ArrowRight")
-    assert moving.picture() != still.picture()
-    moving.page.clock.run_for(500)
-    assert moving.picture() == still.picture()
 
 
 @pytest.mark.parametrize("count", [1, 7, 23, 60])

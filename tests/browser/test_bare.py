@@ -4,7 +4,6 @@ import re
 
 import matplotlib as mpl
 import pytest
-import torch
 from axe_playwright_python.sync_playwright import Axe
 
 from attn_notes import palette
@@ -21,7 +20,7 @@ from tests.browser.journeys import (
     mask_of,
     same_move,
 )
-from tests.browser.panel import PIXELS, Panel, assert_cells, drawn, settle
+from tests.browser.panel import PIXELS, Panel, assert_cells, drawn
 from tests.hostile import HOSTILE, TYPABLE
 from tests.widgets import (
     EVERY,
@@ -122,28 +121,6 @@ def test_the_painter_names_empty_rows_and_sources(visit, bare):
     assert sorted(found, key=lambda pair: -float(pair[1])) == found
 
 
-def test_what_can_be_reached_grows_with_the_layers(visit, bare):
-    panel, widget = Panel(visit(bare("mask"))), of_mask()
-    panel.press(SIZE, "Home", "ArrowRight")
-    panel.el.get_by_role("button", name="window", exact=True).press("Enter")
-    step = (NAMED_MASKS["window"](5, 5, 2) | torch.eye(5).bool()).double()
-    flow = panel.map(2)
-    for layers in (1, 2, 3):
-        assert panel.value("Layers") == layers
-        widget.layers = layers
-        reach = torch.linalg.matrix_power(step, layers) > 0
-        flow.press("PageUp")
-        flow.press("Home")
-        for row in range(5):
-            for column in range(5):
-                says = "open" if reach[row, column] else "masked"
-                assert panel.readout(2).endswith(f"(column {column}): {says}")
-                flow.press("ArrowRight")
-            flow.press("Home")
-            flow.press("ArrowDown")
-        panel.press("Layers", "ArrowRight")
-
-
 @pytest.mark.parametrize(
     "text", ["tea eat  ox", "", "   ", "one", "a " * 30, "\u05e9\u05dc\u05d5\u05dd tea"], ids=ascii
 )
@@ -228,27 +205,6 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "label"), [("scores", "Temperature"), ("points", "Width"), ("letters", "Temperature")]
-)
-def test_the_cell_that_was_read_out_is_read_anew_when_its_number_changes(visit, bare, name, label):
-    panel = Panel(visit(bare(name)))
-    for key in ("PageUp", "Home", "ArrowRight", "ArrowRight"):
-        panel.map().press(key)
-    for key in ("PageUp", "PageDown", "End"):
-        panel.press(label, key)
-        assert says(weight_rows(panel, name)[0][2], 0, 2).fullmatch(panel.readout())
-
-
-@pytest.mark.parametrize("key", ["Alt+ArrowDown", "Control+End", "Meta+ArrowLeft", "Tab", "a"])
-def test_other_keys_are_left_to_the_browser(visit, bare, key):
-    panel = Panel(visit(bare("scores")))
-    panel.map().press("ArrowDown")
-    before = panel.readout()
-    panel.map().press(key)
-    assert panel.readout() == before
-
-
-@pytest.mark.parametrize(
     "name",
     [
         *("scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"),
@@ -327,26 +283,6 @@ def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
     assert_shown(panel, widget)
 
 
-def test_a_quick_stroke_leaves_no_holes_and_the_other_button_paints_nothing(visit, bare):
-    panel, widget = Panel(visit(bare("mask"))), of_mask()
-    panel.page.mouse.click(*centre(panel, 0, 2), button="right")
-    assert_shown(panel, widget)
-    painted, found = widget.attn_mask, panel.cells()
-    panel.point_at(0, 0, 1, found)
-    panel.page.mouse.down()
-    panel.point_at(0, 3, 4, found)
-    panel.page.mouse.up()
-    for step in range(4):
-        painted[step, step + 1] = True
-    widget.painted = encode_mask(painted)
-    assert_shown(panel, widget)
-
-
-def centre(panel: Panel, row: int, column: int) -> tuple[float, float]:
-    box, found = panel.map().bounding_box(), panel.cells()
-    return box["x"] + found["columns"][column], box["y"] + found["rows"][row]
-
-
 @pytest.mark.parametrize("key", ["Space", "Enter"])
 def test_painting_by_keyboard(visit, bare, key):
     panel, widget = Panel(visit(bare("mask"))), of_mask()
@@ -358,16 +294,6 @@ def test_painting_by_keyboard(visit, bare, key):
         widget.painted = encode_mask(painted)
         assert_shown(panel, widget)
         assert panel.readout().endswith("open" if painted[cell] else "masked")
-
-
-def test_a_finger_opens_a_cell(visit, bare):
-    page = visit(bare("mask"), has_touch=True)
-    panel, widget = Panel(page), of_mask()
-    page.touchscreen.tap(*centre(panel, 0, 3))
-    painted = widget.attn_mask
-    painted[0, 3] = True
-    widget.painted = encode_mask(painted)
-    assert_shown(panel, widget)
 
 
 class Plot:
@@ -569,23 +495,6 @@ def test_the_page_s_theme_wins_over_the_reader_s_which_wins_over_none(visit, bar
     assert colours(panel) == dict(expected)
 
 
-@every_widget
-def test_a_change_of_theme_is_drawn_at_once(visit, bare, name):
-    panel = Panel(visit(bare(name), color_scheme="light"))
-    light = panel.picture()
-    panel.page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    settle(panel.page)
-    dark = panel.picture()
-    assert dark != light
-    panel.page.evaluate("document.documentElement.dataset.theme = 'light'")
-    settle(panel.page)
-    assert panel.picture() == light
-    panel.page.evaluate("delete document.documentElement.dataset.theme")
-    panel.page.emulate_media(color_scheme="dark")
-    settle(panel.page)
-    assert panel.picture() == dark
-
-
 @pytest.mark.parametrize("width", [320, 390, 700, 1400])
 def test_nothing_is_wider_than_the_window(visit, bare, width):
     page = visit(bare("all"), width=width)
@@ -599,15 +508,6 @@ def test_nothing_is_wider_than_the_window(visit, bare, width):
       return box.left < root.left || box.right > root.right;
     }).length"""
     assert page.evaluate(cut) == 0
-
-
-def test_a_window_that_turns_is_drawn_anew(visit, bare):
-    page = visit(bare("scores"), width=900)
-    panel = Panel(page)
-    wide = panel.map().bounding_box()["width"]
-    page.set_viewport_size({"width": 390, "height": 800})
-    settle(page)
-    assert panel.map().bounding_box()["width"] < wide
 
 
 def test_a_sharp_screen_gets_a_sharp_canvas(visit, bare):

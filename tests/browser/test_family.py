@@ -116,22 +116,6 @@ def test_a_press_and_the_arrow_keys_pick_a_position(visit, bare):
         assert_shown(panel, widget)
 
 
-def test_a_row_of_a_mask_that_is_walked_to_is_picked_in_its_own_stack(visit, bare):
-    panel, widget = Panel(visit(bare("family"))), of_family()
-    choose(panel, widget, "encoder-decoder")
-    for nth, row, position in ((0, 2, 2), (1, 3, S + 3), (2, 1, S + 1), (1, 0, S)):
-        panel.map(nth).press("PageUp")
-        for _ in range(row):
-            panel.map(nth).press("ArrowDown")
-        widget.position = position
-        assert_shown(panel, widget)
-    words = (
-        "\u201c\u2068<start>\u2069\u201d (row 0)",
-        "\u201c\u2068<start>\u2069\u201d (column 0)",
-    )
-    assert all(word in panel.readout(1) for word in words)
-
-
 @pytest.mark.parametrize("name", ["family-short", "family-long"])
 def test_the_fewest_and_the_most_tokens_are_drawn_in_a_narrow_window(visit, bare, name):
     panel = Panel(visit(bare(name), width=320))

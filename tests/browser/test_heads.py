@@ -7,7 +7,7 @@ import pytest
 
 from attn_notes import palette
 from attn_notes.patterns import PATTERNS
-from tests.browser.journeys import BUTTONS, COLOUR, FIND, HIDE, assert_shown, scores_of
+from tests.browser.journeys import COLOUR, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, recording, strengths
 from tests.widgets import of_heads
 
@@ -143,27 +143,6 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
             ]
 
 
-def test_scores_stay_when_special_tokens_are_hidden(visit, bare):
-    panel = Panel(visit(bare("heads")))
-    panel.press(HIDE, "Space")
-    assert panel.el.locator(".attn-best button").all_inner_texts() == BUTTONS["heads"]
-
-
-def test_a_pattern_that_no_sentence_has_ranks_no_head(visit, bare):
-    panel = Panel(visit(bare("heads-plain")))
-    which, best = panel.el.locator(".attn-said").first, panel.el.locator(".attn-best")
-    assert which.inner_text() == "Layer 0, head 0"
-    assert not best.is_visible()
-    panel.press(FIND, "ArrowDown")
-    assert best.is_visible()
-    assert ": score 0.13 over 1 sentence, rank 3 of 6; 0.13 in this one." in which.inner_text()
-    plain = panel.picture()
-    panel.press(FIND, "ArrowDown", "ArrowDown")
-    assert which.inner_text() == "Layer 0, head 0: none of the sentences has such a pair."
-    assert not best.is_visible()
-    assert panel.picture() != plain
-
-
 # Tokens
 
 
@@ -186,37 +165,6 @@ def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, 
         assert f"(row {row})" in panel.readout()
     mouse.move(2, 2)
     assert reader(panel) == tokens[2]
-
-
-def test_arrow_keys_walk_the_tokens_in_the_links_and_in_the_map(visit, bare):
-    panel, widget = Panel(visit(bare("heads"))), of_heads()
-    links = links_of(panel)
-    for key, token in (("ArrowLeft", 1), ("End", 6), ("ArrowRight", 6), ("Home", 0)):
-        links.press(key)
-        widget.token = token
-        assert_shown(panel, widget)
-    panel.map().press("PageDown")
-    widget.token = 6
-    assert_shown(panel, widget)
-
-
-def test_a_token_that_is_hidden_or_beyond_the_end_leaves_the_one_before_it_on_show(visit, bare):
-    panel = Panel(visit(bare("heads")))
-    links = links_of(panel)
-    links.press("End")
-    assert reader(panel) == "[SEP]"
-    panel.press(HIDE, "Space")
-    assert reader(panel) == "arrow"
-    links.press("Home")
-    assert reader(panel) == "time"
-    panel.press(HIDE, "Space")
-    assert reader(panel) == "time"
-    links.press("Home")
-    panel.press(HIDE, "Space")
-    assert reader(panel) == "time"  # there is none before
-    links.press("End")
-    panel.press("Sentence", "End")  # three words
-    assert reader(panel) == "##ly"
 
 
 @pytest.mark.parametrize("shared", [False, True])

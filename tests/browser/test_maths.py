@@ -7,6 +7,7 @@ import torch
 from playwright.sync_api import Browser
 from torch import Tensor
 
+from attn_notes import kernels
 from attn_notes.kernels import nadaraya_watson
 from attn_notes.masks import masked_softmax
 from attn_notes.patterns import (
@@ -142,7 +143,9 @@ def test_kernel_weights(js, name, bandwidth):
     edges = torch.stack([keys[0] - bandwidth, keys[0] + bandwidth, keys[0]])
     queries = torch.cat([torch.linspace(0, 5, 7, dtype=torch.float64), far, edges])
     (found,) = js("core", "kernelWeights", (name, flat(queries), flat(keys), bandwidth))
-    _, expected = nadaraya_watson(queries, keys, keys, kernel=KERNELS[name], bandwidth=bandwidth)
+    _, expected = nadaraya_watson(
+        queries, keys, keys, kernel=getattr(kernels, f"{name}_kernel"), bandwidth=bandwidth
+    )
     assert_equal(found, expected)
     assert (expected.sum(-1) == 0).any() == (name != "gaussian")
 
@@ -154,7 +157,7 @@ def test_scores_of_a_query_and_a_key(js):
         "gaussian": GaussianScore(),
         **learned(),
     }
-    parameters = ScoreExplorer(**learned()).data["parameters"]
+    parameters = ScoreExplorer((1.0, 0.6), torch.eye(2), **learned()).data["parameters"]
     for size in (0.0, 1.0, 100.0):
         queries, keys = size * scores(3, 2), size * scores(4, 2, seed=1)
         calls = [(name, queries.tolist(), keys.tolist(), parameters) for name in modules]
@@ -194,8 +197,8 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS, ids=ascii)
 def test_spelling_scores(js, text):
-    widget = SpellingAttention(text, temperature=1.0)
-    words = widget.words()
+    widget = SpellingAttention(text)
+    widget.temperature, words = 1.0, widget.words()
     (found,) = js("spelling", "spellingScores", (words,))
     (weights,) = js("core", "maskedSoftmax", (found, None, len(words), len(words)))
     assert_equal(weights, widget.shown())
@@ -278,8 +281,8 @@ TYPED = (
 def position_widget(scheme, unlike, width, base, length=16) -> tuple[PositionExplorer, dict]:
     """A widget, and the same settings for the functions of its front end."""
     table = scores(length, width, seed=width)
-    widget = PositionExplorer(width, length, base=base, scheme=scheme, learned=table)
-    widget.unlike = unlike
+    widget = PositionExplorer(width, length, learned=table)
+    widget.base, widget.scheme, widget.unlike = base, scheme, unlike
     numbers = flat(decode(widget.data["learned"]))
     settings = {"scheme": scheme, "unlike": unlike, "width": width, "base": base}
     return widget, {**settings, "table": numbers}
@@ -312,7 +315,8 @@ def test_similarities_of_a_position_with_each(js):
 
 @pytest.mark.parametrize("length", [2, 7, 64])
 def test_the_biases_and_weights_of_alibi(js, length):
-    widget = PositionExplorer(8, length, scheme="alibi")
+    widget = PositionExplorer(8, length)
+    widget.scheme = "alibi"
     settings = {"scheme": "alibi", "table": []}
     for widget.pair, widget.position in ((0, 0), (3, length - 1), (7, length // 2)):
         (bias,) = js("position", "alibiBias", (widget.pair, length))

@@ -3,27 +3,20 @@
 import gzip
 import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import nbformat
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import Page
 
 from attn_notes.widgets.base import BookWidget
 from tests.browser.conftest import SITE, Visitor
 from tests.browser.journeys import COLOUR, SIZE, UNLIKE, assert_shown, from_page, same_move
 from tests.browser.panel import Panel, settle
-from tests.hostile import HOSTILE
-from tests.widgets import TOKENISED
 
 ROOT = Path(__file__).resolve().parents[2]
 THEME_LOGS = "log: [PST]: "  # what the theme tells the console as it works; errors are none
@@ -301,44 +294,3 @@ def test_a_chapter_reads_without_scripts(chapter_as_text):
         assert table.locator("caption").inner_text() == caption
         assert table.locator("thead th").all_inner_texts() == list(columns)
         assert table.locator("tbody tr").count() == len(rows)
-
-
-# A page of hostile tokens, built as every page is
-
-
-@pytest.fixture(scope="module")
-def hostile_page(tmp_path_factory) -> str:
-    """The address of a page that a notebook with hostile tokens in its outputs becomes."""
-    folder = tmp_path_factory.mktemp("hostile")
-    for part in ("book/_ext", "book/_static"):
-        shutil.copytree(ROOT / part, folder / part)
-    for part in ("_config.yml", "book/references.bib"):
-        shutil.copy(ROOT / part, folder / part)
-    (folder / "_toc.yml").write_text("format: jb-book\nroot: book/index\n", encoding="utf-8")
-    outputs = [
-        new_output("display_data", {"text/html": make(HOSTILE).page_html(), "text/plain": "Map()"})
-        for make in TOKENISED.values()
-    ]
-    cell = new_code_cell("1", outputs=outputs, execution_count=1)
-    notebook = new_notebook(cells=[new_markdown_cell("# Tokens"), cell])
-    nbformat.write(notebook, folder / "book" / "index.ipynb")
-    command = [Path(sys.executable).with_name("jupyter-book"), "build", folder, "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return (folder / "_build" / "html" / "book" / "index.html").as_uri()
-
-
-def test_hostile_tokens_run_nothing_on_a_built_page(visit, hostile_page):
-    page = visit(hostile_page)
-    assert page.locator(".attn-root").count() == len(TOKENISED)
-    for nth in range(len(TOKENISED)):
-        Panel(page, nth).table()
-    assert page.evaluate("window.ran") is None
-    own = ".attn-control textarea"  # where the reader writes
-    planted = (
-        f"attn-widget :is(img, svg, iframe, a, style, textarea:not({own}), [onerror], [onclick])"
-    )
-    assert page.locator(planted).count() == 0
-    asked = [url for url in visit.requests if not url.startswith("file:")]
-    assert asked == []
-    visit.problems[:] = [said for said in visit.problems if not said.startswith(THEME_LOGS)]

@@ -111,17 +111,6 @@ def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
     assert seen >= 4
 
 
-def test_the_hands_of_no_positions_stay_where_they_are(visit, bare):
-    panel, widget = open_at(visit, bare, "none", **SHARP)
-    clocks = Clocks(panel, 4)
-    for position in (0, 3, 11):
-        move(panel, widget, position, 5)
-        # Key and query are alike: the thin hand lies on the other one.
-        places = [clocks.place(n, 0.6) for n in range(4)]
-        assert colours(clocks.canvas, *places) == [OTHER] * 4
-        assert colours(panel.el.locator("canvas").first, clocks.place(0, 0.0, 0.6)) != [OTHER]
-
-
 @turning
 def test_the_pair_is_drawn_as_two_arrows(visit, bare, scheme):
     panel, widget = open_at(visit, bare, scheme, **SHARP)
@@ -261,59 +250,6 @@ def test_a_cell_that_is_pressed_or_walked_to_is_the_position_and_the_pair(visit,
         panel.map().press(key)
         assert (panel.value("Position"), panel.value(PAIR)) == (row, pair)
     assert box["width"] == panel.map().bounding_box()["width"]
-
-
-def test_a_cell_of_a_bias_is_a_query_and_a_key(visit, bare):
-    panel, widget = open_at(visit, bare, "alibi")
-    found = panel.cells()
-    assert (len(found["rows"]), len(found["columns"])) == (12, 12)
-    for row, column in ((9, 5), (2, 11)):
-        panel.map().click(position={"x": found["columns"][column], "y": found["rows"][row]})
-        widget.position, widget.distance = row, row - column
-        assert_shown(panel, widget)
-        assert panel.readout() == (
-            f"query {row}, key {column}, {abs(row - column)} away: -{abs(row - column) / 2:.3f}"
-        )
-
-
-# What is said
-
-
-def test_the_clocks_say_how_many_positions_a_turn_takes(visit, bare):
-    panel, _ = open_at(visit, bare, "sinusoidal")
-    said = panel.el.locator(".attn-note").first
-    for dimensions, turns in ((0, ("6.3", "628")), (1, ("6.3", "6,283")), (4, ("6.3", "47k"))):
-        panel.control("Dimensions").select_option(index=dimensions)
-        last = (2, 4, 8, 16, 32)[dimensions] - 1
-        first, slowest = turns
-        start = f"One turn takes {first} positions in pair 0 and {slowest} in pair {last}."
-        assert said.inner_text().startswith(start)
-    panel.control("Base").select_option(label="1,000,000")
-    assert "and 4.1M in pair 31" in said.inner_text()
-
-
-def test_what_lies_between_two_stays_as_they_move_but_in_a_learned_table(visit, bare):
-    panel, widget = open_at(visit, bare, "sinusoidal")
-    on_pair = panel.el.locator(".attn-said").first
-    for scheme, count in (("sinusoidal", 1), ("rotary", 1), ("alibi", 1), ("learned", 3)):
-        choose(panel, widget, scheme)
-        said = set()
-        for position in (5, 8, 11):
-            move(panel, widget, position, 4)
-            said.add(re.sub(r"From \d+ to \d+|Between \d+ and \d+", "", on_pair.inner_text()))
-        assert len(said) == count, scheme
-
-
-def test_the_slider_of_pairs_ends_where_the_scheme_does_and_comes_back(visit, bare):
-    panel, widget = open_at(visit, bare, "alibi")
-    panel.press(PAIR, "End")
-    most = {"alibi": 7, "learned": 2, "sinusoidal": 3, "none": 3, "rotary": 3}
-    for scheme in (*most, "alibi"):
-        choose(panel, widget, scheme)
-        slider = panel.control(PAIR)
-        assert slider.get_attribute("max") == str(most[scheme])
-        assert slider.get_attribute("aria-valuetext") == panel.output(PAIR) == str(most[scheme])
-        assert panel.value(PAIR) == most[scheme]
 
 
 # Edges

@@ -8,16 +8,14 @@ from playwright.sync_api import Browser
 
 from attn_notes.decoding import sampling_distribution
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.sampler import SPACES, SPECIAL, window_start
+from attn_notes.widgets.sampler import window_start
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
-from tests.browser.panel import Panel, drawn, stop_time
-from tests.hostile import HOSTILE, TYPABLE
+from tests.browser.panel import Panel, stop_time
+from tests.hostile import TYPABLE
 from tests.oracles import rng
 from tests.players import next_logits, next_weights, surprise
-from tests.widgets import TOKENISED, of_writer, random_decoder
-
-NAMED = {*SPECIAL, *SPACES.values()}  # what has a name because it cannot be seen
+from tests.widgets import of_writer, random_decoder
 
 
 @pytest.fixture(scope="module")
@@ -146,21 +144,6 @@ def test_a_pressed_character_is_put_there_and_what_followed_is_gone(visit, bare)
     assert_shown(panel, widget)
 
 
-def test_the_end_of_a_text_can_be_said_and_taken_back(visit, bare):
-    panel, widget = Panel(visit(bare("writer"))), of_writer()
-    panel.press("Character", "Home", "ArrowRight")
-    panel.el.locator(".attn-option", has_text="end of text").press("Enter")
-    widget.prompt, widget.said, widget.position = "4", [2], 99
-    assert_shown(panel, widget)
-    notes = panel.el.locator(".attn-note").all_inner_texts()
-    assert any(note.endswith(" The model has ended its text.") for note in notes)
-    pressed(panel, "Say one")
-    assert_shown(panel, widget)
-    pressed(panel, "Take back")
-    widget.said = widget.said[:-1]
-    assert_shown(panel, widget)
-
-
 def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, bare):
     page = visit(bare("writer"))
     stop_time(page)
@@ -237,15 +220,6 @@ def test_what_the_model_has_never_seen_is_left_out_and_said(visit, bare):
     widget.prompt = "19\n"
     assert_shown(panel, widget)
     assert panel.control("Prompt").input_value() == "19\n"
-
-
-def test_hostile_tokens_have_the_names_that_they_are_seen_by(visit, bare):
-    panel = Panel(visit(bare("hostile")), [*TOKENISED].index("writer"))
-    widget = of_writer(HOSTILE)
-    named = {widget._label(n) for n in widget._writable if widget._label(n) in NAMED}
-    tokens = [token for token in widget.data["tokens"] if token not in SPACES]
-    found = [label for label, *_ in panel.table(1)[1:]]
-    assert sorted(found) == sorted([*named, *map(drawn, tokens)])
 
 
 def test_hostile_prompts_run_nothing_and_plant_nothing(visit, bare):
