@@ -29,8 +29,8 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
         0.5454545454545454
     """
-    check_texts(train, "train")
-    characters = count_characters(held_out, "held_out")
+    check_texts(train)
+    characters = count_characters(held_out)
     check_integers(1, length=length)
     return sum(sum(marks) for marks in _seen(train, held_out, length)) / characters
 
