@@ -34,7 +34,7 @@ def test_the_share_is_that_of_its_definition(train, held_out, length):
 
 
 def test_the_first_passage_is_named():
-    with pytest.raises(CheckFailed, match=re.escape("text 1 from character 2 on: 'bcde'")):
+    with pytest.raises(CheckFailed, match=re.escape("such as in text 1: 'bcde'")):
         check_no_overlap(["xbcdex"], ["zzzz", "--bcde"], length=4)
 
 

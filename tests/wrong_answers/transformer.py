@@ -26,7 +26,6 @@ def block_work(L, E, m, H, G):
     between = 2 * L * L * E + 2 * L * L * E
     return projections + between + 2 * L * E * m + 2 * L * m * E
 """
-BETWEEN = "2 * L * L * E + 2 * L * L * E"
 MEASURE = """
 def measure(model, run):
     found, handles = {}, []
