@@ -23,7 +23,8 @@ from attn_notes.cli.settings import (
     TransformerShape,
 )
 from attn_notes.data import END
-from attn_notes.training import cosine_decay, load_checkpoint, load_weights
+from attn_notes.training import cosine_decay, load_weights
+from attn_notes.training.files import load_checkpoint
 from tests.test_training_files import names
 
 QUICK = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
