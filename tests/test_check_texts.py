@@ -50,17 +50,3 @@ def test_documents_that_copy_one_another_are_found_and_the_split_of_the_book_is_
     with pytest.raises(CheckFailed):
         check_no_overlap(rest, tenth)
     check_no_overlap(*split_text(texts))
-
-
-@pytest.mark.parametrize(
-    ("train", "held_out", "length", "error", "words"),
-    [
-        ("abc", ["abc"], 2, TypeError, "must be a list of texts"),
-        (["abc"], "abc", 2, TypeError, "must be a list of texts"),
-        (["abc"], ["abc"], 0, ValueError, "length must be at least 1, got 0"),
-        (["abc"], ["", ""], 2, ValueError, "2 texts"),
-    ],
-)
-def test_wrong_input_is_refused(train, held_out, length, error, words):
-    with pytest.raises(error, match=words):
-        check_no_overlap(train, held_out, length=length)

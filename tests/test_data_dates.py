@@ -91,9 +91,3 @@ def test_no_test_day_is_in_any_training_set():
 
 def test_another_seed_draws_others():
     assert date_pairs("de", "en", count=50) != date_pairs("de", "en", count=50, seed=1)
-
-
-def test_the_style_is_that_of_both_sides():
-    train, _ = date_pairs("de", "en", count=10, style="full")
-    assert all("".join(source).split(",")[0].endswith(("tag", "Mittwoch")) for source, _ in train)
-    assert all("".join(target).split(",")[0].endswith("day") for _, target in train)

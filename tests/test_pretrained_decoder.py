@@ -164,10 +164,6 @@ WRONG = {
         lambda f: rewrite(f, lambda t: {n: t[n] for n in t if n != FUSED}),
         "blocks.1.self_attn.q_proj.weight",
     ),
-    "a tensor too many": (
-        lambda f: rewrite(f, lambda t: t.update({"transformer.h.0.adapter": torch.ones(1)})),
-        "h.0.adapter",
-    ),
     "the feed-forward network transposed": (
         lambda f: rewrite(f, lambda t: t.update({PROJECTION: t[PROJECTION].T.contiguous()})),
         "blocks.1.feed_forward.linear1.weight",

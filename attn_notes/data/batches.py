@@ -68,8 +68,8 @@ class Batches:
     Example:
         >>> words = Vocabulary(["drei", "three"])
         >>> batches = Batches(10 * [(("drei",), ("three",))], words, words, batch_size=4)
-        >>> len(batches), len(batches(2).lengths)  # steps in an epoch, pairs in the last
-        (3, 2)
+        >>> len(batches)  # steps in an epoch
+        3
     """
 
     def __init__(
