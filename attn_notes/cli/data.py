@@ -41,7 +41,7 @@ def load_pairs(
 ) -> Pairs:
     """The pairs to train on and those held out."""
     if path is not None:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True, action="always") as caught:
             sides = split_pairs(read_pairs(path, encoding=encoding))
         for warning in caught:  # lines without a pair were skipped
             print(warning.message)
