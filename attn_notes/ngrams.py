@@ -1,7 +1,4 @@
-r"""The baseline of a character model: counts of short runs of characters (chapter 8).
-
-A long context tells more but was met less often, so each is corrected by the next shorter one.
-"""
+r"""The baseline of a character model: counts of short runs of characters (chapter 8)."""
 
 import math
 from collections import Counter, defaultdict
@@ -10,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_integers
-from attn_notes.data import START, Vocabulary, encode_text
+from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.data import END, START, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 
 __all__ = ["NGramModel"]
@@ -33,8 +30,7 @@ class NGramModel:
 
     Args:
         order: n, 1 or more; order 1 has no context.
-        texts: the texts to count in.
-        vocab: of characters.
+        texts, vocab: the texts to count in, and their characters.
         discount: d, above 0 and below 1; a larger one suits texts that repeat themselves more.
 
     Example:
@@ -49,26 +45,22 @@ class NGramModel:
         self, order: int, texts: Sequence[str], vocab: Vocabulary, *, discount: float = 0.9
     ) -> None:
         check_integers(1, order=order)
+        check_fractions(discount=discount)
         count_characters(texts)  # at least one
-        if not 0 < discount < 1:
-            raise ValueError(f"discount must be above 0 and below 1, got {discount}")
         self.order, self.vocab, self.discount = order, vocab, discount
         self._counts = _count(order, [self._string(text) for text in texts])
 
     def distribution(self, context: str) -> Tensor:
         """The probability of each id after this text, (V,), float64, on the CPU."""
         past = self._string(context)[:-1]  # without END
-        p = torch.zeros(len(self.vocab), dtype=torch.float64, device="cpu")
-        for number in range(START + 1, len(p)):  # PAD and START never follow
-            p[number] = self._probability(past, chr(number))
-        return p
+        p = [self._probability(past, chr(number)) for number in range(END, len(self.vocab))]
+        # PAD and START never follow.
+        return torch.tensor([0.0, 0.0, *p], dtype=torch.float64, device="cpu")
 
     def bits_per_character(self, texts: Sequence[str]) -> float:
         """The bits needed to write these texts and their ENDs, divided by the characters."""
-        characters = count_characters(texts)
-        bits = 0.0
-        for text in texts:
-            ids = self._string(text)
+        characters, bits = count_characters(texts), 0.0
+        for ids in map(self._string, texts):
             for at in range(1, len(ids)):
                 past = ids[max(0, at - self.order) : at]
                 bits -= math.log2(self._probability(past, ids[at]))

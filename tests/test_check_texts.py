@@ -34,7 +34,7 @@ def test_the_share_is_that_of_its_definition(train, held_out, length):
 
 
 def test_the_first_passage_is_named():
-    with pytest.raises(CheckFailed, match=re.escape("text 1 from character 2 on: 'bcde'")):
+    with pytest.raises(CheckFailed, match=re.escape("such as in text 1: 'bcde'")):
         check_no_overlap(["xbcdex"], ["zzzz", "--bcde"], length=4)
 
 
@@ -50,17 +50,3 @@ def test_documents_that_copy_one_another_are_found_and_the_split_of_the_book_is_
     with pytest.raises(CheckFailed):
         check_no_overlap(rest, tenth)
     check_no_overlap(*split_text(texts))
-
-
-@pytest.mark.parametrize(
-    ("train", "held_out", "length", "error", "words"),
-    [
-        ("abc", ["abc"], 2, TypeError, "must be a list of texts"),
-        (["abc"], "abc", 2, TypeError, "must be a list of texts"),
-        (["abc"], ["abc"], 0, ValueError, "length must be at least 1, got 0"),
-        (["abc"], ["", ""], 2, ValueError, "2 texts"),
-    ],
-)
-def test_wrong_input_is_refused(train, held_out, length, error, words):
-    with pytest.raises(error, match=words):
-        check_no_overlap(train, held_out, length=length)

@@ -71,13 +71,6 @@ def test_the_noise_is_not_what_a_reader_draws_with_the_same_seed():
     assert influence(lambda x: x, x, seed=0).item() > 0.01
 
 
-def test_influence_takes_a_layer_that_changes_the_width_and_needs_no_gradient():
-    layer = torch.nn.Linear(3, 5)
-    found = influence(layer, torch.zeros(4, 3))
-    assert (found > 0).equal(torch.eye(4, dtype=torch.bool))
-    assert not found.requires_grad
-
-
 def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
     def shifted(x):
         return x.copy_(x.roll(1, -2))  # output i is input i - 1
@@ -109,13 +102,6 @@ def test_a_single_leak_is_found_and_named(lead, length, data):
 def test_a_layer_that_returns_nan_is_not_called_causal():
     with fails("changes by nan"):
         check_causal(lambda x: x * float("nan"), x_of(L, D))
-
-
-def test_a_leak_below_the_tolerance_passes():
-    leak = 1e-8
-    check_causal(lambda x: x + leak * x.flip(-2), x_of(L, D))
-    with fails("later input"):
-        check_causal(lambda x: x + leak * x.flip(-2), x_of(L, D), atol=0.0)
 
 
 # check_permutation_equivariant
@@ -171,14 +157,6 @@ def test_an_average_over_the_padded_length_is_caught_by_more_padding():
         check_padding_invariant(mean, x_of(3, L, D), LENGTHS)
 
 
-def test_what_the_padded_positions_give_does_not_matter():
-    def noisy(x, lengths):
-        real = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
-        return torch.where(real, self_attention(x, lengths), x)
-
-    check_padding_invariant(noisy, x_of(3, L, D), LENGTHS)
-
-
 # check_weights
 
 
@@ -210,11 +188,6 @@ def test_weights_that_are_none_are_named(weights, mask, words):
 # Exercises
 
 
-def test_a_right_answer_prints_correct_and_nothing_else(capsys):
-    exercise(lambda answer: None)(3)
-    assert capsys.readouterr().out == "Correct\n"
-
-
 @pytest.mark.parametrize(
     ("error", "printed"),
     [
@@ -233,37 +206,20 @@ def test_an_exercise_prints_what_is_wrong_and_never_raises(capsys, error, printe
 
 
 @pytest.mark.parametrize(
-    ("got", "expected"),
-    [
-        *[(got, torch.ones(2)) for got in (torch.ones(2).double(), torch.ones(2) + 1e-6)],
-        (torch.ones(2, dtype=torch.int64), torch.ones(2)),
-        (2, torch.tensor(2.0)),
-        (torch.tensor(2.0), 2),
-    ],
-)
-def test_an_answer_may_have_any_precision(got, expected):
-    compare(got, expected, "it")
-
-
-@pytest.mark.parametrize(
     ("got", "words"),
     [
         ([1.0, 2.0], "the sums should be a tensor, got list"),
         (torch.ones(1, 2), "the sums should have shape (2,), got (1, 2)"),
         (torch.tensor([True, True]), "the sums should have dtype torch.float32, got torch.bool"),
-        (torch.tensor([1.1, 2.5]), "the sums should be 2 at (1,), got 2.5"),
+        (torch.tensor([1.0, 2.5]), "the sums should be 2 at (1,), got 2.5"),
         (torch.tensor([float("nan"), 9.0]), "the sums should be 1 at (0,), got nan"),
         (torch.tensor([3.0, 6.0]), "with k = 3: divide by k"),
     ],
 )
-def test_a_wrong_answer_is_named_as_a_known_mistake_or_by_its_worst_entry(got, words):
+def test_a_wrong_answer_is_named_as_a_known_mistake_or_by_its_first_wrong_entry(got, words):
     mistakes = {"divide by k": torch.tensor([3.0, 6.0])}
     with fails(re.escape(words)):
         compare(got, torch.tensor([1.0, 2.0]), "the sums", mistakes=mistakes, case="with k = 3: ")
-
-
-def test_a_mistake_that_happens_to_be_right_is_none():
-    compare(1.0, 1.0, "it", mistakes={"that is the square": 1.0})
 
 
 def test_a_number_is_compared_as_a_number():
@@ -284,12 +240,6 @@ def test_a_number_is_compared_as_a_number():
 def test_each_part_of_a_prediction_has_its_reason(capsys, answer, printed):
     prediction({"a": (True, "it is so"), "b": ((1, 2), "they are two")}, "anything")(answer)
     assert capsys.readouterr().out == printed + "\n"
-
-
-@pytest.mark.parametrize("lengths", [torch.tensor([2]), torch.tensor([2, 9])], ids=["B", "beyond"])
-def test_padding_lengths_that_do_not_fit_are_refused(lengths):
-    with pytest.raises(ValueError, match="lengths must"):
-        check_padding_invariant(lambda x, _: x, torch.zeros(2, 4, 3), lengths)
 
 
 # Models of sequences
@@ -344,18 +294,6 @@ class ReadsPadding(Sum):
         return super().__call__(source, torch.full_like(lengths, source.shape[1]), inputs)
 
 
-class ReadsNeighbours(Sum):
-    def __call__(self, source, lengths, inputs):
-        logits, _ = super().__call__(source, lengths, inputs)
-        return logits - logits.mean(0), None
-
-
-class NoisyAfterTheEnd(Sum):
-    def __call__(self, source, lengths, inputs):
-        logits, _ = super().__call__(source, lengths, inputs)
-        return logits + (inputs == 0)[..., None] * len(source), None
-
-
 @pytest.mark.parametrize(
     "check", [check_batch_invariant, check_step_matches_parallel, check_cache_matches_parallel]
 )
@@ -367,7 +305,6 @@ def test_a_model_that_reads_its_own_sequence_alone_passes(check):
     ("check", "model", "words"),
     [
         (check_batch_invariant, ReadsPadding(), "alone, sequence 1 gets .* position 0: by 4.7"),
-        (check_batch_invariant, ReadsNeighbours(), "alone, sequence 0 gets other logits"),
         (check_step_matches_parallel, Slips(), "at step 3 the logits of sequence 0 differ by 6"),
         (check_cache_matches_parallel, Unordered(), "at step . the logits of sequence . differ"),
         (check_cache_matches_parallel, Shared(), "at step . the logits of sequence . differ"),
@@ -376,10 +313,6 @@ def test_a_model_that_reads_its_own_sequence_alone_passes(check):
 def test_a_model_that_does_not_is_told_where(check, model, words):
     with fails(words):
         check(model, TOKENS, LONG, SAID)
-
-
-def test_what_follows_the_end_is_not_compared():
-    check_batch_invariant(NoisyAfterTheEnd(), TOKENS, LONG, SAID)
 
 
 def test_only_the_check_with_branches_notices_their_traces():
@@ -435,11 +368,6 @@ def mean_times_mask(logits, labels):
 
 def real_and_padding_of_last(logits, labels):
     return torch.nn.functional.cross_entropy(logits[:, 1:].mT, labels[:, 1:], ignore_index=0)
-
-
-def test_a_vocabulary_without_a_word_is_refused():
-    with pytest.raises(ValueError, match="vocab_size must be at least 5, got 4"):
-        check_masked_loss(real_mean, vocab_size=4)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from attn_notes.data import (
     END,
     PAD,
     START,
-    UNKNOWN,
     Batch,
     Batches,
     Pair,
@@ -64,14 +62,6 @@ def test_a_batch_holds_its_pairs_in_order_and_pads_the_ends(pairs):
         assert set(row[length:]) <= {PAD}
         assert not {PAD, START, END} & set(row[1 : length - 1])
     assert batch.target.shape[1] == 2 + max(len(target) for _, target in pairs)
-
-
-def test_a_small_batch_written_out():
-    pairs = [(("a", "b", "z"), ()), (("c",), ("x", "z"))]
-    source, lengths, target = make_batch(pairs, VOCABULARY, Vocabulary(["y", "x"]))
-    assert source.tolist() == [[4, 5, UNKNOWN], [6, 0, 0]]
-    assert lengths.tolist() == [3, 1]
-    assert target.tolist() == [[1, 2, 0, 0], [1, 5, UNKNOWN, 2]]
 
 
 def test_on_another_device_the_lengths_stay_on_the_cpu():
@@ -133,8 +123,3 @@ def test_the_callers_random_numbers_and_pairs_are_left_alone():
     batches(0).source.zero_()
     assert torch.equal(batches(0).source, expected)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("size", [1, 3, 100, 101])
-def test_the_last_smaller_batch_counts_as_a_step(size):
-    assert len(Batches(numbers(), VOCABULARY, VOCABULARY, batch_size=size)) == -(-100 // size)

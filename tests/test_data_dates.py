@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.data import DATE_LOCALES, DATE_STYLES, date_characters, date_pairs
+from attn_notes.data import date_characters, date_pairs
+from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES
 
 MONTHS = {
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
@@ -40,13 +41,6 @@ def day_of(characters: tuple[str, ...], locale: str) -> date:
 @given(day=st.dates(date(1, 1, 1)), locale=st.sampled_from(DATE_LOCALES))
 def test_a_date_can_be_read_back(day, locale):
     assert day_of(date_characters(day, locale), locale) == day
-
-
-@pytest.mark.parametrize("locale", DATE_LOCALES)
-def test_every_day_of_a_leap_year_can_be_read_back(locale):
-    for number in range(366):
-        day = date(2024, 1, 1) + timedelta(number)
-        assert day_of(date_characters(day, locale), locale) == day
 
 
 @pytest.mark.parametrize("locale", DATE_LOCALES)
@@ -95,12 +89,5 @@ def test_no_test_day_is_in_any_training_set():
     assert not trained & tested
 
 
-def test_the_same_seed_draws_the_same_and_another_does_not():
-    assert date_pairs("de", "en", count=50) == date_pairs("de", "en", count=50)
+def test_another_seed_draws_others():
     assert date_pairs("de", "en", count=50) != date_pairs("de", "en", count=50, seed=1)
-
-
-def test_the_style_is_that_of_both_sides():
-    train, _ = date_pairs("de", "en", count=10, style="full")
-    assert all("".join(source).split(",")[0].endswith(("tag", "Mittwoch")) for source, _ in train)
-    assert all("".join(target).split(",")[0].endswith("day") for _, target in train)

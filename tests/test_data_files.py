@@ -45,9 +45,7 @@ def saved(folder: Path, content: str | bytes) -> Path:
 def test_pairs_come_back_from_any_file(tmp_path, encoding, pairs, end, closed):
     lines = [f"{' '.join(source)}\t {' '.join(target)} \tCC-BY" for source, target in pairs]
     content = (end.join(lines) + (end if closed else "")).encode(encoding[0])
-    corpus = read_pairs(saved(tmp_path, content), encoding=encoding[1])
-    assert corpus.pairs == pairs
-    assert corpus.skipped == []
+    assert read_pairs(saved(tmp_path, content), encoding=encoding[1]) == pairs
 
 
 @ENCODINGS
@@ -59,73 +57,39 @@ def test_a_text_comes_back_from_any_file(tmp_path, encoding, words, end):
     assert read_text(saved(tmp_path, content), encoding=encoding[1]) == expected
 
 
-def test_lines_that_hold_no_pair_are_skipped_with_their_number_and_a_warning(tmp_path):
-    lines = [
-        "a\tb",
-        "",
-        "no tab",
-        "\tc",
-        "c\t",
-        " \t ",
-        "a b c d\te",
-        "a\tb c d e",
-        "   ",
-        "c d e\tf",
-    ]
+def test_lines_that_hold_no_pair_are_skipped_and_a_warning_says_where(tmp_path):
+    long = "a " * 201
+    lines = ["a\tb", "", "no tab", "\tc", "c\t", f"{long}\te", f"a\t{long}", " \t ", "c d\tf"]
     path = saved(tmp_path, "\n".join(lines))
-    with pytest.warns(UserWarning, match="2 pairs kept, 6 lines skipped; line 3: no tab") as caught:
-        corpus = read_pairs(path, max_length=3)
-    assert corpus.pairs == [(("a",), ("b",)), (("c", "d", "e"), ("f",))]
-    side = "a side must have 1 to 3 tokens"
-    assert corpus.skipped == [(3, "no tab"), *((n, side) for n in range(4, 9))]
-    assert str(caught[0].message) == str(corpus)
+    with pytest.warns(UserWarning, match="2 pairs kept, 5 lines skipped, line 3 the") as caught:
+        assert read_pairs(path) == [(("a",), ("b",)), (("c", "d"), ("f",))]
     assert caught[0].filename == __file__  # it points at the caller
-    assert "line 7" in str(corpus)
-    assert str(corpus).endswith("; …")  # after the first five
-
-
-def test_a_file_without_a_skipped_line_has_a_summary_too(tmp_path):
-    path = saved(tmp_path, "a\tb\n")
-    assert str(read_pairs(path)) == f"{path}: 1 pair kept, 0 lines skipped"
 
 
 def test_any_white_space_separates_tokens_and_only_line_ends_separate_lines(tmp_path):
     text = "Wie\u00a0geht  es\u202f?\tHow\u2028is\x0bit\x85?\n"
     pairs = [(("Wie", "geht", "es", "?"), ("How", "is", "it", "?"))]
-    assert read_pairs(saved(tmp_path, text)).pairs == pairs
+    assert read_pairs(saved(tmp_path, text)) == pairs
 
 
 @pytest.mark.parametrize("read", [read_text, read_pairs])
 @pytest.mark.parametrize(
     ("content", "encoding", "words"),
     [
-        (
-            b"a\tb\nc\t\xfc\n",
-            None,
-            "in utf-8, got byte 0xfc at offset 6, line 2; if it has another",
-        ),
-        (b"\xef\xbb\xbfa\tb\r\n\xe4\tb", None, "got byte 0xe4 at offset 8, line 2"),
-        (b"a\tb\n\n\n\xc3", None, "got byte 0xc3 at offset 6, line 4"),  # half a character
-        ("a\tb\n".encode("utf-16"), None, "got byte 0xff at offset 0, line 1"),
-        ("ä\tb\n".encode("latin-1"), "ascii", "must be text in ascii, got byte 0xe4 at offset 0"),
+        (b"a\tb\nc\t\xfc\n", None, "must be text in utf-8, got byte 0xfc in line 2; if it has"),
+        (b"a\tb\n\n\n\xc3", None, "got byte 0xc3 in line 4"),  # half a character
+        ("ä\tb\n".encode("latin-1"), "ascii", "must be text in ascii, got byte 0xe4 in line 1"),
+        (b"\xef\xbb\xbf \n\r\n\t", None, "must hold a text, got 4 characters of white space"),
     ],
 )
-def test_an_undecodable_byte_is_reported_with_its_place(tmp_path, read, content, encoding, words):
+def test_a_file_that_is_not_text_is_refused_with_the_place(
+    tmp_path, read, content, encoding, words
+):
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
         read(saved(tmp_path, content), encoding=encoding)
     assert str(caught.value).startswith(str(tmp_path / "own.tsv"))
-    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("read", [read_text, read_pairs])
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \n\r\n\t"])
-def test_a_file_without_text_is_refused(tmp_path, read, content):
-    with pytest.raises(ValueError, match=r"own\.tsv must hold a text, got \d characters of white"):
-        read(saved(tmp_path, content))
-
-
-def test_a_file_without_a_single_pair_is_refused_with_the_reason(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"at least one pair, got none; .*; line 1: no tab; line 2"
-    ):
+def test_a_file_without_a_single_pair_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"own\.tsv must hold at least one pair, with a tab"):
         read_pairs(saved(tmp_path, "a b\nc d\n"))

@@ -40,14 +40,6 @@ def test_about_the_share_is_held_out(share):
     assert abs(found - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
 
 
-@given(key=st.integers() | st.text(), small=st.floats(0, 1), large=st.floats(0, 1))
-def test_a_larger_share_holds_out_all_that_a_smaller_one_does(key, small, large):
-    small, large = sorted((small, large))
-    assert is_held_out(key, large) or not is_held_out(key, small)
-    assert is_held_out(key, 1)
-    assert not is_held_out(key, 0)
-
-
 @given(pairs=PAIRS, share=st.floats(0, 1))
 def test_no_source_is_on_both_sides_and_no_pair_is_lost(pairs, share):
     train, held_out = split_pairs(pairs, share=share)

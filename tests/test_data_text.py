@@ -1,6 +1,5 @@
 """Running text: split without a leak, and cut into windows."""
 
-import random
 from itertools import pairwise
 
 import pytest
@@ -20,16 +19,6 @@ from attn_notes.data import (
     split_text,
 )
 from tests import another_process
-
-
-def test_pythons_documentation_is_about_eighty_documents():
-    from pydoc_data.topics import topics
-
-    texts = python_documentation()
-    assert texts == [topics[name] for name in sorted(topics)]
-    assert 70 <= len(texts) <= 90
-    assert 400_000 < sum(map(len, texts)) < 600_000
-    assert 90 < len(set("".join(texts))) < 120
 
 
 def test_a_split_by_document_alone_leaks_and_ours_does_not():
@@ -88,12 +77,6 @@ def test_a_short_paragraph_in_common_does_not_join_documents():
     assert len(split_text(texts)[1]) == len(HELD)
 
 
-def test_the_order_of_the_documents_does_not_matter():
-    texts = python_documentation()
-    one, other = split_text(texts), split_text(texts[::-1])
-    assert [sorted(side) for side in one] == [sorted(side) for side in other]
-
-
 def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
     text = "".join(f"line {n}\n" for n in range(1000))
     (train,), (held_out,) = split_text([text])
@@ -113,24 +96,10 @@ def test_a_text_without_lines_is_cut_at_the_share(size, share):
     assert abs(len(split_text([marked], share=share)[1][0]) - share * size) <= 2
 
 
-@pytest.mark.parametrize(("end", "held"), [(80, 19), (85, 14), (79, 10), (51, 10)])
-def test_a_line_is_not_cut_unless_that_would_hold_out_more_than_twice_the_share(end, held):
-    text = "x" * end + "\n" + "y" * (99 - end)
-    (train,), (held_out,) = split_text([text])
-    assert train + held_out == text
-    assert len(held_out) == held
-
-
 def test_the_end_of_each_of_a_few_texts_is_held_out():
     texts = [f"{KEPT[n]}\n" + "some words and more\n" * 30 * (n + 1) for n in range(3)]
     train, held_out = split_text(texts)
     assert [one + other for one, other in zip(train, held_out, strict=True)] == texts
-
-
-def test_a_larger_share_holds_out_all_that_a_smaller_one_does():
-    texts = python_documentation()
-    small, large = (set(split_text(texts, share=share)[1]) for share in (0.1, 0.3))
-    assert small < large
 
 
 # The windows
@@ -187,13 +156,6 @@ def test_a_batch_depends_only_on_the_seed_and_the_step():
     assert torch.equal(one(3), steps[3])
 
 
-def test_the_callers_random_numbers_are_left_alone():
-    before = random.getstate(), torch.get_rng_state()
-    windows()(0)
-    assert random.getstate() == before[0]
-    assert torch.equal(torch.get_rng_state(), before[1])
-
-
 def everything_drawn() -> str:
     sides = split_text(python_documentation())
     return repr((sides, [windows()(step).tolist() for step in (0, 9)])).encode().hex()
@@ -201,14 +163,3 @@ def everything_drawn() -> str:
 
 def test_another_process_draws_the_same_windows():
     another_process.assert_same_there(everything_drawn)
-
-
-def test_a_text_that_is_exactly_one_window_is_enough():
-    (ids,) = [encode_text("abc", VOCAB)]
-    one = TextWindows(["abc"], VOCAB, length=4, batch_size=2)
-    assert one(0).tolist() == [ids, ids]
-
-
-def test_unknown_characters_are_unknown_in_a_window():
-    batch = TextWindows(["xyz"], Vocabulary(["y"]), length=4, batch_size=1)(0)
-    assert batch.tolist() == [[1, 3, 4, 3, 2]]

@@ -44,12 +44,6 @@ def test_rare_tokens_can_be_left_out(min_count, tokens):
     assert Vocabulary.build(sequences, min_count=min_count).tokens == tuple(tokens)
 
 
-def test_unknown_tokens_have_id_3_and_read_unk():
-    vocabulary = Vocabulary(["a"])
-    assert vocabulary.encode(["a", "b", "<unk>", ""]) == [4, 3, 3, 3]
-    assert vocabulary.decode([4, 3]) == ["a", "<unk>"]
-
-
 @pytest.mark.parametrize(
     ("ids", "tokens"),
     [

@@ -144,7 +144,6 @@ BROKEN = {
     rules.executed_in_order: [
         ([cell(count=1), cell(count=2)], [cell(count=2), cell(count=1)], "[2, 1]"),
         ([markdown("")], [cell(count=None)], "None"),
-        ([], [cell(count=1), cell(count=3)], "[1, 3]"),
     ],
     rules.known_tags_only: [
         ([cell(tags=["stub"])], [cell(tags=["nbval-skip"])], "nbval-skip"),
@@ -158,20 +157,13 @@ BROKEN = {
     rules.tensors_on_a_device: [
         ([cell(MOVED)], [cell("y = 1\nx = torch.randn(2, generator=rng)")], "line 2"),
         ([cell(ON_A_DEVICE)], [cell("x = torch.zeros(2)")], "line 1"),
-        ([], [cell("x = torch.rand(2).to(device)")], "line 1"),
         ([], [exercise("a", "solution", PLAIN)], "solution a: line 1"),
     ],
     rules.no_name_of_the_package_redefined: [
         ([cell(OURS)], [cell("def causal_mask(L):\n    pass")], "redefines causal_mask"),
-        ([], [cell("masked_softmax = lambda x: x")], "redefines masked_softmax"),
-        ([], [cell("for gaussian_kernel in kernels:\n    pass")], "redefines gaussian_kernel"),
-        ([], [cell("class Attention:\n    pass")], "redefines Attention"),
         ([], [cell("if True:\n    a, (get_device, *b) = c")], "redefines get_device"),
-        ([], [cell("with x as influence:\n    pass")], "redefines influence"),
         ([], [cell("from other import plain as padding_mask")], "redefines padding_mask"),
         ([], [cell("from attn_notes.masks import causal_mask as prefix_mask")], "prefix_mask"),
-        ([], [cell("import thing as plot_heads")], "redefines plot_heads"),
-        ([], [cell("print(show_source := 3)")], "redefines show_source"),
     ],
     rules.ignored_outputs_are_rare_and_explained: [
         (uncompared(2), uncompared(1, source="x = 1"), "no comment says why"),
@@ -200,7 +192,6 @@ BROKEN = {
     rules.enough_exercises_and_all_solved: [
         (FOUR, FOUR[:-1], "d: has no solution"),
         ([], FOUR[:-2], "3 exercises"),
-        ([], [*FOUR, exercise("e", "solution")], "e: solves no"),
         ([], [*FOUR, exercise("a")], "a: twice"),
         ([], [*FOUR, exercise("")], "without a label"),
     ],

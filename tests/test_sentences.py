@@ -77,10 +77,6 @@ def test_long_texts_are_truncated_as_in_the_published_pipeline(
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
 
 
-def test_the_default_length_is_that_of_the_published_pipeline(published, sentences):
-    assert published.max_seq_length == sentences.max_length == 256
-
-
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 def test_a_vector_does_not_depend_on_the_batch(batch_size, sentences):
     texts = TEXTS[:20]
@@ -90,10 +86,6 @@ def test_a_vector_does_not_depend_on_the_batch(batch_size, sentences):
     torch.testing.assert_close(
         sentences.encode(texts[::-1], batch_size=batch_size).flip(0), got, atol=1e-6, rtol=0
     )
-
-
-def test_an_empty_list_gives_no_vectors(sentences):
-    assert sentences.encode([]).shape == (0, 384)
 
 
 # ---- With a small encoder ---------------------------------------------------------------------

@@ -11,7 +11,6 @@ import torch
 
 import attn_notes
 from attn_notes.checks import CheckFailed
-from attn_notes.kernels import gaussian_kernel
 from attn_notes.source import show_source
 
 
@@ -51,13 +50,6 @@ def test_what_is_shown_is_the_code_without_its_docstrings(thing):
     assert not shown.endswith("\n")
 
 
-def test_what_is_shown_runs_and_gives_the_same():
-    namespace = {"torch": torch, "math": __import__("math"), "Tensor": torch.Tensor}
-    exec(show_source(gaussian_kernel).text, namespace)
-    u = torch.linspace(-3, 3, 7)
-    assert namespace["gaussian_kernel"](u).equal(gaussian_kernel(u))
-
-
 def test_a_notebook_shows_it_as_highlighted_python_with_its_comments_and_blank_lines():
     def spaced(x):
         """Twice x.
@@ -92,16 +84,6 @@ def test_docstrings_of_methods_and_inner_functions_go_too():
         "        return inner"
     )
     assert show_source(Thing).text == expected
-
-
-# fmt: off
-def test_a_class_whose_docstring_has_no_blank_line_after_it_loses_no_code():
-    class Tight:
-        """A thing."""
-        size = 3
-
-    assert show_source(Tight).text == "class Tight:\n    size = 3"
-# fmt: on
 
 
 def test_a_body_that_is_only_a_docstring_keeps_it():

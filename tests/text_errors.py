@@ -47,16 +47,22 @@ TABLE = [
             (f"{name} of numbers", partial(call, ["a", 1]), T, "list of texts", "['a', 1]"),
         )
     ),
-    ("a split of no text", lambda: split_text([]), V, "two characters or more", "got []"),
+    ("a split of no text", lambda: split_text([]), V, "something on either side", "got []"),
     ("windows of no text", windows([]), V, "at least length + 1 = 5 ids", "got 0"),
     ("bits of empty texts", lambda: bits(["", ""]), V, "hold a character", "2 texts"),
     ("an n-gram of empty texts", ngram(texts=["", ""]), V, "hold a character", "2 texts"),
     # Splits
     *(
-        (f"a split of {share}", partial(split_text, TEXTS, share=share), V, "above 0", str(share))
-        for share in (0, 1, -0.5, float("nan"))
+        (
+            f"a split of {share}",
+            partial(split_text, TEXTS, share=share),
+            V,
+            "from 0 to 1",
+            str(share),
+        )
+        for share in (1.5, -0.5, float("nan"))
     ),
-    ("a split of one character", lambda: split_text(["a"]), V, "characters or more", "['a']"),
+    ("a split of one character", lambda: split_text(["a"]), V, "on either side", "['a']"),
     # Windows
     (
         "a window longer than the texts",
@@ -70,15 +76,15 @@ TABLE = [
     ("no window in a batch", windows(batch_size=0), V, "batch_size must be at least 1", "0"),
     ("a negative step", lambda: windows()()(-1), V, "step must be at least 0", "got -1"),
     # Overlap
-    ("what was seen, of one string", lambda: share_seen("a", ["a"]), T, "train must be a list"),
-    ("what was seen of nothing", lambda: share_seen(["a"], [""]), V, "held_out must hold a char"),
+    ("what was seen, of one string", lambda: share_seen("a", ["a"]), T, "must be a list of texts"),
+    ("what was seen of nothing", lambda: share_seen(["a"], [""]), V, "must hold a character"),
     ("runs of 0", lambda: share_seen(["a"], ["a"], length=0), V, "length must be at least 1"),
     # n-grams
     ("an n-gram of none", ngram(0), V, "order must be at least 1", "got 0"),
     ("an n-gram of a half", ngram(2.5), T, "order must be an integer", "2.5"),
     *(
-        (f"a discount of {d}", ngram(discount=d), V, "discount must be above 0", str(d))
-        for d in (0, 1, float("nan"))
+        (f"a discount of {d}", ngram(discount=d), V, "discount must be from 0 to 1", str(d))
+        for d in (-0.1, float("nan"))
     ),
     # Losses and bits
     *(

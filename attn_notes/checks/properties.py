@@ -1,7 +1,6 @@
 """What must hold of an attention layer, tested by changing its input (chapters 3 and on).
 
-A shape test passes on a layer that reads the future. These checks change one thing that must
-not matter and look at the output; each raises `CheckFailed` where the property does not hold.
+Each check changes one thing that must not matter, and raises `CheckFailed` if the output changes.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_mask
+from attn_notes.arguments import check_mask, shapes_of
 from attn_notes.masks import padding_mask
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 Layer = Callable[[Tensor], Tensor]
-PaddedLayer = Callable[[Tensor, Tensor], Tensor]
 
 
 class CheckFailed(AssertionError):
@@ -34,8 +32,7 @@ class CheckFailed(AssertionError):
 def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """How much each output position changes when one input position is replaced by noise.
 
-    Chapter 3. Read it like a heatmap of weights; but it is measured, so it also shows what a
-    picture of the weights hides.
+    Chapter 3. Unlike a heatmap of weights it is measured, and shows what the weights hide.
 
     Args:
         layer: maps (..., L, E) to (..., L, E'), without randomness of its own.
@@ -53,8 +50,6 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    if x.dim() < 2 or x.numel() == 0:
-        raise ValueError(f"x must have shape (..., L, E), none of them 0, got {tuple(x.shape)}")
     if not x.is_floating_point():
         raise TypeError(f"x must be floating point, got {x.dtype}")
     noise = torch.randn(x[..., 0, :].shape, generator=noise_source(seed)).to(x)
@@ -68,19 +63,16 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     return torch.stack(columns, dim=-1)  # (L, L): output position, input position
 
 
-def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6, seed: int = 0) -> None:
+def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6) -> None:
     """No output position depends on a later input position. Chapter 3.
 
     Args:
-        layer: maps (..., L, E) to (..., L, E').
-        x: (..., L, E).
-        atol: the largest change to ignore.
-        seed: of the noise.
+        layer, x, atol: as for `influence`, and the largest change to ignore.
 
     Example:
         >>> check_causal(lambda x: x.cumsum(-2), torch.zeros(3, 1))
     """
-    leak = influence(layer, x, seed=seed).triu(1)  # what flows from t to an earlier i
+    leak = influence(layer, x).triu(1)  # what flows from t to an earlier i
     check_small(leak, atol, "output {} changes by {size} when only the later input {} does")
 
 
@@ -90,16 +82,11 @@ def check_permutation_equivariant(
     """Permuting the input permutes the output in the same way: the layer knows no order. Chapter 6.
 
     Args:
-        layer: maps (..., L, E) to (..., L, E').
-        x: (..., L, E).
-        atol: the largest difference to ignore.
-        seed: of the permutation.
+        layer, x, atol, seed: as for `check_causal`, and the seed of the permutation.
 
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
     """
-    if x.dim() < 2:
-        raise ValueError(f"x must have shape (..., L, E), got {tuple(x.shape)}")
     cycle = torch.randperm(x.shape[-2], generator=noise_source(seed)).to(x.device)
     order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
     with torch.no_grad():
@@ -109,7 +96,7 @@ def check_permutation_equivariant(
 
 
 def check_padding_invariant(
-    layer: PaddedLayer, x: Tensor, lengths: Tensor, *, atol: float = 1e-5, seed: int = 0
+    layer: Callable[[Tensor, Tensor], Tensor], x: Tensor, lengths: Tensor, *, atol: float = 1e-5
 ) -> None:
     """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 
@@ -118,7 +105,6 @@ def check_padding_invariant(
         x: (B, L, E), or token ids (B, L), whose padding is replaced by other ids among them.
         lengths: (B,), how many positions of each sequence are real.
         atol: the largest change to ignore.
-        seed: of the noise.
 
     Example:
         >>> def mean(x, lengths):
@@ -127,14 +113,10 @@ def check_padding_invariant(
         >>> check_padding_invariant(mean, torch.rand(2, 4, 3), torch.tensor([2, 4]))
     """
     real = padding_mask(lengths, x.shape[1], device=x.device)[:, 0]  # (B, L)
-    if real.shape != x.shape[:2]:
-        raise ValueError(
-            f"lengths must have shape (B,), got {tuple(lengths.shape)} and x {tuple(x.shape)}"
-        )
     if x.is_floating_point():
-        noise = torch.randn(x.shape, generator=noise_source(seed)).to(x)
+        noise = torch.randn(x.shape, generator=noise_source(0)).to(x)
     else:  # token ids: any of them may stand in the padding
-        draw = torch.randint(x.numel(), x.shape, generator=noise_source(seed)).to(x.device)
+        draw = torch.randint(x.numel(), x.shape, generator=noise_source(0)).to(x.device)
         noise = x.flatten()[draw]
     other = torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
@@ -151,8 +133,7 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     """Rows of weights sum to 1, or to 0 where empty; masked keys have exactly 0. Chapter 3.
 
     Args:
-        weights: (..., L, S).
-        mask: bool, `True` = may attend, broadcastable to the weights.
+        weights, mask: (..., L, S), and a bool mask (`True` = may attend) that broadcasts to it.
         atol: how far from 1 a sum may be.
 
     Example:
@@ -192,10 +173,8 @@ def _output(layer: Layer, x: Tensor) -> Tensor:
     """The layer's output for a copy of `x`, since a layer may work in place; its length checked."""
     output = layer(x.clone())
     if output.dim() < 2 or output.shape[-2] != x.shape[-2]:
-        raise ValueError(
-            "layer must keep the length (axis -2), got input "
-            f"{tuple(x.shape)} and output {tuple(output.shape)}"
-        )
+        got = shapes_of(input=x, output=output)
+        raise ValueError(f"layer must keep the length (axis -2), got {got}")
     return output
 
 

@@ -1,8 +1,4 @@
-"""What must hold of the texts that a model is trained and tested on (chapter 8).
-
-A passage that stands on both sides of a split can be learned by heart. Then the test measures
-memory, and the best memory wins.
-"""
+"""What must hold of the texts that a model is trained and tested on (chapter 8)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,18 +15,17 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     Args:
         train: the texts to train on.
         held_out: the texts to test on, with at least one character.
-        length: characters; a shorter run in common does not count: it may be chance, or an idiom.
+        length: of a run that counts, in characters; a shorter one may be chance, or an idiom.
 
     Returns:
-        From 0 to 1: the share of held-out characters that lie in a run of `length` characters
-        that stands in a training text too.
+        From 0 to 1: the share of held-out characters that lie in such a run.
 
     Example:
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
         0.5454545454545454
     """
-    check_texts(train, "train")
-    characters = count_characters(held_out, "held_out")
+    check_texts(train)
+    characters = count_characters(held_out)
     check_integers(1, length=length)
     return sum(sum(marks) for marks in _seen(train, held_out, length)) / characters
 
@@ -39,24 +34,20 @@ def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: i
     """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 8.
 
     Args:
-        train: the texts to train on.
-        held_out: the texts to test on.
-        length: of the shortest passage that counts, in characters.
+        train, held_out, length: as for `share_seen`.
 
     Example:
         >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)
         Traceback (most recent call last):
         attn_notes.checks.properties.CheckFailed: 55 % of the held-out characters stand in the \
-training texts too; text 1 from character 0 on: 'or not'
+training texts too, such as in text 1: 'or not'
     """
     share = share_seen(train, held_out, length=length)
-    for number, marks in enumerate(_seen(train, held_out, length) if share else ()):
+    for number, marks in enumerate(_seen(train, held_out, length)):
         if 1 in marks:
-            at = marks.index(1)
-            raise CheckFailed(
-                f"{100 * share:.2g} % of the held-out characters stand in the training texts too; "
-                f"text {number} from character {at} on: {held_out[number][at : at + 40]!r}"
-            )
+            passage = held_out[number][marks.index(1) :][:40]
+            words = f"{100 * share:.2g} % of the held-out characters stand in the training texts"
+            raise CheckFailed(f"{words} too, such as in text {number}: {passage!r}")
 
 
 def _seen(train: Sequence[str], held_out: Sequence[str], length: int) -> Iterator[bytearray]:

@@ -13,7 +13,6 @@ from attn_notes.data import (
     Vocabulary,
     date_pairs,
     join_words,
-    language_tag,
     number_pairs,
     python_documentation,
     read_pairs,
@@ -42,11 +41,10 @@ def load_pairs(
 ) -> Pairs:
     """The pairs to train on and those held out."""
     if path is not None:
-        with warnings.catch_warnings():  # the summary is printed instead
-            warnings.simplefilter("ignore", UserWarning)
-            corpus = read_pairs(path, encoding=encoding)
-        print(corpus)
-        sides = split_pairs(corpus.pairs)
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            sides = split_pairs(read_pairs(path, encoding=encoding))
+        for warning in caught:  # lines without a pair were skipped
+            print(warning.message)
     elif data.data == "pairs":
         raise ValueError("--data pairs needs a file: name it with --pairs")
     elif data.data == "dates":
@@ -104,7 +102,7 @@ def split_tokens(
         return tuple(text.split())
     readings = [split_number(text, language) for language in languages(data.source)]
     best = min(readings, key=lambda tokens: sum(token not in known for token in tokens))
-    return (language_tag(wanted), *best) if "," in data.target else best
+    return (f"<{wanted}>", *best) if "," in data.target else best
 
 
 def join_tokens(data: PairData, tokens: Sequence[str], *, to: str | None = None) -> str:

@@ -24,7 +24,7 @@ class Batch(NamedTuple):
     source: Tensor
     """(B, S), the ids of the source."""
     lengths: Tensor
-    """(B,), how many of them are real; on the CPU, where a recurrent encoder needs them."""
+    """(B,), how many of them are real; always on the CPU, where a recurrent encoder needs them."""
     target: Tensor
     """(B, T): START, the ids of the target, END."""
 
@@ -38,18 +38,16 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
 
     Args:
         pairs: B pairs of token sequences, at least one. A target may be empty, a source may not.
-        source_vocab: of the sources.
-        target_vocab: of the targets.
+        source_vocab, target_vocab: of the sources and of the targets.
 
     Returns:
         The batch, on the CPU.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])
-        >>> make_batch([(("drei",), ("three",)), (("drei", "drei"), ())], words, words)
-        Batch(source=tensor([[4, 0],
-                [4, 4]]), lengths=tensor([1, 2]), target=tensor([[1, 5, 2],
-                [1, 2, 0]]))
+        >>> make_batch([(("drei",), ("three",)), (("drei", "drei"), ())], words, words).source
+        tensor([[4, 0],
+                [4, 4]])
     """
     return _pad(_encode(pairs, source_vocab, target_vocab))
 
@@ -57,24 +55,21 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
 class Batches:
     """The batch of every training step: `batches(step)` for step 0, 1, 2, ... Chapter 4.
 
-    A pure function of the pairs, the seed and the step, for the sake of resumed training. Every
-    epoch takes each pair once, in a new order. Twenty batches at a time are sorted by length before
-    they are cut, so that little is padded (Bahdanau, Cho and Bengio, 2015, appendix B.2).
+    A pure function of the pairs, the seed and the step, so training can be resumed at any step.
+    Every epoch takes each pair once, in a new order. Twenty batches at a time are sorted by length
+    before they are cut, so that little is padded (Bahdanau, Cho and Bengio, 2015, appendix B.2).
 
     Args:
         pairs: pairs of token sequences, as for `make_batch`.
-        source_vocab: of the sources.
-        target_vocab: of the targets.
+        source_vocab, target_vocab: as for `make_batch`.
         batch_size: pairs in a batch; the last batch of an epoch may be smaller.
         seed: of the order.
 
     Example:
-        >>> from attn_notes.data import number_pairs
-        >>> train, _ = number_pairs("de", "en", count=1000)
-        >>> source, target = (Vocabulary.build(side) for side in zip(*train, strict=True))
-        >>> batches = Batches(train, source, target, batch_size=100)
+        >>> words = Vocabulary(["drei", "three"])
+        >>> batches = Batches(10 * [(("drei",), ("three",))], words, words, batch_size=4)
         >>> len(batches)  # steps in an epoch
-        10
+        3
     """
 
     def __init__(
@@ -109,16 +104,13 @@ class Batches:
         rng = random.Random(f"{self.seed} {epoch}")
         indices = list(range(len(self._encoded)))
         rng.shuffle(indices)
-        for pool in _slices(len(indices), _POOL * self.batch_size):
-            indices[pool] = sorted(indices[pool], key=lambda n: [*map(len, self._encoded[n])])
-        order = [indices[batch] for batch in _slices(len(indices), self.batch_size)]
+        size, pool = self.batch_size, _POOL * self.batch_size
+        for at in range(0, len(indices), pool):
+            together = indices[at : at + pool]
+            indices[at : at + pool] = sorted(together, key=lambda n: [*map(len, self._encoded[n])])
+        order = [indices[at : at + size] for at in range(0, len(indices), size)]
         rng.shuffle(order)
         return order
-
-
-def _slices(count: int, size: int) -> list[slice]:
-    """Consecutive slices of `size` that cover `count` places; the last may be shorter."""
-    return [slice(start, start + size) for start in range(0, count, size)]
 
 
 def _encode(

@@ -1,7 +1,7 @@
 """Dates of several countries, character by character (chapter 4).
 
-Day, month and year change places from one locale to another, so a model that translates dates has
-to move blocks of characters. The formats are those of Unicode, from Babel.
+Day, month and year change places from one locale to another, so a model that translates has to move
+blocks of characters. The formats are Unicode's, from Babel.
 """
 
 import random
@@ -31,8 +31,6 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
         The characters, spaces included; `"".join` gives the text back.
 
     Example:
-        >>> "".join(date_characters(date(1969, 7, 21), "de"))
-        '21. Juli 1969'
         >>> "".join(date_characters(date(1969, 7, 21), "en", "full"))
         'Monday, July 21, 1969'
     """
@@ -54,11 +52,9 @@ def date_pairs(
     About one day in ten is held out, by its date, whatever the locales, the style and the seed.
 
     Args:
-        source: the locale to read, one of `DATE_LOCALES`.
-        target: the locale to write.
+        source, target: the locales to read and to write, each one of `DATE_LOCALES`.
         count: how many days are drawn, both sides together; at most all 73,049.
-        style: one of `DATE_STYLES`, for both sides.
-        seed: of the draw.
+        style, seed: one of `DATE_STYLES`, for both sides; the seed of the draw.
 
     Returns:
         The training pairs and the held-out pairs.
@@ -69,8 +65,6 @@ def date_pairs(
         1000
     """
     check_integers(1, count=count)
-    if count > len(_DAYS):
-        raise ValueError(f"count must be at most {len(_DAYS)}, the days there are, got {count}")
     sides: tuple[list[Pair], list[Pair]] = ([], [])
     for ordinal in random.Random(seed).sample(_DAYS, count):
         day = date.fromordinal(ordinal)

@@ -1,32 +1,14 @@
 """The reader's own texts, from a file: running text, or pairs of sentences (chapters 4 and 8)."""
 
 import warnings
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
 
-__all__ = ["Corpus", "read_pairs", "read_text"]
+__all__ = ["read_pairs", "read_text"]
 
-
-@dataclass(frozen=True)
-class Corpus:
-    """The pairs read from a file, and the lines that were skipped; `str` sums both up."""
-
-    path: Path
-    """The file."""
-    pairs: list[Pair]
-    """The pairs, in the order of the file."""
-    skipped: list[tuple[int, str]]
-    """(line number from 1, reason) of every skipped line."""
-
-    def __str__(self) -> str:
-        pairs, lines = len(self.pairs), len(self.skipped)
-        first = [f"; line {number}: {reason}" for number, reason in self.skipped[:5]]
-        counts = f"{pairs:,} pair{'s' * (pairs != 1)} kept, {lines:,} line{'s' * (lines != 1)}"
-        return f"{self.path}: {counts} skipped{''.join(first)}{'; …' * (lines > 5)}"
+_MOST_TOKENS = 200  # on a side
 
 
 def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
@@ -40,7 +22,6 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
         The text without a byte order mark; its lines end in `\n`.
 
     Raises:
-        OSError: the file cannot be read.
         ValueError: a byte that is not valid in this encoding, an unknown encoding, or no text.
 
     Example:
@@ -49,60 +30,57 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
         >>> read_text(path)
         'one\ntwo\n'
     """
-    content, encoding = Path(path).read_bytes(), encoding or "utf-8"
     try:
-        text = content.decode(encoding).removeprefix("\ufeff")
+        text = Path(path).read_text(encoding or "utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{path} must be text in {encoding}, got byte 0x{content[error.start]:02x} at offset "
-            f"{error.start}, line {line}; if it has another encoding, pass that, such as 'utf-16'"
+            f"{path} must be text in {error.encoding}, got byte 0x{error.object[error.start]:02x} "
+            f"in line {line}; if it has another encoding, pass that, such as 'utf-16'"
         ) from None
     except LookupError:
         raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
     if not text.strip():
         raise ValueError(f"{path} must hold a text, got {len(text)} characters of white space")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
 
 
-def read_pairs(
-    path: str | PathLike[str], *, encoding: str | None = None, max_length: int = 200
-) -> Corpus:
+def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
     r"""Read pairs of sentences, one per line: source and target with a tab between them. Chapter 4.
 
     White space separates tokens. Columns after the second (published collections keep the authors'
     names there) and blank lines are ignored. A line without a tab, with an empty side or with more
-    than `max_length` tokens on a side is skipped, and a warning says so.
+    than 200 tokens on a side is skipped, and a warning says how many were.
 
     Args:
-        path: of the file.
-        encoding: as for `read_text`.
-        max_length: the most tokens on a side; 1 or more.
+        path, encoding: as for `read_text`.
 
     Returns:
-        The pairs, and the skipped lines with the reason.
+        The pairs, in the order of the file.
 
     Raises:
-        OSError: the file cannot be read.
         ValueError: as in `read_text`, and for a file without a single pair.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.tsv"
         >>> _ = path.write_text("wie geht es\thow are you\n", encoding="utf-8")
-        >>> read_pairs(path).pairs
+        >>> read_pairs(path)
         [(('wie', 'geht', 'es'), ('how', 'are', 'you'))]
     """
-    check_integers(1, max_length=max_length)
-    corpus = Corpus(Path(path), [], [])
+    pairs: list[Pair] = []
+    skipped = []
     for number, line in enumerate(read_text(path, encoding=encoding).split("\n"), 1):
-        source, target = [tuple(side.split()) for side in [*line.split("\t"), ""][:2]]
-        if "\t" in line and source and target and max(len(source), len(target)) <= max_length:
-            corpus.pairs.append((source, target))
-        elif line.strip(" "):
-            reason = "no tab" if "\t" not in line else f"a side must have 1 to {max_length} tokens"
-            corpus.skipped.append((number, reason))
-    if not corpus.pairs:
-        raise ValueError(f"there must be at least one pair, got none; {corpus}")
-    if corpus.skipped:
-        warnings.warn(str(corpus), stacklevel=2)
-    return corpus
+        sides = [tuple(side.split()) for side in line.split("\t")[:2]]
+        if len(sides) == 2 and all(0 < len(side) <= _MOST_TOKENS for side in sides):
+            pairs.append((sides[0], sides[1]))
+        elif line.strip():
+            skipped.append(number)
+    if not pairs:
+        raise ValueError(f"{path} must hold at least one pair, with a tab between its sides")
+    if skipped:
+        warnings.warn(
+            f"{path}: {len(pairs):,} pairs kept, {len(skipped):,} lines skipped, line {skipped[0]} "
+            f"the first: a line must hold a tab, and 1 to {_MOST_TOKENS} tokens on either side",
+            stacklevel=2,
+        )
+    return pairs

@@ -1,8 +1,8 @@
 """Numbers in words: a translation task that every reader can check (chapter 4).
 
-The words come from num2words. German writes a number below a million as one word, units before
-tens (dreiundsiebzig, three-and-seventy); French counts in twenties (quatre-vingt-treize); Japanese
-groups the digits by four. So each pair of languages needs another reordering.
+The words come from num2words. German puts units before tens (dreiundsiebzig), French counts in
+twenties (quatre-vingt-treize), Japanese groups the digits by four: each pair of languages needs
+another reordering.
 """
 
 import math
@@ -18,14 +18,7 @@ from typing import Any
 from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data.split import Pair, is_held_out
 
-__all__ = [
-    "NUMBER_LANGUAGES",
-    "join_words",
-    "language_tag",
-    "number_pairs",
-    "number_words",
-    "split_number",
-]
+__all__ = ["NUMBER_LANGUAGES", "join_words", "number_pairs", "number_words", "split_number"]
 
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12
@@ -49,10 +42,8 @@ def number_words(value: int, language: str) -> tuple[str, ...]:
         The tokens; `join_words` turns them into the usual spelling.
 
     Example:
-        >>> number_words(73, "de"), number_words(73, "en")
-        (('drei', 'und', 'siebzig'), ('seventy', '-three'))
-        >>> number_words(93, "fr")
-        ('quatre', '-vingt', '-treize')
+        >>> number_words(73, "de"), number_words(93, "fr")
+        (('drei', 'und', 'siebzig'), ('quatre', '-vingt', '-treize'))
     """
     check_integers(value=value)
     if not 0 <= value < 10**_MOST_DIGITS:
@@ -63,15 +54,13 @@ def number_words(value: int, language: str) -> tuple[str, ...]:
 def split_number(text: str, language: str) -> tuple[str, ...]:
     """A written number as tokens. Chapter 4.
 
-    German compounds are cut into their words, a hyphen stays with the word after it and a comma
-    with the word before it, so `join_words` gives the text back. Unknown words stay whole.
-
     Args:
         text: a number as `join_words` writes it, or as a reader types it.
         language: one of `NUMBER_LANGUAGES`.
 
     Returns:
-        The tokens, none of them with white space.
+        The tokens: German compounds are cut into their words, unknown words stay whole, a hyphen
+        belongs to the word after it.
 
     Example:
         >>> split_number("zwei Millionen dreiundsiebzig", "de")
@@ -93,13 +82,11 @@ def join_words(tokens: Sequence[str], language: str) -> str:
         language: one of `NUMBER_LANGUAGES`.
 
     Returns:
-        The text. In German all neighbours except the nouns, Million and Milliarde, form one word.
+        The text. In German all neighbours but the nouns, Million and Milliarde, form one word.
 
     Example:
         >>> join_words(["eine", "Million", "drei", "und", "siebzig"], "de")
         'eine Million dreiundsiebzig'
-        >>> join_words(["quatre", "-vingt", "-treize"], "fr")
-        'quatre-vingt-treize'
     """
     _check_language(language)
     if language in _BY_CHARACTER:
@@ -123,75 +110,39 @@ def number_pairs(
 
     Of numbers drawn evenly below a million, nine in ten would have six digits. So every length gets
     the same share of `count`; what the short lengths cannot fill goes to the longer ones. About one
-    number in ten is held out, by its value, whatever the languages and the seed. The numbers of one
-    digit are all trained on, for no longer number contains the word for zero.
-
-    With several languages each number is read in each source language and written in each other
-    target language. With several target languages the first source token is the `language_tag` of
-    the target (Johnson et al., 2017, section 3). Chapter 4.
+    number in ten is held out, by its value. All numbers of one digit are trained on, for no longer
+    number contains the word for zero. With several languages each number is read in each source
+    language and written in each other target language; where there are several, the first source
+    token names the target, as `<fr>` (Johnson et al., 2017, section 3). Chapter 4.
 
     Args:
-        source: the language to read, one of `NUMBER_LANGUAGES`, or several.
-        target: the language to write, or several.
+        source, target: the language to read and the one to write; each one of `NUMBER_LANGUAGES`,
+            or several.
         count: how many numbers are drawn, both sides together; at most the numbers there are.
         digits: the fewest and the most digits, each from 1 to 12.
-        balance: from 0 to 1, the least share of the training numbers for each kind, where a kind is
-            a number of digits and of zeros at the end; the numbers of a rare kind are repeated.
-        seed: of the draw, and of the order of the pairs.
+        balance: from 0 to 1, the least share of the training numbers for each kind (a number of
+            digits and of zeros at the end); the numbers of a rare kind are repeated.
+        seed: of the draw.
 
     Returns:
         The training pairs and the held-out pairs.
 
     Example:
-        >>> train, held_out = number_pairs("digits", "en", count=1000)
-        >>> len(train) + len(held_out)
-        1000
         >>> _, held_out = number_pairs("digits", ("de", "fr"), count=100, digits=(1, 2))
         >>> held_out[1]
         (('<fr>', '4', '9'), ('quarante', '-neuf'))
     """
     check_integers(1, count=count)
     check_fractions(balance=balance)
-    routes = _routes(source, target)
-    languages = dict.fromkeys(language for _, *route in routes for language in route)
+    sources, targets = ([side] if isinstance(side, str) else [*side] for side in (source, target))
     sides: tuple[list[Pair], list[Pair]] = ([], [])
     for held_out, values in enumerate(_split(_draw_values(count, digits, seed), balance)):
-        for value in values:
-            words = {language: number_words(value, language) for language in languages}
-            pairs = [((*tag, *words[read]), words[written]) for tag, read, written in routes]
-            sides[held_out].extend(pairs)
+        for value, read, written in product(values, sources, targets):
+            if read != written or len(sources) == len(targets) == 1:
+                tag = [f"<{written}>"] if len(targets) > 1 else []
+                words = (*tag, *number_words(value, read))
+                sides[held_out].append((words, number_words(value, written)))
     return sides
-
-
-def language_tag(language: str) -> str:
-    """The token that asks a model for a language. Chapter 4.
-
-    Args:
-        language: its name.
-
-    Returns:
-        The token, which occurs in no number.
-
-    Example:
-        >>> language_tag("fr")
-        '<fr>'
-    """
-    return f"<{language}>"
-
-
-def _routes(
-    source: str | Sequence[str], target: str | Sequence[str]
-) -> list[tuple[tuple[str, ...], str, str]]:
-    """(tag, source language, target language) of every direction."""
-    sides = [(side,) if isinstance(side, str) else tuple(side) for side in (source, target)]
-    for name, side in zip(("source", "target"), sides, strict=True):
-        if not side or len(set(side)) < len(side):
-            raise ValueError(f"{name} must be one language or several different, got {side}")
-    return [
-        ((language_tag(written),) if len(sides[1]) > 1 else (), read, written)
-        for read, written in product(*sides)
-        if read != written or sides[0] == sides[1] == (read,)
-    ]
 
 
 def _split(values: list[int], balance: float) -> tuple[list[int], list[int]]:
@@ -200,14 +151,10 @@ def _split(values: list[int], balance: float) -> tuple[list[int], list[int]]:
     for value in values:
         sides[value > 9 and is_held_out(value)].append(value)
     train, held_out = sides
-    least, counts = balance * len(train), Counter(map(_kind, train))
-    times = {kind: max(1, math.ceil(least / count)) for kind, count in counts.items()}
-    return [value for value in train for _ in range(times[_kind(value)])], held_out
-
-
-def _kind(value: int) -> tuple[int, int]:
-    """The number of digits, with and without the zeros at the end."""
-    return len(str(value)), len(str(value).rstrip("0"))
+    kinds = [(len(str(value)), len(str(value).rstrip("0"))) for value in train]
+    counts, least = Counter(kinds), balance * len(train)
+    times = [max(1, math.ceil(least / counts[kind])) for kind in kinds]
+    return [value for value, n in zip(train, times, strict=True) for _ in range(n)], held_out
 
 
 def _draw_values(count: int, digits: tuple[int, int], seed: int) -> list[int]:
@@ -266,6 +213,7 @@ def _german_words() -> re.Pattern[str]:
 
 
 def _check_language(language: str) -> None:
+    """Raise unless it is one of `NUMBER_LANGUAGES`."""
     if language not in NUMBER_LANGUAGES:
         offered = ", ".join(NUMBER_LANGUAGES)
         raise ValueError(f"language must be one of {offered}, got {language!r}")

@@ -18,12 +18,12 @@ Pair = tuple[tuple[str, ...], tuple[str, ...]]
 def is_held_out(key: int | str, share: float = 0.1) -> bool:
     """Whether this number or sentence is kept for the test. Chapter 4.
 
-    The SHA-256 of the key, read as a fraction between 0 and 1, is compared with the share. It is
-    the same on every machine and in every run, unlike Python's own `hash` of a string.
+    The SHA-256 of the key decides: unlike Python's own `hash` of a string, it is the same on every
+    machine and in every run.
 
     Args:
         key: identifies the example in every language: a number, a date, a sentence.
-        share: how much is held out, from 0 (nothing) to 1 (everything).
+        share: how much is held out, from 0 to 1.
 
     Returns:
         True for about `share` of all keys. A key held out at one share is held out at any larger.
@@ -41,8 +41,7 @@ def split_pairs(pairs: Iterable[Pair], *, share: float = 0.1) -> tuple[list[Pair
     """Split pairs for training and testing; no source sentence is on both sides. Chapter 4.
 
     Args:
-        pairs: pairs of token sequences.
-        share: how much is held out, from 0 to 1.
+        pairs, share: pairs of token sequences; how much of them is held out.
 
     Returns:
         The training pairs and the held-out pairs, each in their original order.

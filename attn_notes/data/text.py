@@ -1,7 +1,7 @@
 """Running text, for a model that predicts the next character (chapter 8).
 
-A passage that is both trained on and tested on makes a model look better than it is, and documents
-copy one another. So documents that share a paragraph stay on one side of a split.
+Documents copy one another, and a passage that is both trained on and tested on makes a model look
+better than it is. So documents that share a paragraph stay on one side of a split.
 """
 
 import random
@@ -30,14 +30,11 @@ _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones re
 def python_documentation() -> list[str]:
     """The text that `help()` shows for Python's own topics, from "assert" to "yield". Chapter 8.
 
-    It depends only on Python's version: about 80 documents, some 465,000 characters of 100 kinds.
-
     Returns:
-        The documents in the alphabetical order of their topics.
+        About 80 documents of 465,000 characters, by Python's version; in alphabetical order.
 
     Example:
-        >>> texts = python_documentation()
-        >>> texts[0].splitlines()[0]
+        >>> python_documentation()[0].splitlines()[0]
         'The "assert" statement'
     """
     from pydoc_data.topics import topics  # noqa: PLC0415, half a megabyte
@@ -50,14 +47,13 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
 
     Documents that share a paragraph of 60 characters or more, directly or through other documents,
     stay together. `is_held_out` decides by the alphabetically first title (first line) of such a
-    group, so that a corrected document stays on its side. About `share` of the groups is held out.
-
-    Where that leaves a side empty, as with a single document, the last `share` of each document is
-    held out, from the start of a line if that at most doubles it, repeated passages or not.
+    group, so that a corrected document stays on its side. Where that leaves a side empty, as with a
+    single document, the last `share` of each document is held out, from the start of a line if that
+    at most doubles it.
 
     Args:
         texts: documents.
-        share: how much is held out, above 0 and below 1.
+        share: how much is held out, from 0 to 1.
 
     Returns:
         The training texts and the held-out texts, each in their original order.
@@ -70,8 +66,6 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
         (['one\ntwo\n'], ['three'])
     """
     check_texts(texts)
-    if not 0 < share < 1:
-        raise ValueError(f"share must be above 0 and below 1, got {share}")
     sides: tuple[list[str], list[str]] = ([], [])
     for text, key in zip(texts, _group_keys(texts), strict=True):
         sides[is_held_out(key, share)].append(text)
@@ -79,7 +73,7 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
         cuts = [_cut(text, share) for text in texts]
         sides = [begin for begin, _ in cuts if begin], [end for _, end in cuts if end]
     if not all(sides):
-        raise ValueError(f"there must be two characters or more to split, got {texts!r}")
+        raise ValueError(f"texts must leave something on either side, got {reprlib.repr(texts)}")
     return sides
 
 
@@ -87,8 +81,7 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
     """The ids of a document, character by character, between START and END. Chapter 8.
 
     Args:
-        text: any text, which may be empty.
-        vocab: of characters.
+        text, vocab: any text, which may be empty; a vocabulary of characters.
 
     Returns:
         Two more ids than characters.
@@ -100,32 +93,30 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
     return [START, *vocab.encode(iter(text)), END]
 
 
-def check_texts(texts: Sequence[str], name: str = "texts") -> None:
+def check_texts(texts: Sequence[str]) -> None:
     """Raise unless these are strings, and not one string in their place."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{name} must be a list of texts, got {reprlib.repr(texts)}")
+        raise TypeError(f"texts must be a list of texts, got {reprlib.repr(texts)}")
 
 
-def count_characters(texts: Sequence[str], name: str = "texts") -> int:
+def count_characters(texts: Sequence[str]) -> int:
     """The number of characters in these texts; raises where there is none."""
-    check_texts(texts, name)
+    check_texts(texts)
     if not (characters := sum(map(len, texts))):
-        raise ValueError(f"{name} must hold a character, got {len(texts)} texts without one")
+        raise ValueError(f"texts must hold a character, got {len(texts)} texts without one")
     return characters
 
 
 class TextWindows:
     """The windows of every training step: `windows(step)` for step 0, 1, 2, ... Chapter 8.
 
-    All texts form a single stream, START text END START text END …, and a window begins at any
-    place of it with equal probability. A pure function of the texts, the seed and the step.
+    A window begins at any place of START text END START text END …, each equally likely. A pure
+    function of the texts, the seed and the step.
 
     Args:
-        texts: documents with at least length + 1 ids together.
-        vocab: of characters.
+        texts, vocab: documents with at least length + 1 ids together, and their characters.
         length: L, how many tokens are read; one more is predicted.
-        batch_size: windows in a step.
-        seed: of the places.
+        batch_size, seed: windows in a step; the seed of their places.
 
     Example:
         >>> texts = ["to be or not to be"]
@@ -146,11 +137,9 @@ class TextWindows:
         check_texts(texts)
         check_integers(1, length=length, batch_size=batch_size)
         ids = [id_ for text in texts for id_ in encode_text(text, vocab)]
-        if len(ids) < length + 1:
-            raise ValueError(
-                f"the texts must have at least length + 1 = {length + 1} ids, START and END "
-                f"included, got {len(ids)}"
-            )
+        if len(ids) <= length:
+            least = f"at least length + 1 = {length + 1} ids, START and END included"
+            raise ValueError(f"the texts must have {least}, got {len(ids)}")
         self.length, self.batch_size, self.seed = length, batch_size, seed
         self._stream = torch.tensor(ids, dtype=torch.int32, device="cpu")
 
@@ -158,10 +147,8 @@ class TextWindows:
         """The windows of one step, (batch_size, L + 1), int64, on the CPU."""
         check_integers(0, step=step)
         rng = random.Random(f"{self.seed} {step}")
-        last = len(self._stream) - self.length - 1
-        firsts = [rng.randint(0, last) for _ in range(self.batch_size)]
-        windows = [self._stream[first : first + self.length + 1] for first in firsts]
-        return torch.stack(windows).long()
+        windows = self._stream.unfold(0, self.length + 1, 1)  # (places, L + 1)
+        return windows[[rng.randrange(len(windows)) for _ in range(self.batch_size)]].long()
 
 
 def _group_keys(texts: Sequence[str]) -> list[str]:
@@ -174,9 +161,9 @@ def _group_keys(texts: Sequence[str]) -> list[str]:
             if len(words) >= _PARAGRAPH:
                 old, new = group[owner.setdefault(words, n)], group[n]
                 group = [new if number == old else number for number in group]
-    titles = [text.strip().split("\n", 1)[0] for text in texts]
     keys: dict[int, str] = {}
-    for number, title in zip(group, titles, strict=True):
+    for number, text in zip(group, texts, strict=True):
+        title = text.strip().split("\n", 1)[0]
         keys[number] = min(title, keys.get(number, title))
     return [keys[number] for number in group]
 

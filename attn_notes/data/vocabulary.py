@@ -1,7 +1,7 @@
 """Tokens and their ids (chapter 4).
 
-Four ids are the same in every model of the book: 0 is padding, 1 starts a sequence, 2 ends it,
-and 3 stands for any unknown token.
+Four ids are the same in every model of the book: 0 is padding (`PAD`), 1 starts a sequence
+(`START`), 2 ends it (`END`), and 3 stands for any unknown token (`UNKNOWN`).
 """
 
 import operator
@@ -20,14 +20,11 @@ _FIRST = 4  # the id of the first known token
 
 
 class SpecialTokens(NamedTuple):
-    """The special ids of a model. A published model has its own. Chapter 8."""
+    """The special ids of a model, None where it has none; its end may be its padding. Chapter 8."""
 
     pad: int = PAD
-    """Fills a sequence up after its end."""
     start: int | None = START
-    """Stands before a sequence; None if nothing does."""
     end: int | None = END
-    """Ends a sequence; None if nothing does. It may be the same as `pad`."""
 
 
 class Vocabulary:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.pretrained.config import read_config
-from attn_notes.pretrained.folders import fill, find_folder, read_tensors, read_tokenizer
+from attn_notes.pretrained.folders import build, find_folder, read_tokenizer
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 
 __all__ = ["load_encoder", "load_masked_language_model"]
@@ -52,8 +52,8 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
         has `ids`, `tokens` and `offsets`.
 
     Raises:
-        WeightsNotFound: no such folder or file, or the download failed.
-        ValueError: another kind of model, or a file that is damaged or does not fit the others.
+        WeightsNotFound: no such folder, or the download failed.
+        ValueError: another kind of model, or files that do not fit each other.
 
     Example:
         >>> from attn_notes.pretrained import minilm_folder
@@ -63,13 +63,11 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """
     folder = find_folder(source)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
-    tensors = read_tensors(folder)
+    tensors = load_file(folder / "model.safetensors")
     # A model with a head has "bert." before the encoder's names and not before the head's.
     inside = {name: x for name, x in tensors.items() if name.startswith("bert.")}
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        encoder = Encoder(config)
-    fill(encoder, _plain(inside or tensors), ENCODER, folder)
-    return encoder.eval(), read_tokenizer(folder, config.vocab_size)
+    encoder = build(Encoder, config, _plain(inside or tensors), ENCODER, folder)
+    return encoder, read_tokenizer(folder)
 
 
 def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel, Tokenizer]:
@@ -79,14 +77,10 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
     `"tie_word_embeddings": false`; then the head has a matrix of its own.
 
     Args:
-        source: a folder, or a name on the hub, as in `load_encoder`.
+        source: a folder, or a name on the hub; errors are those of `load_encoder`.
 
     Returns:
         The model and its tokenizer, as in `load_encoder`.
-
-    Raises:
-        WeightsNotFound: as in `load_encoder`.
-        ValueError: as in `load_encoder`, and for a file without that head.
 
     Example:
         >>> load_masked_language_model(Path("nowhere"))
@@ -95,11 +89,11 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
     """
     folder = find_folder(source)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
-    with torch.random.fork_rng(devices=[]):
-        model = MaskedLanguageModel(config)
     names = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | HEAD
-    fill(model, _plain(read_tensors(folder)), names, folder)
-    return model.eval(), read_tokenizer(folder, config.vocab_size)
+    model = build(
+        MaskedLanguageModel, config, _plain(load_file(folder / "model.safetensors")), names, folder
+    )
+    return model, read_tokenizer(folder)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -34,7 +34,6 @@ DEFAULTS = {
 REQUIRED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
-    "add_cross_attention": False,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
 }
@@ -43,21 +42,15 @@ ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
 def read_config(folder: Path, family: str, **fields: Any) -> tuple[TransformerConfig, Any]:
     """Our config, with these fields of the family, and all that the file says."""
-    path = folder / "config.json"
-    try:
-        published = DEFAULTS | json.loads(path.read_text(encoding="utf-8"))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} must hold a JSON object: {error}") from error
+    path, column = folder / "config.json", FAMILIES.index(family)
+    published = DEFAULTS | json.loads(path.read_text(encoding="utf-8"))
     for key, value in ({"model_type": family} | REQUIRED).items():
         if published.get(key, value) != value:
             raise ValueError(f"{path}: {key} must be {value!r}, got {published[key]!r}")
-    column = FAMILIES.index(family)
     try:
         fields |= {field: published[keys[column]] for field, keys in KEYS.items()}
         fields["ffn_dim"] = fields["ffn_dim"] or 4 * fields["embed_dim"]
         fields["activation"] = ACTIVATIONS.get(fields["activation"], fields["activation"])
         return TransformerConfig(**fields), published
-    except KeyError as missing:
-        raise ValueError(f"{path} must have the key {missing}") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} must describe one of our models: {error!r}") from error

@@ -1,16 +1,15 @@
 """GPT-2's published layout: a decoder whose matrices are stored transposed (chapter 8)."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.data import SpecialTokens
 from attn_notes.pretrained.config import read_config
-from attn_notes.pretrained.folders import fill, find_folder, read_tensors, read_tokenizer
+from attn_notes.pretrained.folders import build, find_folder, read_tokenizer
 from attn_notes.transformer import DecoderOnly
 
 __all__ = ["load_decoder"]
@@ -30,27 +29,21 @@ NAMES = {
     "ln_f": "body.norm",
     "lm_head": "out_proj",
 }
-# Not read: the causal mask, a buffer in older files, and a second head.
-LEFT_OUT = re.compile(r"h\.\d+\.attn\.(masked_)?bias|multiple_choice_head\..*")
+LEFT_OUT = (".attn.bias", ".attn.masked_bias")  # the causal mask, a buffer in older files
 
 
 def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
     """Load a published decoder of the GPT-2 family into our own blocks. Chapter 8.
 
     Radford et al. (2019). The file holds every matrix transposed, (in, out), and those of query,
-    key and value side by side. The map to the logits is the token embedding, unless `config.json`
-    says `"tie_word_embeddings": false`; then it is `lm_head.weight`.
+    key and value side by side. The logits are tied as in `load_masked_language_model`.
 
     Args:
-        source: a folder, or a name on the hub, as in `load_encoder`.
+        source: a folder, or a name on the hub; errors are those of `load_encoder`.
 
     Returns:
-        The decoder, on the CPU, in torch's default dtype and in evaluation mode, with the
-        published end of text as its `special_tokens`; and its tokenizer, as in `load_encoder`.
-
-    Raises:
-        WeightsNotFound: as in `load_encoder`.
-        ValueError: as in `load_encoder`, and for an end of text that is not an id.
+        The decoder and its tokenizer, as in `load_encoder`; the published end of text is in the
+        decoder's `special_tokens`.
 
     Example:
         >>> load_decoder(Path("nowhere"))
@@ -60,15 +53,14 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
     folder = find_folder(source)
     config, published = read_config(folder, "gpt2", norm="pre", positions="learned")
     end = published.get("eos_token_id")
-    if not isinstance(end, int) or not 0 <= end < config.vocab_size:
-        ids = f"an id below vocab_size = {config.vocab_size}"
-        raise ValueError(f"{folder}/config.json: eos_token_id must be {ids}, got {end!r}")
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        decoder = DecoderOnly(config)
+    if end not in range(config.vocab_size):
+        raise ValueError(f"{folder}/config.json: eos_token_id must be an id, got {end!r}")
+    decoder = build(
+        DecoderOnly, config, _plain(load_file(folder / "model.safetensors")), NAMES, folder
+    )
     # The end of a text is its padding too; nothing stands before a text.
     decoder.special_tokens = SpecialTokens(pad=end, start=None, end=end)
-    fill(decoder, _plain(read_tensors(folder)), NAMES, folder)
-    return decoder.eval(), read_tokenizer(folder, config.vocab_size)
+    return decoder, read_tokenizer(folder)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -80,6 +72,6 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if ".c_attn." in name:
             for part, third in zip(("query", "key", "value"), x.chunk(3), strict=False):
                 plain[name.replace("c_attn", f"c_attn.{part}")] = third
-        elif not LEFT_OUT.fullmatch(name):
+        elif not name.endswith(LEFT_OUT):
             plain[name] = x
     return plain

@@ -8,10 +8,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.arguments import check_integers
+from attn_notes.arguments import check_integers, check_mask
 from attn_notes.data.text import check_texts
 from attn_notes.decoding.generate import evaluating
-from attn_notes.masks import padding_mask
 from attn_notes.transformer import Encoder
 
 __all__ = ["SentenceEncoder", "mean_pooling"]
@@ -34,16 +33,10 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
         >>> mean_pooling(x, torch.tensor([[True, True, False]]))
         tensor([[2., 4.]])
     """
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be bool, True = a real token, got {mask.dtype}")
-    if x.dim() != 3 or mask.shape != x.shape[:2]:
-        raise ValueError(
-            "x and mask must have shapes (B, L, E) and (B, L), got "
-            f"{tuple(x.shape)} and {tuple(mask.shape)}"
-        )
+    check_mask(mask, x.shape[:-1], of="tokens")
     wide = torch.promote_types(x.dtype, torch.float32)
-    total = x.masked_fill(~mask[..., None], 0).sum(dim=1, dtype=wide)  # (B, E)
-    return (total / mask.sum(dim=1, keepdim=True).clamp(min=1)).to(x.dtype)
+    total = x.masked_fill(~mask[..., None], 0).sum(dim=-2, dtype=wide)  # (B, E)
+    return (total / mask.sum(dim=-1, keepdim=True).clamp(min=1)).to(x.dtype)
 
 
 class SentenceEncoder:
@@ -70,30 +63,24 @@ class SentenceEncoder:
         check_integers(least, max_length=max_length)
         self.encoder, self.max_length = encoder, max_length
         self.tokenizer = copy.deepcopy(tokenizer)
-        self.tokenizer.no_padding()
+        self.tokenizer.enable_padding()
         self.tokenizer.enable_truncation(max_length)
 
     def encode(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """The vector of each text, (N, E), on the encoder's device; 0 for a text without tokens."""
         check_texts(texts)
         check_integers(1, batch_size=batch_size)
-        ids = [self.tokenizer.encode(text).ids for text in texts]
-        by_length = sorted(range(len(ids)), key=lambda n: len(ids[n]))
         weight = self.encoder.embeddings.tokens.weight
-        vectors = weight.new_zeros(len(ids), self.encoder.config.embed_dim)
+        vectors = [weight.new_zeros(0, self.encoder.config.embed_dim)]
         with evaluating(self.encoder):
-            for first in range(0, len(ids), batch_size):
-                rows = by_length[first : first + batch_size]
-                vectors[rows] = self._vectors([ids[n] for n in rows], weight.device)
-        return vectors
-
-    def _vectors(self, ids: list[list[int]], device: torch.device) -> Tensor:
-        """The vectors of one batch, (B, E)."""
-        lengths = [len(row) for row in ids]
-        longest = max(1, *lengths)
-        padded = [row + [0] * (longest - len(row)) for row in ids]  # any id will do
-        mask = padding_mask(lengths, longest, device=device)  # (B, 1, L)
-        read = self.encoder(torch.tensor(padded, device=device), attn_mask=mask)
-        mean = mean_pooling(read.output, mask[:, 0])  # (B, E)
+            for first in range(0, len(texts), batch_size):
+                rows = self.tokenizer.encode_batch(list(texts[first : first + batch_size]))
+                ids = [row.ids for row in rows]
+                real = [row.attention_mask for row in rows]
+                tokens = torch.tensor(ids, dtype=torch.long, device=weight.device)  # (B, L)
+                mask = torch.tensor(real, dtype=torch.bool, device=weight.device)  # (B, L)
+                read = self.encoder(tokens, attn_mask=mask[:, None])
+                vectors.append(mean_pooling(read.output, mask))  # (B, E)
+        mean = torch.cat(vectors)  # (N, E)
         wide = torch.promote_types(mean.dtype, torch.float32)  # in 16 bits 0 is divided by 0
         return F.normalize(mean.to(wide), dim=-1).to(mean.dtype)

@@ -55,25 +55,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(READ, "(weights @ memory)[:, 0]", "weights @ memory"),
             "the context has three axes",
         ),
-        (instead(READ, ", weights[:, 0]", ""), "read should return (context, weights), got Tensor"),
     ],
     "masked_loss": [
         (LOSS + "F.cross_entropy(logits.mT, labels)", "the mean over all 8 places: padding counts"),
-        (LOSS + "(-log_p * real).mean()", "left out of the sum but not of the number divided by"),
         (LOSS + "-((log_p * real).sum(-1) / real.sum(-1)).mean()", "it is a mean over sentences"),
         (LOSS + "log_p[real].mean()", "it is negative"),
     ],
     "greedy_loop": [
         (instead(GREEDY, "not ended.all()", "not ended.any()"), "the first sentence has ended"),
         (instead(GREEDY, ".masked_fill(ended, PAD)", ""), "a sentence goes on after END"),
-        (
-            instead(
-                GREEDY,
-                "while len(said) < max_length and not ended.all():",
-                "for _ in range(max_length - 1):",
-            ),
-            "it goes on although every sentence has ended",
-        ),
         (
             REPEAT + "model.start(source, lengths)[0].argmax(-1)[:, None].expand(-1, max_length)",
             "each step should be given the words that were chosen last",

@@ -31,23 +31,12 @@ def my_prediction(keys, values, groups, bandwidth):
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "three_rows": [
         (f"answer = {[EVEN, LAST, LAST]}", "never looks at the query"),
-        (f"answer = {[EVEN, EVEN, EVEN]}", "looks at the query: key 4 is nearer than key 3"),
-        (f"answer = {[EVEN, EVEN, [0.0] * 5]}", "sums to 1 at any distance"),
         (f"answer = {[[1.0] * 5, [1.0] * 5, LAST]}", "each row must sum to 1"),
         (f"answer = {[EVEN, LAST]}", "should have shape (3, 5), got (2, 5)"),
     ],
     "epanechnikov": [
         (KERNEL + "(1 - u.abs()).clamp(min=0)", "this is the triangular kernel"),
         (KERNEL + "0.75 * (1 - u**2)", "never negative: clamp it"),
-        (KERNEL + "(1 - u**2).clamp(min=0)", "the area under it is 4/3"),
-        (
-            KERNEL + "u.square_().neg_().add_(1).clamp_(min=0).mul_(0.75)",
-            "must not change its argument in place",
-        ),
-        (
-            KERNEL + "torch.exp(-(u**2) / 2) / (2 * torch.pi) ** 0.5",
-            "the kernel should be 0.75 at (1, 0), got 0.398942",
-        ),
     ],
     "leave_one_out": [
         (instead(ERROR, " / (1 - weights.diagonal())", ""), "this is the training error"),
@@ -59,11 +48,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "a row sums to less than 1",
         ),
-        (instead(ERROR, "mean", "sum"), "take the mean"),
-        (instead(ERROR, "square", "abs"), "square the residuals"),
     ],
     "nearest_neighbours": [
-        (instead(NEAREST, ", largest=False", ""), "the farthest keys are read"),
         (instead(NEAREST, "1 / k", "1.0"), "each row sums to 3: divide by k"),
         (instead(NEAREST, ".abs()", ""), "with k = 1 the weights should be"),
     ],
@@ -79,11 +65,6 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(GROUP, "groups[:, None] != groups", "scores <= 0"),
             "output 0 depends on value 0, its own",
         ),
-        (
-            instead(GROUP, "groups[:, None] != groups", "torch.eye(len(keys)) == 0"),
-            "output 0 depends on value 5",
-        ),
-        (instead(GROUP, "!=", "=="), "each output reads its own group alone"),
         (
             instead(
                 GROUP,

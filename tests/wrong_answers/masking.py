@@ -34,20 +34,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (SOFTMAX + "scores.masked_fill(~mask, -math.inf).softmax(-1)", "the empty row is NaN"),
         (SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1)", "the empty row attends to"),
         (
-            SOFTMAX + "scores.masked_fill_(~mask, -1e9).softmax(-1) * mask",
-            "the caller's scores have changed",
-        ),
-        (
-            SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask.any(-1, keepdim=True)",
-            "with scores near -2e9",
-        ),
-        (
             SOFTMAX + "torch.where(mask.any(-1, keepdim=True), (scores + torch.zeros_like(scores)"
             ".masked_fill(~mask, float('-inf'))).softmax(-1), 0.0)",
             "the empty row's gradient is NaN",
         ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
-        (SOFTMAX + "scores.softmax(-1) * mask", "the softmax still counts masked keys"),
     ],
     "dilated_window": [
         (
@@ -62,7 +53,6 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(DILATED, "(back >= 0) & ", "").replace("(back <", "(back.abs() <"),
             "in its future",
         ),
-        (instead(DILATED, "< window", "<= window"), "query 6 reads key 0"),
     ],
     "find_leak": [
         ("answer = [None, None, None]", "layer 0 leaks"),

@@ -37,10 +37,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {SPLITS | {'e': 'whole'}}", "e is not 'whole': reshape copies in the order"),
     ],
     "count_parameters": [
-        (COUNT + "num_heads * 4 * (E**2 + bias * E)", "the heads share the width, each has E / H"),
         (COUNT + "3 * E**2 + 3 * bias * E", "is out_proj missing?"),
-        (COUNT + "2 * E**2 + 2 * kdim * small", "are the biases missing?"),
-        (COUNT + "2 * E**2 + 2 * kdim * small + 4 * bias * E", "the biases of keys and values"),
         (COUNT + "2 * E**2 + 2 * kdim * E + 4 * bias * E", "keys and values G / H as high?"),
     ],
     "multi_head": [
@@ -51,21 +48,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(LAYER, "mask=mask)", "mask=mask, scale=1.0)"), "are not divided by the root of D"),
         (instead(LAYER, ") @ w_o.T,", "),"), "w_o is missing"),
-        (
-            instead(LAYER, "merge_heads(weights @ v)", "(weights @ v).reshape(query.shape)"),
-            "merged without transposing back",
-        ),
-        (instead(LAYER, "mask.dim() == 3", "False"), "needs its head axis: mask[:, None]"),
         (instead(LAYER, ", attn_mask=mask)", ")"), "with a mask (L, S): the mask changes nothing"),
-        (instead(LAYER, "num_heads // G,", "1,"), "repeat each for its group"),
-        (
-            instead(LAYER, "_interleave(num_heads // G, dim=1)", "(1, num_heads // G, 1, 1)"),
-            "neighbours share one: repeat_interleave, not repeat",
-        ),
     ],
     "moved_by_head": [
         (MOVED + "weights * v.norm(dim=-1)", "that is the length before w_o"),
-        (MOVED + "(weights @ v @ w_o.T).norm(dim=-1)", "take the norm of each part before they"),
         (MOVED + "(v @ w_o.T).norm(dim=-1).expand(weights.shape)", "the weight is missing"),
     ],
     "sees_future": [

@@ -48,9 +48,6 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     ],
     "pooled": [
         ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),
-        (instead(POOL, "mask.sum(1, keepdim=True).clamp(min=1)", "x.shape[1]"), "divided by L"),
-        (instead(POOL, "return total /", "return total * 0 + total\n    #"), "that is the sum"),
-        ("\ndef pool(x, mask):\n    return x[:, 0]", "the first token's vector"),
         (instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
         (
             instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
@@ -76,7 +73,6 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
         (instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
         (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
-        (instead(ASK, "x.masked_fill(chosen &", "x.masked_fill_(chosen &"), "in place"),
         (instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "any id from"),
     ],
     "nucleus": [
@@ -85,17 +81,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(NUCLEUS, "before < p", "(falling.cumsum(-1) <= p) | (before == 0)"),
             "the token that crosses p is missing",
         ),
-        (instead(NUCLEUS, "    kept = kept / kept.sum(-1, keepdim=True)\n", ""), "sum to 1 again"),
-        (
-            instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
-            "put them back in the order of the ids",
-        ),
     ],
     "bits_from_perplexity": [
         (BITS + "math.log2(perplexity)", "bits per token"),
-        (BITS + "tokens * math.log(perplexity) / characters", "those are nats"),
         (BITS + "characters * math.log2(perplexity) / tokens", "not the other way"),
-        (BITS + "tokens * perplexity / characters", "take its logarithm"),
     ],
     "proud_number": [
         ("\ndef known(texts):\n    return Vocabulary.build(map(list, texts))", "still too honest"),
@@ -103,7 +92,6 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "\ndef known(texts):\n    return Vocabulary.build(map(list, texts), min_count=300)",
             "which token costs nothing",
         ),
-        ("\ndef known(texts):\n    return []", "should be a Vocabulary, got list"),
     ],
     "seen_before": [
         (

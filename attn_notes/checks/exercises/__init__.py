@@ -1,7 +1,6 @@
 """The checks of the book's exercises: each prints `Correct`, or `Not yet:` and what is wrong.
 
-They never raise, so a notebook with an unsolved exercise still runs from top to bottom. A
-check is an ordinary function that raises `CheckFailed`, made into an exercise by `@exercise`.
+They never raise, so a notebook with an unsolved exercise still runs from top to bottom.
 """
 
 from attn_notes.checks.exercises.attention_decoder import *

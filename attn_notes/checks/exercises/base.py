@@ -1,7 +1,6 @@
 """What every exercise uses: the verdict that is printed, and the comparison that names mistakes.
 
-A check compares the reader's answer with the right one. Its table of mistakes maps a sentence to
-the value that this mistake gives, so that a typical wrong answer is named and not only refused.
+A table of mistakes maps a sentence to the value that this mistake gives.
 """
 
 import functools
@@ -58,10 +57,7 @@ def compare(
 
 
 def difference(got: Any, expected: Value) -> str:
-    """How a tensor or number should differ: its type, shape, dtype or worst entry; "" if equal.
-
-    Equal is up to 1e-4, in any precision and on any device.
-    """
+    """How a tensor or number should differ: in type, shape, dtype or value; "" if within 1e-4."""
     if not isinstance(got, Tensor | int | float):
         kind = "tensor" if isinstance(expected, Tensor) else "number"
         return f"be a {kind}, got {type(got).__name__}"
@@ -75,8 +71,7 @@ def difference(got: Any, expected: Value) -> str:
     close = torch.isclose(answer, right, rtol=1e-6, atol=1e-4, equal_nan=True)
     if bool(close.all()):
         return ""
-    apart = (answer - right).abs().nan_to_num(nan=torch.inf).masked_fill(close, 0.0)
-    at = tuple(int(i) for i in torch.unravel_index(apart.argmax(), apart.shape))
+    at = tuple((~close).nonzero()[0].tolist())  # the first
     place = f" at {at}" if at else ""
     return f"be {right[at].item():.6g}{place}, got {answer[at].item():.6g}"
 

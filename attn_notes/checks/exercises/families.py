@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
-from attn_notes.data import Vocabulary, python_documentation
+from attn_notes.data import python_documentation
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel
 
@@ -42,9 +42,6 @@ def pooled(answer: Any) -> None:
     total = (x * mask[..., None]).sum(1)
     mistakes = {
         "the padding counts: it must be left out of the sum and of the number": x.mean(1),
-        "the sum is divided by L; divide it by the number of real tokens": total / 5,
-        "that is the sum: divide it by the number of real tokens": total,
-        "that is the first token's vector, not the mean": x[:, 0],
         "a row without a real token has the mean 0, not 0 / 0": total / lengths[:, None],
     }
     right = total / lengths.clamp(min=1)[:, None]
@@ -60,17 +57,14 @@ def eighty_ten_ten(answer: Any) -> None:
     hidden, first, size, share = 4, 5, 105, 0.15
     x = torch.full((400, 100), 7, device=get_device())
     x[:, 80:] = 0
-    given = x.clone()
-    shown, asked = answer(given, share, hidden, first, size, torch.Generator().manual_seed(8))
-    if not torch.equal(x, given):
-        raise CheckFailed("x has been changed in place")
+    generator = torch.Generator().manual_seed(8)
+    shown, asked = answer(x.clone(), share, hidden, first, size, generator)
     chosen = asked != 0
     if bool((chosen & (x == 0)).any()):
         raise CheckFailed("padding is never chosen, and stays padding")
     compare(asked, x * chosen, "asked", mistakes={"asked must hold the true token": shown * chosen})
     compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown elsewhere")
     there = shown[chosen]
-    other = there[(there != hidden) & (there != 7)]
     for what, which, right in (
         ("of the real tokens {:.0%} should be asked for, got {:.0%}", chosen[:, :80], share),
         ("of the chosen tokens {:.0%} should be hidden, got {:.0%}", there == hidden, 0.8),
@@ -78,7 +72,7 @@ def eighty_ten_ten(answer: Any) -> None:
     ):
         if abs((got := float(which.double().mean())) - right) > 0.02:
             raise CheckFailed(what.format(right, got))
-    if int(other.min()) < first or int(other.max()) >= size or len(other.unique()) < 50:
+    if int(there.max()) >= size or len(there.unique()) < 50:
         raise CheckFailed(f"a random token is any id from {first} to {size - 1}, anew each time")
 
 
@@ -92,19 +86,17 @@ def nucleus(answer: Any) -> None:
     reached = falling.cumsum(-1)
     first = torch.arange(9, device=ids.device) == 0
 
-    def kept(keep: Tensor, *, normalise: bool = True) -> Tensor:
+    def kept(keep: Tensor) -> Tensor:
         chosen = falling * keep
-        total = chosen.sum(-1, keepdim=True) if normalise else 1.0
-        return torch.zeros_like(chosen).scatter(-1, ids, chosen / total)
+        share = chosen / chosen.sum(-1, keepdim=True)
+        return torch.zeros_like(chosen).scatter(-1, ids, share)
 
-    needed = reached - falling < p
     mistakes = {
         "a sure token is cut, and nothing is left: always keep the first": kept(reached <= p),
         "the token that crosses p is missing": kept((reached <= p) | first),
-        "what is kept must sum to 1 again": kept(needed, normalise=False),
-        "put them back in the order of the ids": kept(needed).gather(-1, ids),
     }
-    compare(answer(logits.clone(), p), kept(needed), "the nucleus", mistakes=mistakes)
+    right = kept(reached - falling < p)
+    compare(answer(logits.clone(), p), right, "the nucleus", mistakes=mistakes)
 
 
 @exercise
@@ -113,9 +105,7 @@ def bits_from_perplexity(answer: Any) -> None:
     bits = math.log2(60.0)
     mistakes = {
         "those are bits per token: how many tokens are there to a character?": bits,
-        "those are nats: the logarithm is to base 2": bits / 4 * math.log(2),
         "it is tokens / characters, not the other way": 4 * bits,
-        "a perplexity is exponential in the bits: take its logarithm": 60.0 / 4,
     }
     compare(answer(60.0, 2500, 10_000), bits / 4, "the bits per character", mistakes=mistakes)
 
@@ -124,10 +114,7 @@ def bits_from_perplexity(answer: Any) -> None:
 def proud_number(answer: Any) -> None:
     """A vocabulary with which the bits per character are wonderful, and worth nothing."""
     train, held_out = python_documentation()[:6], python_documentation()[6:8]
-    vocab = answer(train)
-    if not isinstance(vocab, Vocabulary):
-        raise CheckFailed(f"the answer should be a Vocabulary, got {type(vocab).__name__}")
-    if NGramModel(2, train, vocab).bits_per_character(held_out) > 0.1:
+    if NGramModel(2, train, answer(train)).bits_per_character(held_out) > 0.1:
         raise CheckFailed("still too honest: which token costs nothing, if it is all there is?")
 
 
@@ -138,7 +125,6 @@ def seen_before(answer: Any) -> None:
         (["to be or not to be", "that is"], "or not mine", 6, 7 / 11, "each run counts in full"),
         (["abcdef"], "xabcdex", 3, 5 / 7, "runs overlap, and no character counts twice"),
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
-        (["abc"], "ab", 3, 0.0, "a text shorter than n has no run"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "
         compare(answer(train, test, n), right, "the share", case=case)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, exercise
+from attn_notes.checks.exercises.base import compare, exercise
 from attn_notes.device import get_device
 from attn_notes.kernels import epanechnikov_kernel, nadaraya_watson, triangular_kernel
 from attn_notes.masks import masked_softmax
@@ -28,8 +28,6 @@ def three_rows(answer: Any) -> None:
     mistakes = {
         "average pooling never looks at the query: rows 0 and 1 must be equal": [even, last, last],
         "each row must sum to 1": [[1.0] * 5, [1.0] * 5, last],
-        "row 2, the Gaussian's, looks at the query: key 4 is nearer than key 3": [even, even, even],
-        "row 2, the Gaussian's, sums to 1 at any distance": [even, even, [0.0] * 5],
     }
     compare(rows, [even, even, last], "the table", mistakes=mistakes)
 
@@ -38,16 +36,12 @@ def three_rows(answer: Any) -> None:
 def epanechnikov(kernel: Any) -> None:
     """The Epanechnikov kernel."""
     u = torch.tensor([[-2.0, -1.0, -0.5], [0.0, 0.25, 3.0]], device=get_device())
-    given, right = u.clone(), epanechnikov_kernel(u)
-    heights = kernel(given)
-    if not torch.equal(given, u):
-        raise CheckFailed("the kernel must not change its argument in place")
+    right = epanechnikov_kernel(u)
     mistakes = {
         "this is the triangular kernel, 1 - |u|: square u": triangular_kernel(u),
         "a kernel is never negative: clamp it at 0 where |u| > 1": 0.75 * (1 - u.square()),
-        "the area under it is 4/3 and must be 1: a factor is missing": right / 0.75,
     }
-    compare(heights, right, "the kernel", mistakes=mistakes)
+    compare(kernel(u.clone()), right, "the kernel", mistakes=mistakes)
 
 
 @exercise
@@ -61,8 +55,6 @@ def leave_one_out(error: Any) -> None:
     mistakes = {
         "this is the training error: every point still votes for itself": training.square().mean(),
         "without its own weight a row sums to less than 1: divide by it": others.square().mean(),
-        "this is the sum over the points: take the mean": right.square().sum(),
-        "this is the mean absolute error: square the residuals": right.abs().mean(),
     }
     got = error(weights.clone(), values.clone())
     compare(got, right.square().mean(), "the leave-one-out error", mistakes=mistakes)
@@ -75,14 +67,9 @@ def nearest_neighbours(weigh: Any) -> None:
     keys = torch.tensor([3.0, 0.0, 1.0, 2.0, 5.0], device=get_device())
     distances = (queries[:, None] - keys).abs()  # (4, 5)
     for k in (1, 3):
-        near, far = (
-            torch.zeros_like(distances).scatter(-1, (sign * distances).topk(k).indices, 1.0)
-            for sign in (-1, 1)
-        )
-        mistakes = {
-            "the farthest keys are read": far / k,
-            f"each row sums to {k}: divide by k": near,
-        }
+        nearest = distances.argsort(-1)[:, :k]
+        near = torch.zeros_like(distances).scatter(-1, nearest, 1.0)  # (4, 5)
+        mistakes = {f"each row sums to {k}: divide by k": near}
         got = weigh(queries.clone(), keys.clone(), k)
         compare(got, near / k, "the weights", mistakes=mistakes, case=f"with k = {k} ")
 
@@ -108,11 +95,8 @@ def leave_group_out(predict: Any) -> None:
     groups = torch.tensor([0, 1, 2, 3, 4, 0, 2], device=get_device())
     scores = -((keys[:, None] - keys) / 0.5).square() / 2  # (7, 7)
     other = groups[:, None] != groups
-    not_self = torch.eye(7, device=get_device()) == 0
     mistakes = {
         "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
-        "output 0 depends on value 5, its copy": masked_softmax(scores, not_self) @ values,
-        "each output reads its own group alone": masked_softmax(scores, ~other) @ values,
         "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
     }
     right = masked_softmax(scores, other) @ values

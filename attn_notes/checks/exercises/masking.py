@@ -50,20 +50,14 @@ def softmax_with_empty_rows(answer: Any) -> None:
     """Softmax over what may be read, with empty rows of 0."""
     (scores,) = draw((2, 3, 4))
     mask = padding_mask([[1, 4, 0], [2, 3, 4]], 4, device=scores.device)
-    closed, given = scores.masked_fill(~mask, -torch.inf), scores.clone()
-    got = answer(given, mask)
-    if not torch.equal(given, scores):
-        raise CheckFailed("the caller's scores have changed: masked_fill_ works in place")
+    closed = scores.masked_fill(~mask, -torch.inf)
     mistakes = {
         "the empty row is NaN, which is 0/0: it should be 0": closed.softmax(-1),
         "the empty row attends to padding: it should be 0": closed.clamp(min=-1e9).softmax(-1),
         "masked keys are read: is the mask inverted?": masked_softmax(scores, ~mask),
-        "the softmax still counts masked keys": scores.softmax(-1) * mask,
     }
+    got = answer(scores.clone(), mask)
     compare(got, masked_softmax(scores, mask), "the weights", mistakes=mistakes)
-    low = scores - 2e9
-    case = "with scores near -2e9, for which no finite fill is low enough, "
-    compare(answer(low, mask), masked_softmax(low, mask), "the weights", case=case)
     leaf = scores.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(answer(leaf, mask).square().sum(), leaf)
     if not bool(gradient.isfinite().all()):
@@ -79,7 +73,6 @@ def dilated_window(answer: Any) -> None:
     mistakes = {
         "query 1 reads key 0: with a dilation of 2 it steps over that": past & (back < 3),
         "query 0 reads key 2, which is in its future": even & (back.abs() < 6),
-        "query 6 reads key 0: 3 keys at steps of 2 end 4 back": even & past & (back <= 6),
     }
     right = even & past & (back <= 4)
     compare(answer(9, 3, 2), right, "the mask (True = may attend)", mistakes=mistakes)

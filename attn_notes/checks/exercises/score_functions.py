@@ -17,7 +17,6 @@ WINNERS = {
 }
 which_key_wins = prediction(WINNERS, '"a", "b", "c" or "d"')
 """The winner among four keys under two scores, before and after all keys are moved."""
-IS_WEIGHTS = "these are the weights: return the scores, before the softmax"
 
 
 @exercise
@@ -32,7 +31,6 @@ def additive_score(answer: Any) -> None:
     mistakes = {
         "there is no tanh in between, so every query will read alike": hidden @ w_v,
         "queries and keys have changed places: rows are queries, (B, L, S)": right.mT,
-        IS_WEIGHTS: right.softmax(-1),
     }
     compare(answer(query, key, w_q, w_k, w_v), right, "the scores", mistakes=mistakes)
 
@@ -46,9 +44,6 @@ def cosine_score(answer: Any) -> None:
     mistakes = {
         "this is the dot product: divide by both lengths": dot,
         "this divides by the root of the width, not by the two lengths": dot / math.sqrt(7),
-        "this divides by the squared lengths: take the root": dot / lengths.square(),
-        "each vector has a length of its own": dot / (query.norm() * key.norm()),
-        IS_WEIGHTS: (dot / lengths).softmax(-1),
     }
     compare(answer(query, key), dot / lengths, "the cosines", mistakes=mistakes)
     mistakes = {"a query of zeros gives NaN: it should score 0": torch.full_like(dot, math.nan)}
@@ -74,14 +69,9 @@ def divide_by_width(answer: Any) -> None:
     """What dividing by d does: a variance of 1/d, and nearly all the entropy there can be."""
     for d in (16, 1024):
         variance, share = (float(number) for number in answer(d))
-        mistakes = {
-            "the variance is 1: that is still the root of d": 1.0,
-            "the variance is d: nothing has been divided": d,
-            "this is the standard deviation: square it": d**-0.5,
-        }
-        for mistake, wrong in mistakes.items():
+        for wrong, mistake in ((1.0, "that is still the root of d"), (d**-0.5, "square it")):
             if math.isclose(variance, wrong, rel_tol=0.2):
-                raise CheckFailed(f"at d = {d} {mistake}")
+                raise CheckFailed(f"at d = {d} the variance is {wrong:g}: {mistake}")
         if not math.isclose(variance, 1 / d, rel_tol=0.2):
             raise CheckFailed(f"at d = {d} the variance should be {1 / d:.2g}, got {variance:.2g}")
         if share > 1.01:
