@@ -1,6 +1,6 @@
 """Attention, from kernel regression to the Transformer: the package behind the book.
 
-The modules in the order of the chapters:
+The modules in the order of the chapters::
 
     1  kernels      Nadaraya-Watson kernel regression
     2  scores       scores of a query and a key
@@ -22,7 +22,7 @@ Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `
 larger what a chapter trains small. All but plotting, widgets and some of data, training and
 pretrained need torch alone.
 
-Dimension key, used in every docstring and in every shape comment:
+Dimension key, used in every docstring and in every shape comment::
 
     B  batch            L  query length     S  key length      E  embed_dim
     H  heads            G  key-value heads  D  head_dim        V  vocabulary

@@ -40,8 +40,7 @@ def attention_weights(
     Vaswani et al. (2017), equation 1, without the value; chapters 2 and 3.
 
     Args:
-        query: (..., L, D).
-        key: (..., S, D), the same leading axes.
+        query, key: (..., L, D) and (..., S, D), the same leading axes.
         attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
         attn_bias: float, broadcastable to (..., L, S), added to the scores before masking.
         is_causal: query i reads no key after i. Together with `attn_mask` it means both.
@@ -88,9 +87,7 @@ def scaled_dot_product_attention(
     four is refused, and leading axes do not broadcast.
 
     Args:
-        query: (..., L, D).
-        key: (..., S, D), the same leading axes.
-        value: (..., S, Dv), the same leading axes and S as `key`.
+        query, key, value: (..., L, D), (..., S, D) and (..., S, Dv), the same leading axes.
         attn_mask, is_causal, scale: as in `attention_weights`.
         attn_bias: as in `attention_weights`, but rounded to the query's dtype first: in float16
             its finite entries must be within ±65504.

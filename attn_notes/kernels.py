@@ -2,6 +2,8 @@ r"""Nadaraya-Watson kernel regression: attention with nothing learned, or one wi
 
 The prediction at a query is a weighted average of the values, and the weights fall with the
 distance from the query to each key: $f(x)=\sum_i\frac{K((x-x_i)/h)}{\sum_jK((x-x_j)/h)}\,y_i$.
+A kernel K maps distances in units of the bandwidth h, of any shape, to heights of that shape; its
+integral is 1.
 """
 
 import math
@@ -35,12 +37,8 @@ Kernel = Callable[[Tensor], Tensor]
 def gaussian_kernel(u: Tensor) -> Tensor:
     r"""$\frac1{\sqrt{2\pi}}e^{-u^2/2}$: every key counts, however far. Chapter 1.
 
-    Args:
-        u: distances in units of the bandwidth, any shape.
-
-    Returns:
-        The same shape, from 0 to 0.399; its integral is 1. It underflows to 0 from about 14 in
-        float32, so `nadaraya_watson` works with its logarithm.
+    From 0 to 0.399. It underflows to 0 from u = 14 in float32, so `nadaraya_watson` works with its
+    logarithm.
 
     Example:
         >>> gaussian_kernel(torch.tensor([0.0, 1.0]))
@@ -52,12 +50,6 @@ def gaussian_kernel(u: Tensor) -> Tensor:
 def boxcar_kernel(u: Tensor) -> Tensor:
     r"""$\tfrac12\,\mathbb 1(|u|\le 1)$: a plain average of the keys in reach. Chapter 1.
 
-    Args:
-        u: distances in units of the bandwidth, any shape.
-
-    Returns:
-        The same shape, 0 or 0.5; its integral is 1.
-
     Example:
         >>> boxcar_kernel(torch.tensor([0.0, 1.0, 1.5]))
         tensor([0.5000, 0.5000, 0.0000])
@@ -67,12 +59,6 @@ def boxcar_kernel(u: Tensor) -> Tensor:
 
 def triangular_kernel(u: Tensor) -> Tensor:
     r"""$(1-|u|)_+$: falls in a straight line. Chapter 1.
-
-    Args:
-        u: distances in units of the bandwidth, any shape.
-
-    Returns:
-        The same shape, from 0 to 1; its integral is 1.
 
     Example:
         >>> triangular_kernel(torch.tensor([0.0, 0.5, 1.5]))
@@ -85,12 +71,6 @@ def epanechnikov_kernel(u: Tensor) -> Tensor:
     r"""$\tfrac34(1-u^2)_+$: of all kernels, the least mean squared error. Chapter 1.
 
     Epanechnikov (1969). Often confused with the triangular kernel.
-
-    Args:
-        u: distances in units of the bandwidth, any shape.
-
-    Returns:
-        The same shape, from 0 to 0.75; its integral is 1.
 
     Example:
         >>> epanechnikov_kernel(torch.tensor([0.0, 0.5, 1.5]))
@@ -114,8 +94,7 @@ def nadaraya_watson(
 
     Args:
         queries: (..., L), where to predict.
-        keys: (..., S), the training inputs.
-        values: (..., S), their labels.
+        keys, values: (..., S) each, the training inputs and their labels.
         kernel: a function of the distance in bandwidths, even and not negative.
         bandwidth: the kernel's width, above 0; or a tensor of widths that broadcasts to
             (..., L, S), whose values are not checked: to read them would make a GPU wait.

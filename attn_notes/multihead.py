@@ -244,9 +244,8 @@ class MultiHeadAttention(nn.Module):
         """Let each query read the values, once per head.
 
         Args:
-            query: (B, L, qdim).
-            key: (B, S, kdim); `query` by default, which is self-attention.
-            value: (B, S, vdim); `key` by default.
+            query, key, value: (B, L, qdim), (B, S, kdim) and (B, S, vdim); the key is the query by
+                default, which is self-attention, and the value the key.
             attn_mask: bool, `True` = may attend: (L, S), (B, L, S) or (B, H, L, S), any axis
                 of which may be 1.
             attn_bias: float, added to the scores before masking, broadcastable to (B, H, L, S).

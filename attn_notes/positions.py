@@ -52,8 +52,7 @@ def sinusoidal_encoding(
         embed_dim: E, which must be even.
         offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. The slowest hand turns once in $2\pi b^{1-2/E}$ positions.
-        dtype: of the result, floating point.
-        device: where it is made; torch's default device by default.
+        dtype, device: of the result, floating point; torch's default device by default.
 
     Returns:
         (L, E), from -1 to 1.

@@ -28,8 +28,7 @@ class RNNEncoder(nn.Module):
     real token.
 
     Args:
-        vocab_size: V, of the source.
-        embed_dim: E, width of the token embeddings.
+        vocab_size, embed_dim: V, of the source, and E, the width of its embeddings.
         hidden_dim: width of the state in each direction.
         num_layers: the number of stacked GRUs.
         bidirectional: whether a second GRU reads from the end.
@@ -130,8 +129,7 @@ class RNNDecoder(nn.Module):
     A source of any length must pass through that one vector.
 
     Args:
-        vocab_size: V, of the target.
-        embed_dim: E, width of the token embeddings.
+        vocab_size, embed_dim: V, of the target, and E, the width of its embeddings.
         hidden_dim: width of the decoder's state.
         context_dim: width of what is read: the encoder's `output_dim`.
         num_layers: the number of stacked GRUs; the encoder's number.

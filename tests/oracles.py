@@ -1,4 +1,4 @@
-"""What the package is held against: formulas written out entry by entry, and numbers to feed it.
+"""Reference implementations, entry by entry, and random inputs for the tests.
 
 The loops are slow and have no broadcasting, no transpose and no masked fill to get wrong. They
 work on single numbers that autograd follows, so that they give gradients too.
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # Every axis a different prime, so that no two can be taken for one another.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
@@ -20,8 +20,18 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """A leaf tensor that wants its gradient."""
+    """A leaf tensor that requires a gradient."""
     return torch.randn(shape, generator=rng(seed), dtype=torch.float64).to(dtype).requires_grad_()
+
+
+def filled(module: nn.Module, seed: int = 7) -> nn.Module:
+    """The module in float64, every parameter drawn again: biases and norms count as well."""
+    module, generator = module.double(), rng(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(noise / math.sqrt(parameter.shape[-1]))
+    return module
 
 
 def coin(*shape: int, seed: int = 0, heads: float = 0.5) -> Tensor:
@@ -93,7 +103,7 @@ def average_by_loop(weights: Tensor, value: Tensor) -> Tensor:
 
 
 def over_leading_axes(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """`function` on each sequence and head by itself, stacked again. All leading axes agree."""
+    """`function` of each sequence and head separately, stacked. All leading axes agree."""
     lead = tensors[0].shape[:-2]
     found = [
         function(*(tensor[at] for tensor in tensors)) for at in itertools.product(*map(range, lead))

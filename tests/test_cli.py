@@ -15,7 +15,8 @@ from attn_notes.cli import build_model, load_language_model, load_translator
 from attn_notes.cli.commands import main
 from attn_notes.cli.running import Job
 from attn_notes.cli.settings import Seq2SeqShape, Settings, Training
-from attn_notes.training import cosine_decay, load_checkpoint
+from attn_notes.training import cosine_decay
+from attn_notes.training.files import load_checkpoint
 from tests.test_training_files import names
 
 QUICK = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]

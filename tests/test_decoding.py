@@ -1,8 +1,9 @@
-"""Greedy and beam search, held against a search through everything."""
+"""The decoding protocol, and greedy and beam search against a search of all sequences."""
 
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from attn_notes.data import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
-from attn_notes.decoding import beam_search, greedy, translate
+from attn_notes.decoding import beam_search, greedy, sample, translate
 from attn_notes.decoding.generate import next_log_probs
+from attn_notes.transformer import DecoderOnly
 from tests.oracles import rng
+from tests.small_models import SCHEMES, assert_log_probs, decoder_only, ids, transformer
 from tests.test_seq2seq import LENGTHS, SOURCE, build
 
 V = 6  # the four special ids and two words
@@ -21,17 +24,17 @@ V = 6  # the four special ids and two words
 
 @dataclass
 class Past:
-    """All that was said, which is all that `Table` asks for."""
+    """The state of a `Table`: all tokens so far."""
 
-    said: Tensor  # (B, t)
-    own: Tensor  # (B,): which sequence of the batch this row belongs to
+    tokens: Tensor  # (B, t), START first
+    own: Tensor  # (B,), the first token of each row's source
 
     def select(self, index):
-        return Past(self.said[index], self.own[index])
+        return Past(self.tokens[index], self.own[index])
 
 
 class Table(nn.Module):
-    """Any distribution over sequences: logits drawn anew for every history and every source."""
+    """An arbitrary distribution over sequences: logits drawn for each history and each source."""
 
     def __init__(self, seed=0, spread=3.0):
         super().__init__()
@@ -39,35 +42,35 @@ class Table(nn.Module):
         self.device_of = nn.Parameter(torch.zeros(1))
         self.modes = []
 
-    def start(self, source, lengths):
-        return Past(source[:, :0], source[:, 0])
+    def start(self, source, lengths=None):
+        past = Past(source[:, :0], source[:, 0])
+        return self.step(torch.full((len(source),), START), past)
 
-    def logits(self, own, said):
-        key = hash((self.seed, own, said)) % 2**31
+    def logits(self, own, history):
+        key = hash((self.seed, own, history)) % 2**31
         return self.spread * torch.randn(V, generator=rng(key))
 
     def step(self, tokens, state):
         self.modes.append(self.training)
-        said = torch.cat((state.said, tokens[:, None]), dim=1)
-        rows = [
-            self.logits(own, tuple(row))
-            for own, row in zip(state.own.tolist(), said.tolist(), strict=True)
-        ]
-        return torch.stack(rows), Past(said, state.own)
+        history = torch.cat((state.tokens, tokens[:, None]), dim=1)
+        logits = torch.zeros(len(tokens), V)
+        for n, row in enumerate(history.tolist()):
+            logits[n] = self.logits(int(state.own[n]), tuple(row))
+        return logits, Past(history, state.own)
 
     def log_prob(self, own, tokens):
         """By the chain rule, with START and PAD ruled out."""
-        total, said = 0.0, (START,)
+        total, history = 0.0, (START,)
         for token in tokens:
-            logits = self.logits(own, said)
+            logits = self.logits(own, history)
             logits[[PAD, START]] = -math.inf
             total += float(logits.log_softmax(-1)[token])
-            said = (*said, token)
+            history = (*history, token)
         return total
 
 
 def everything(longest):
-    """Every sequence that ends with END, or is cut off at the longest length."""
+    """Every sequence that ends with END or reaches the maximum length."""
     for length in range(1, longest + 1):
         for words in itertools.product((UNKNOWN, 4, 5), repeat=length - 1):
             yield (*words, END)
@@ -80,12 +83,73 @@ def ended(tokens):
     return tuple(tokens[: tokens.index(END) + 1] if END in tokens else tokens)
 
 
+def assert_well_formed(found, model, longest):
+    """Each row is a text, END and padding, rated by the model, and the state followed it."""
+    assert 1 <= found.tokens.shape[1] <= longest
+    for n, row in enumerate(found.tokens):
+        sequence, own = ended(row), int(SOURCES[0][n, 0])
+        assert not {PAD, START} & set(sequence)
+        assert (row[len(sequence) :] == PAD).all()
+        assert float(found.log_probs[n]) == pytest.approx(model.log_prob(own, sequence), abs=1e-4)
+        assert found.state.own[n] == own
+        before_last = (START, *sequence)[: len(sequence)]
+        assert tuple(found.state.tokens[n, : len(sequence)].tolist()) == before_last
+
+
 SOURCES = torch.tensor([[4, 5], [5, 4], [3, 3]]), torch.tensor([2, 2, 2])
+
+# The protocol
+
+
+def parallel_logits(model, source, tokens):
+    """Logits (B, V) after a source and the tokens (B, t), from one parallel pass."""
+    if isinstance(model, DecoderOnly):
+        return model(torch.cat((source, tokens), dim=1)).logits[:, -1]
+    inputs = torch.cat((torch.full((len(source), 1), START), tokens), dim=1)
+    return model(source, torch.full((len(source),), source.shape[1]), inputs)[0][:, -1]
+
+
+FAMILIES = {
+    "RNN, fixed context": lambda: build("fixed"),
+    "RNN, attention": lambda: build("additive", layers=2),
+    **{
+        f"{make.__name__}, {positions}": partial(make, positions=positions, embed_dim=12)
+        for make in (transformer, decoder_only)
+        for positions in SCHEMES
+    },
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_start_gives_the_first_logits_and_a_step_appends_its_token(family):
+    model, source, tokens = FAMILIES[family]().eval(), ids(2, 5, below=11), torch.zeros(2, 0).long()
+    logits, state = model.start(source)
+    torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
+    for token in (7, 7, PAD, START, END):  # no token is special to `step`
+        column = torch.full((2,), token)
+        tokens = torch.cat((tokens, column[:, None]), dim=1)
+        logits, state = model.step(column, state)
+        torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
+
+
+@pytest.mark.parametrize("family", ["RNN, attention", "transformer, rotary", "decoder_only, alibi"])
+@pytest.mark.parametrize("search", [greedy, beam_search, partial(sample, top_k=1)])
+def test_a_plain_tensor_of_sources_is_read_in_full(family, search):
+    model, source = FAMILIES[family](), ids(2, 5, below=11)
+    plain, full = (search(model, source, *rest, max_length=4) for rest in ((), (FIVE,)))
+    assert torch.equal(plain.tokens, full.tokens)
+    torch.testing.assert_close(plain.log_probs, full.log_probs)
+
+
+FIVE = torch.tensor([5, 5])
+
+# Searches
 
 
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 999), longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6, 1.0]))
-def test_a_beam_that_drops_nothing_finds_the_best_of_all_sequences(seed, longest, alpha):
+def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha):
     model = Table(seed)
     wide = beam_search(
         model, *SOURCES, max_length=longest, beam_size=3**longest * 2, length_penalty=alpha
@@ -110,25 +174,13 @@ def test_a_beam_of_one_is_greedy(seed, longest, alpha):
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), longest=st.integers(1, 9), size=st.integers(1, 5))
-def test_what_is_found_is_well_formed(seed, longest, size):
+def test_sequences_are_well_formed_and_the_state_follows_them(seed, longest, size):
     model = Table(seed)
     found = beam_search(model, *SOURCES, max_length=longest, beam_size=size)
-    assert 1 <= found.tokens.shape[1] <= longest
-    for n, row in enumerate(found.tokens):
-        sequence = ended(row)
-        assert not {PAD, START} & set(sequence)
-        assert (row[len(sequence) :] == PAD).all()
-        own = int(SOURCES[0][n, 0])
-        assert float(found.log_probs[n]) == pytest.approx(model.log_prob(own, sequence), abs=1e-4)
-        # The state followed the hypothesis through every reordering. (What was said last is not
-        # in it: nobody asked for the token after it.)
-        assert found.state.own[n] == own
-        assert (START, *sequence)[: len(sequence)] == tuple(
-            found.state.said[n, : len(sequence)].tolist()
-        )
+    assert_well_formed(found, model, longest)
 
 
-def test_the_larger_the_penalty_the_longer_the_sequences():
+def test_a_larger_length_penalty_prefers_longer_sequences():
     def total_length(alpha):
         found = (
             beam_search(Table(n), *SOURCES, max_length=4, beam_size=54, length_penalty=alpha)
@@ -141,7 +193,7 @@ def test_the_larger_the_penalty_the_longer_the_sequences():
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_each_sequence_is_searched_as_if_it_were_alone(size):
+def test_each_sequence_of_a_batch_is_searched_as_if_alone(size):
     together = beam_search(Table(5), *SOURCES, max_length=6, beam_size=size)
     for n in range(3):
         one = SOURCES[0][n : n + 1], SOURCES[1][n : n + 1]
@@ -152,21 +204,22 @@ def test_each_sequence_is_searched_as_if_it_were_alone(size):
 @pytest.mark.parametrize("search", [greedy, beam_search])
 def test_a_search_through_no_sources_finds_none(search):
     none = torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    model = Table()
-    model.step = lambda tokens, state: (torch.zeros(0, V), state)
-    assert search(model, *none, max_length=3).tokens.shape[0] == 0
+    assert search(Table(), *none, max_length=3).tokens.shape[0] == 0
 
 
-@pytest.mark.parametrize("search", [greedy, beam_search])
-def test_the_search_runs_in_evaluation_and_leaves_the_mode_as_it_was(search):
-    for training in (True, False):
-        model = Table().train(training)
-        search(model, *SOURCES, max_length=3)
-        assert model.training is training
-        assert not any(model.modes)
+@pytest.mark.parametrize("search", [greedy, beam_search, sample])
+@pytest.mark.parametrize(("whole", "part"), [(True, False), (False, True)])
+def test_a_search_evaluates_every_part_and_restores_its_mode(search, whole, part):
+    model = Table().train(whole)
+    model.inner = Table().train(part)
+    model.start, model.step = model.inner.start, model.inner.step
+    search(model, *SOURCES, max_length=3)
+    assert model.inner.modes
+    assert not any(model.inner.modes)
+    assert (model.training, model.inner.training) == (whole, part)
 
 
-def test_the_mode_comes_back_when_the_model_fails():
+def test_the_mode_is_restored_when_the_model_fails():
     model = Table().train()
     model.step = lambda tokens, state: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -175,40 +228,23 @@ def test_the_mode_comes_back_when_the_model_fails():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_the_logits_of_a_model_stay_as_they_are(dtype):
+def test_the_models_own_logits_are_not_changed(dtype):
     logits = torch.zeros(2, V, dtype=dtype)
     assert bool(next_log_probs(logits, SpecialTokens())[:, [PAD, START]].isneginf().all())
     assert not logits.any()
 
 
-def test_every_part_reads_in_evaluation_and_has_its_own_mode_back():
-    for whole, part in ((True, False), (False, True)):  # a part may be frozen, and the rest not
-        model = Table().train(whole)
-        model.inner = Table().train(part)
-        model.start = lambda source, lengths, inner=model.inner: inner.start(source, lengths)
-        model.step = model.inner.step
-        greedy(model, *SOURCES, max_length=3)
-        assert model.inner.modes
-        assert not any(model.inner.modes)
-        assert (model.training, model.inner.training) == (whole, part)
-
-
 @pytest.mark.parametrize("kind", ["fixed", "additive", "dot"])
-def test_the_weights_of_a_search_are_those_of_saying_its_tokens(kind):
+@pytest.mark.parametrize("search", [greedy, beam_search])
+def test_weights_and_log_probs_of_a_search_are_those_of_teacher_forcing(kind, search):
     model = build(kind, seed=2)
-    for found in (
-        greedy(model, SOURCE, LENGTHS, max_length=6),
-        beam_search(model, SOURCE, LENGTHS, max_length=6, beam_size=4),
-    ):
-        inputs = torch.cat((torch.full((3, 1), START), found.tokens[:, :-1]), dim=1)
-        logits, weights = model(SOURCE, LENGTHS, inputs)
-        for n, row in enumerate(found.tokens):
-            said = len(ended(row))
-            torch.testing.assert_close(found.state.weights[n, :said], weights[n, :said])
-        logits[..., [PAD, START]] = -math.inf
-        each = logits.log_softmax(-1).gather(-1, found.tokens[..., None])[..., 0]
-        each = each.masked_fill(found.tokens == PAD, 0.0)
-        torch.testing.assert_close(found.log_probs.double(), each.sum(1), rtol=0, atol=1e-5)
+    found = search(model, SOURCE, LENGTHS, max_length=6)
+    inputs = torch.cat((torch.full((3, 1), START), found.tokens[:, :-1]), dim=1)
+    logits, weights = model(SOURCE, LENGTHS, inputs)
+    assert_log_probs(found.log_probs, found.tokens, logits)
+    for n, row in enumerate(found.tokens):
+        T = len(ended(row))
+        torch.testing.assert_close(found.state.weights[n, :T], weights[n, :T])
 
 
 # Many sentences
@@ -219,34 +255,10 @@ SENTENCES = [("a", "b"), ("c",), ("d", "e", "f", "g", "a"), ("b", "a"), ("g",)]
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 2, 9])
-def test_translations_come_back_in_the_order_of_their_sentences(beam_size, batch_size):
+def test_translations_keep_the_order_of_the_sentences(beam_size, batch_size):
     model = build("additive", seed=1)
     options = {"max_length": 5, "beam_size": beam_size}
     found = translate(model, SENTENCES, ABC, ABC, batch_size=batch_size, **options)
     alone = [translate(model, [s], ABC, ABC, **options)[0] for s in SENTENCES]
     assert found == alone
     assert len(set(found)) > 1
-
-
-WRONG = [
-    (lambda m: greedy(m, *SOURCES, max_length=0), "max_length must be at least 1, got 0"),
-    (lambda m: beam_search(m, *SOURCES, max_length=-1), "max_length must be at least 1, got -1"),
-    (
-        lambda m: beam_search(m, *SOURCES, max_length=3, beam_size=0),
-        "beam_size must be at least 1, got 0",
-    ),
-    (
-        lambda m: beam_search(m, *SOURCES, max_length=3, length_penalty=-0.5),
-        "length_penalty must be a finite number, 0 or more, got -0.5",
-    ),
-    (
-        lambda m: translate(m, SENTENCES, ABC, ABC, max_length=3, batch_size=0),
-        "batch_size must be at least 1, got 0",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "words"), WRONG)
-def test_wrong_numbers_are_refused_in_words(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(Table())

@@ -15,6 +15,7 @@ from attn_notes.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from attn_notes.cache import KVCache
 from attn_notes.checks import (
     check_causal,
     check_padding_invariant,
@@ -408,67 +409,67 @@ HEADS = MultiHeadAttention(12, 3)
 X, MEMORY = zeros(B, L, 12), zeros(B, S, 12)
 
 
-class Cached:
-    """A cache that holds two keys and values, and takes no more."""
-
-    length = 2
-
-    def update(self, key, value):
-        return key, value
+def cached() -> KVCache:
+    """A cache that holds two keys and values."""
+    cache = KVCache()
+    HEADS(X[:, :2], cache=cache)
+    return cache
 
 
 def heads_with(mask, backend):
     return MultiHeadAttention(12, H, backend=backend)(X, MEMORY, attn_mask=mask)
 
 
+def new_heads(*sizes, **options):
+    return lambda: MultiHeadAttention(*sizes, **options)
+
+
+def call(*tensors, heads=HEADS, **keywords):
+    return lambda: heads(*tensors, **keywords)
+
+
+HEAD_SIZES = (
+    "embed_dim", "num_heads", "num_kv_heads", "qdim", "kdim", "vdim", "qk_proj_dim", "v_proj_dim",
+)  # fmt: skip
+OTHER = zeros(B, S, 11)
+WEIGHTS_OF_FUSED = call(X, heads=MultiHeadAttention(12, 3, backend="fused"), need_weights=True)
 MULTIHEAD = [
     (
-        "heads that do not divide",
-        lambda: MultiHeadAttention(8, 3),
+        "heads that do not divide embed_dim, the width of the projections by default",
+        new_heads(16, 3),
         V,
-        "num_heads = 3",
-        "qk_proj_dim = 8",
+        "num_heads must divide embed_dim, got num_heads = 3 and embed_dim = 16",
+    ),
+    (
+        "heads that do not divide the queries",
+        new_heads(6, 3, qk_proj_dim=7),
+        V,
+        "num_heads must divide qk_proj_dim, got num_heads = 3 and qk_proj_dim = 7",
     ),
     (
         "heads that do not divide the values",
-        lambda: MultiHeadAttention(6, 3, v_proj_dim=7),
+        new_heads(6, 3, v_proj_dim=7),
         V,
-        "num_heads must divide v_proj_dim",
-        "num_heads = 3 and v_proj_dim = 7",
-    ),
-    (
-        "key-value heads that do not divide",
-        lambda: MultiHeadAttention(12, 6, num_kv_heads=4),
-        V,
-        "num_kv_heads must divide num_heads",
-        "num_kv_heads = 4 and num_heads = 6",
-    ),
-    (
-        "more key-value heads than heads",
-        lambda: MultiHeadAttention(12, 3, num_kv_heads=6),
-        V,
-        "num_kv_heads must divide num_heads",
+        "num_heads must divide v_proj_dim, got num_heads = 3 and v_proj_dim = 7",
     ),
     *[
         (
-            f"{name} of {size}",
-            lambda name=name, size=size: MultiHeadAttention(
-                **({"embed_dim": 12, "num_heads": 3} | {name: size})
-            ),
+            f"{groups} key-value heads of 6",
+            new_heads(12, 6, num_kv_heads=groups),
             V,
-            f"{name} must be at least 1, got {size}",
+            f"num_kv_heads must divide num_heads, got num_kv_heads = {groups} and num_heads = 6",
         )
-        for name in (
-            "embed_dim",
-            "num_heads",
-            "num_kv_heads",
-            "qdim",
-            "kdim",
-            "vdim",
-            "qk_proj_dim",
-            "v_proj_dim",
+        for groups in (4, 12)
+    ],
+    *[
+        (
+            f"{name} of {size!r}",
+            new_heads(**({"embed_dim": 12, "num_heads": 3} | {name: size})),
+            error,
+            f"{name} must be {words}",
         )
-        for size in (0, -3)
+        for name in HEAD_SIZES
+        for size, error, words in ((0, V, "at least 1, got 0"), (True, T, "an integer, got True"))
     ],
     *[
         (
@@ -479,107 +480,51 @@ MULTIHEAD = [
         )
         for name in ("embed_dim", "qk_proj_dim", "v_proj_dim")
     ],
-    (
-        "a backend that is none",
-        lambda: MultiHeadAttention(12, 3, backend="flash"),
-        V,
-        'backend must be "auto", "explicit" or "fused"',
-        "'flash'",
-    ),
-    ("a dropout of 2", lambda: MultiHeadAttention(12, 3, dropout=2.0), V, "dropout", "2.0"),
-    (
-        "weights of the fused backend",
-        lambda: MultiHeadAttention(12, 3, backend="fused")(X, need_weights=True),
-        V,
-        'backend must be "auto" or "explicit" for weights',
-        "fused",
-    ),
-    ("a value without a key", lambda: HEADS(X, value=X), V, "key must be given where value is"),
-    (
-        "a query of two axes",
-        lambda: HEADS(X[0]),
-        V,
-        "query must have shape (B, L, 12)",
-        f"({L}, 12)",
-    ),
-    (
-        "a query of another width",
-        lambda: HEADS(zeros(B, L, 11), MEMORY),
-        V,
-        "query must have shape (B, L, 12)",
-        f"({B}, {L}, 11)",
-    ),
-    (
-        "a key of another width",
-        lambda: HEADS(X, zeros(B, S, 11)),
-        V,
-        "key must have shape (B, S, 12)",
-        f"({B}, {S}, 11)",
-    ),
-    (
-        "a value of another width",
-        lambda: HEADS(X, MEMORY, zeros(B, S, 11)),
-        V,
-        "value must have shape (B, S, 12)",
-        f"({B}, {S}, 11)",
-    ),
+    ("an unknown backend", new_heads(12, 3, backend="flash"), V, '"explicit" or "fused", got \'fl'),
+    ("a dropout of 2", new_heads(12, 3, dropout=2.0), V, "dropout must be from 0 to 1, got 2.0"),
+    ("weights of the fused backend", WEIGHTS_OF_FUSED, V, '"auto" or "explicit" for weights'),
+    ("a value without a key", call(X, value=X), V, "key must be given where value is"),
+    ("a query of two axes", call(X[0]), V, "query must have shape (B, L, 12)", f"({L}, 12)"),
+    ("a query of another width", call(OTHER), V, "query must", f"12), got ({B}, {S}, 11)"),
+    ("a key of another width", call(X, OTHER), V, "key must have shape (B, S, 12)"),
+    ("a value of another width", call(X, MEMORY, OTHER), V, "value must have shape (B, S, 12)"),
     (
         "keys of another batch",
-        lambda: HEADS(X, zeros(1, S, 12)),
+        call(X, zeros(1, S, 12)),
         V,
         "share B",
         f"query ({B}, {L}, 12), key (1, {S}, 12)",
     ),
     (
         "values of another length",
-        lambda: HEADS(X, MEMORY, X),
+        call(X, MEMORY, X),
         V,
         "key and value S",
         f"key ({B}, {S}, 12) and value ({B}, {L}, 12)",
     ),
     (
         "a mask of the heads alone",
-        lambda: HEADS(X, MEMORY, attn_mask=true(H, L, S)),
+        call(X, MEMORY, attn_mask=true(H, L, S)),
         V,
         "must broadcast to the scores",
         f"({H}, {L}, {S})",
     ),
     (
         "a bias of the batch alone",
-        lambda: HEADS(X, MEMORY, attn_bias=zeros(B, L, S)),
+        call(X, MEMORY, attn_bias=zeros(B, L, S)),
         V,
         "attn_bias must broadcast",
         f"({B}, {L}, {S})",
     ),
     (
         "a mask of other sizes with a cache",
-        lambda: HEADS(X, attn_mask=true(L, L), is_causal=True, cache=Cached()),
+        lambda: HEADS(X, attn_mask=true(L, L), is_causal=True, cache=cached()),
         V,
-        "must broadcast to the scores",
-        f"mask ({L}, {L})",
-        f"scores ({B}, 3, {L}, {L + 2})",
+        f"must broadcast to the scores, got mask ({L}, {L}) and scores ({B}, 3, {L}, {L + 2})",
     ),
-    (
-        "a float mask with a cache",
-        lambda: HEADS(X, attn_mask=zeros(L, L), is_causal=True, cache=Cached()),
-        T,
-        "must be a bool tensor",
-        "float32",
-    ),
-    (
-        "one head of another width",
-        lambda: SelfAttention(11)(X),
-        V,
-        "(..., L, 11)",
-        f"({B}, {L}, 12)",
-    ),
+    ("one head of another width", lambda: SelfAttention(11)(X), V, "(..., L, 11)", f"{L}, 12)"),
     ("one head of one axis", lambda: SelfAttention(12)(zeros(12)), V, "(..., L, 12)", "(12,)"),
-    (
-        "a split that does not come out",
-        lambda: split_heads(X, 5),
-        V,
-        f"x ({B}, {L}, 12) and num_heads = 5",
-    ),
+    ("a split into five", lambda: split_heads(X, 5), V, f"x ({B}, {L}, 12) and num_heads = 5"),
     ("a split into no head", lambda: split_heads(X, 0), V, "num_heads must be at least 1, got 0"),
     ("a split of one axis", lambda: split_heads(zeros(12), 3), V, "(..., L, E)", "(12,)"),
     ("a merge of two axes", lambda: merge_heads(zeros(L, D)), V, "(..., H, L, D)", f"({L}, {D})"),

@@ -1,7 +1,7 @@
-"""Drawing the next token: held against the definition, the reference library, and its counts."""
+"""Sampling, against the definition, the reference library, and the frequencies of its draws."""
 
 import math
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 import torch
@@ -13,13 +13,13 @@ from attn_notes.data import END, PAD, START, SpecialTokens
 from attn_notes.decoding import beam_search, greedy, sample, sampling_distribution
 from attn_notes.decoding.sampling import _at_quantile
 from tests.oracles import rng
-from tests.test_decoding import SOURCES, Table, V, ended
+from tests.test_decoding import SOURCES, Table, V, assert_well_formed
 
 INF = math.inf
 
 
 def by_definition(logits, temperature=1.0, top_k=None, top_p=None):
-    """One row, number by number; and how near a sum came to `top_p`, where rounding decides."""
+    """One row, entry by entry; and how near a sum came to `top_p`, where rounding decides."""
     best = max(logits)
     odds = [math.exp((x - best) / temperature) for x in logits]
     ranking = sorted(range(len(odds)), key=lambda n: (-logits[n], n))
@@ -39,7 +39,7 @@ def by_definition(logits, temperature=1.0, top_k=None, top_p=None):
     return [odds[n] / total if n in ranking else 0.0 for n in range(len(odds))], nearest
 
 
-LOGITS = st.lists(  # whole numbers, so that many are equal; some never to be said
+LOGITS = st.lists(  # integers, so that many are equal, and tokens that are never drawn
     st.one_of(st.integers(-4, 4).map(float), st.floats(-9, 9), st.just(-INF)),
     min_size=1,
     max_size=9,
@@ -56,7 +56,7 @@ CHOICES = {
 
 @settings(deadline=None, max_examples=300)
 @given(logits=LOGITS, **CHOICES)
-def test_the_distribution_is_its_definition(logits, temperature, top_k, top_p):
+def test_the_distribution_equals_its_definition(logits, temperature, top_k, top_p):
     expected, nearest = by_definition(logits, temperature, top_k, top_p)
     assume(nearest > 1e-9)
     got = sampling_distribution(
@@ -70,10 +70,10 @@ def test_the_distribution_is_its_definition(logits, temperature, top_k, top_p):
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("top_k", [None, 1, 7, 99])
 @pytest.mark.parametrize("top_p", [None, 0.1, 0.6, 0.95])
-def test_the_distribution_is_the_reference_librarys(temperature, top_k, top_p):
+def test_the_distribution_equals_the_reference_librarys(temperature, top_k, top_p):
     from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-    logits = 3 * torch.randn(50, 40, generator=rng(4))  # no two alike
+    logits = 3 * torch.randn(50, 40, generator=rng(4))  # all different
     theirs = TemperatureLogitsWarper(temperature)(None, logits)
     if top_k is not None:
         theirs = TopKLogitsWarper(top_k)(None, theirs)
@@ -83,15 +83,15 @@ def test_the_distribution_is_the_reference_librarys(temperature, top_k, top_p):
     torch.testing.assert_close(got, theirs.softmax(-1))
 
 
-def test_what_is_not_asked_for_changes_nothing():
+def test_by_default_and_with_cuts_that_keep_all_it_is_the_softmax():
     logits = torch.randn(3, V, generator=rng(0))
     torch.testing.assert_close(sampling_distribution(logits), logits.softmax(-1))
     for keep_all in ({"top_k": V}, {"top_k": 10**9}, {"top_p": 1.0}, {"top_p": 1}):
         torch.testing.assert_close(sampling_distribution(logits, **keep_all), logits.softmax(-1))
 
 
-def test_a_nucleus_of_one_keeps_what_is_all_but_impossible():
-    """Its share is lost to rounding when it is added to the others, not when it stands alone."""
+def test_a_nucleus_of_one_keeps_the_most_improbable_tokens():
+    """Their share is lost to rounding when it is added to the others."""
     found = sampling_distribution(torch.tensor([0.0, -60.0, -80.0, -INF]), top_p=1.0)
     assert (found > 0).tolist() == [True, True, True, False]
 
@@ -105,30 +105,23 @@ def test_the_nucleus_ends_where_its_share_is_reached(top_p, kept):
     assert found.nonzero()[:, 0].tolist() == kept
 
 
-def test_of_equals_the_lower_id_goes_first():
+def test_ties_are_broken_in_favour_of_the_lower_id():
     equal = torch.zeros(7)
     assert sampling_distribution(equal, top_k=3).tolist() == pytest.approx([1 / 3] * 3 + [0] * 4)
     assert sampling_distribution(equal, top_p=0.4).tolist() == pytest.approx([1 / 3] * 3 + [0] * 4)
-    many = sampling_distribution(torch.zeros(5000), top_k=1234)  # where a sort may be another
+    many = sampling_distribution(torch.zeros(5000), top_k=1234)  # sorted by another algorithm
     assert (many > 0).tolist() == [True] * 1234 + [False] * 3766
 
 
-def test_the_best_are_the_best_where_rounding_makes_all_alike():
+def test_the_best_tokens_are_kept_where_rounding_makes_all_probabilities_equal():
     logits = torch.tensor([1.0, 2.0, 4.0, 3.0])
     found = sampling_distribution(logits, temperature=1e30, top_k=2)
     assert found.tolist() == [0, 0, 0.5, 0.5]
 
 
-def test_the_nucleus_is_of_what_top_k_left():
-    logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
-    # Of 0.4 and 0.3 the first alone has 0.57; of all four it takes two to reach 0.5.
-    found = sampling_distribution(logits, top_k=2, top_p=0.5)
-    torch.testing.assert_close(found, torch.tensor([1.0, 0.0, 0.0, 0.0]))
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-30, 1.0, 1e30, 1e308])
-def test_no_temperature_makes_what_is_not_a_number(temperature, dtype):
+def test_every_temperature_gives_a_distribution(temperature, dtype):
     logits = torch.tensor([[2.0, 1.0, -INF], [-INF, 6e4, 6e4]]).to(dtype)
     found = sampling_distribution(logits, temperature=temperature, top_k=3, top_p=1.0)
     assert found.dtype == torch.promote_types(dtype, torch.float32)
@@ -140,7 +133,7 @@ def test_no_temperature_makes_what_is_not_a_number(temperature, dtype):
         torch.testing.assert_close(found[0].double(), cold.double())
 
 
-def test_every_row_is_by_itself_and_nothing_given_is_changed():
+def test_rows_are_independent_and_the_logits_are_not_changed():
     logits = torch.randn(2, 3, V, generator=rng(1))
     before, choices = logits.clone(), {"temperature": 0.7, "top_k": 4, "top_p": 0.8}
     together = sampling_distribution(logits, **choices)
@@ -149,20 +142,21 @@ def test_every_row_is_by_itself_and_nothing_given_is_changed():
         torch.testing.assert_close(row, sampling_distribution(alone, **choices))
 
 
-# What is drawn
+# Draws
 
 
 class Markov(nn.Module):
-    """The next token hangs on the last alone."""
+    """The next token depends on the last alone; the first follows the prompt's last."""
 
-    def __init__(self, words=9, seed=0, **special):
+    def __init__(self, words=9, seed=0):
         super().__init__()
         self.table = 2 * torch.randn(words, words, generator=rng(seed))
-        if special:
-            self.special_tokens = SpecialTokens(**special)
 
-    def start(self, source, lengths):
-        return SimpleNamespace(select=lambda index: self.start(source, lengths))
+    def start(self, source, lengths=None):
+        return self.step(source[:, -1], self)
+
+    def select(self, index):
+        return self
 
     def step(self, tokens, state):
         return self.table[tokens], state
@@ -174,12 +168,12 @@ def barred(logits: Tensor) -> Tensor:
     return logits
 
 
-def prompts(rows: int) -> tuple[Tensor, Tensor]:
-    return torch.full((rows, 1), 4), torch.ones(rows, dtype=torch.int64)
+def prompts(rows: int, token: int = 4) -> Tensor:
+    return torch.full((rows, 1), token)
 
 
 def chi_squared(tokens: Tensor, probabilities: Tensor) -> float:
-    """How far the counts are from what is expected, in standard deviations of that number."""
+    """The chi-squared statistic of the counts, standardised."""
     counts, expected = torch.bincount(tokens, minlength=9), len(tokens) * probabilities
     assert not counts[probabilities == 0].any()
     possible = probabilities > 0
@@ -199,28 +193,28 @@ MANY = [
 
 
 @pytest.mark.parametrize("choices", MANY, ids=str)
-def test_tokens_come_as_often_as_the_distribution_says(choices):
+def test_tokens_are_drawn_as_often_as_the_distribution_says(choices):
     model, rows = Markov(), 60_000
-    found = sample(model, *prompts(rows), max_length=2, generator=rng(1), **choices).tokens
+    found = sample(model, prompts(rows), max_length=2, generator=rng(1), **choices).tokens
     expected = sampling_distribution(barred(model.table), **choices)
-    assert abs(chi_squared(found[:, 0], expected[START])) < 4
-    for last in range(END + 1, 9):  # and what comes second, after each that came first
+    assert abs(chi_squared(found[:, 0], expected[4])) < 4
+    for last in range(END + 1, 9):  # the second token, given the first
         following = found[found[:, 0] == last, 1]
         if len(following) > 1000:
             assert abs(chi_squared(following, expected[last])) < 4
     assert bool((found[found[:, 0] == END, 1] == PAD).all())
 
 
-def test_another_distribution_would_be_noticed():
+def test_this_statistic_would_notice_another_distribution():
     model = Markov()
-    found = sample(model, *prompts(60_000), max_length=1, generator=rng(1), temperature=1.1).tokens
-    assert chi_squared(found[:, 0], sampling_distribution(barred(model.table[START]))) > 20
+    found = sample(model, prompts(60_000), max_length=1, generator=rng(1), temperature=1.1).tokens
+    assert chi_squared(found[:, 0], sampling_distribution(barred(model.table[4]))) > 20
 
 
 @pytest.mark.parametrize(
     ("uniform", "probabilities", "token"),
     [
-        (0.0, [0.0, 0.0, 0.5, 0.5], 2),  # not 0, which has none
+        (0.0, [0.0, 0.0, 0.5, 0.5], 2),  # not 0, whose probability is 0
         (0.4999, [0.0, 0.0, 0.5, 0.5], 2),
         (0.5, [0.0, 0.0, 0.5, 0.5], 3),
         (1 - 2**-24, [0.25, 0.75, 0.0, 0.0], 1),  # the largest that `torch.rand` gives
@@ -229,14 +223,14 @@ def test_another_distribution_would_be_noticed():
         (0.0, [0.0, 0.0, 0.0, 1.0], 3),
     ],
 )
-def test_a_number_picks_the_token_at_which_the_sum_passes_it(uniform, probabilities, token):
+def test_a_uniform_number_selects_the_token_whose_sum_exceeds_it(uniform, probabilities, token):
     assert _at_quantile(torch.tensor([probabilities]), torch.tensor([[uniform]])).tolist() == [
         token
     ]
 
 
-def test_a_sum_that_grows_by_rounding_picks_no_token_without_probability(monkeypatch):
-    """Where sums are taken in parallel, as on a GPU, each is rounded in its own way."""
+def test_a_sum_that_grows_by_rounding_selects_no_token_of_probability_0(monkeypatch):
+    """Partial sums that are computed in parallel, as on a GPU, are rounded separately."""
     sums = torch.tensor([[0.5, 0.5001, 1.0, 1.0001]])
     monkeypatch.setattr(Tensor, "cumsum", lambda probabilities, dim: sums)
     probabilities = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
@@ -244,42 +238,24 @@ def test_a_sum_that_grows_by_rounding_picks_no_token_without_probability(monkeyp
         assert _at_quantile(probabilities, torch.tensor([[uniform]])).tolist() == [2]
 
 
-def test_a_token_without_probability_is_never_picked():
-    probabilities = torch.rand(2000, 50, generator=rng(2))
-    probabilities *= torch.rand(2000, 50, generator=rng(3)) < 0.1
-    probabilities[:, 7] += 1e-6  # one at least in each row
-    probabilities /= probabilities.sum(-1, keepdim=True)
-    for uniform in (0.0, 0.5, 1 - 2**-24):
-        picked = _at_quantile(probabilities, torch.full((2000, 1), uniform))
-        assert bool((probabilities.gather(1, picked[:, None]) > 0).all())
-
-
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), longest=st.integers(1, 9), **CHOICES)
-def test_what_is_drawn_is_well_formed_and_rated_by_the_model_itself(seed, longest, **choices):
+def test_samples_are_well_formed_and_rated_by_the_model_itself(seed, longest, **choices):
     model = Table(seed)
     found = sample(model, *SOURCES, max_length=longest, generator=rng(seed), **choices)
-    assert 1 <= found.tokens.shape[1] <= longest
-    for n, row in enumerate(found.tokens):
-        sequence, own = ended(row), int(SOURCES[0][n, 0])
-        assert not {PAD, START} & set(sequence)
-        assert (row[len(sequence) :] == PAD).all()
-        assert float(found.log_probs[n]) == pytest.approx(model.log_prob(own, sequence), abs=1e-4)
-        assert (START, *sequence)[: len(sequence)] == tuple(
-            found.state.said[n, : len(sequence)].tolist()
-        )
+    assert_well_formed(found, model, longest)
 
 
 @pytest.mark.parametrize("certain", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}], ids=str)
 @pytest.mark.parametrize("seed", range(5))
-def test_where_one_token_is_left_it_is_greedys(certain, seed):
+def test_a_distribution_of_one_token_gives_greedy_decoding(certain, seed):
     found = sample(Table(seed), *SOURCES, max_length=7, **certain)
     expected = greedy(Table(seed), *SOURCES, max_length=7)
     assert torch.equal(found.tokens, expected.tokens)
     torch.testing.assert_close(found.log_probs, expected.log_probs)
 
 
-def test_a_seed_gives_one_text_and_the_generator_goes_on():
+def test_a_seed_determines_the_text_and_the_generator_advances():
     def draw(generator):
         return sample(Table(), *SOURCES, max_length=12, generator=generator).tokens
 
@@ -287,36 +263,19 @@ def test_a_seed_gives_one_text_and_the_generator_goes_on():
     first, second = draw(one), draw(one)
     assert torch.equal(first, draw(rng(5)))
     assert first.shape != second.shape or not torch.equal(first, second)
-
-
-def test_without_a_generator_torchs_own_counts():
-    def draw():
-        return sample(Table(), *SOURCES, max_length=12).tokens
-
     torch.manual_seed(3)
-    first = draw()
+    by_default = draw(None)
     torch.manual_seed(3)
-    assert torch.equal(first, draw())
-    after = torch.get_rng_state()
-    sample(Table(), *SOURCES, max_length=12, generator=rng(5))
-    assert torch.equal(torch.get_rng_state(), after)
-
-
-def test_dropout_is_off_while_it_draws_and_the_mode_comes_back():
-    model = Table().train()
-    sample(model, *SOURCES, max_length=3, generator=rng(0))
-    assert model.training
-    assert not any(model.modes)
+    assert torch.equal(by_default, draw(None))
 
 
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs a GPU")
 def test_a_seed_gives_the_same_text_on_a_gpu():
     model, device = Markov(), torch.accelerator.current_accelerator()
     options = {"max_length": 30, "temperature": 0.9, "top_k": 7, "top_p": 0.95}
-    expected = sample(model, *prompts(64), generator=rng(0), **options)
+    expected = sample(model, prompts(64), generator=rng(0), **options)
     model.table = model.table.to(device)
-    on_gpu = [x.to(device) for x in prompts(64)]
-    found = sample(model, *on_gpu, generator=rng(0), **options)
+    found = sample(model, prompts(64).to(device), generator=rng(0), **options)
     assert torch.equal(found.tokens.cpu(), expected.tokens)
 
 
@@ -324,127 +283,114 @@ def test_a_seed_gives_the_same_text_on_a_gpu():
 
 
 class Renamed(nn.Module):
-    """`Table` in other ids: `names[n]` is what its id n is called here."""
+    """`Table` with other ids: `names[n]` is the id here of its token n."""
 
     def __init__(self, seed, names):
         super().__init__()
         self.table, self.names = Table(seed), torch.tensor(names)
+        self.own = self.names.argsort()  # the token here with id n is `own[n]` there
         self.special_tokens = SpecialTokens(*names[: END + 1])
 
-    def start(self, source, lengths):
-        return self.table.start(source, lengths)
+    def start(self, source, lengths=None):
+        logits, state = self.table.start(source, lengths)
+        return logits[:, self.own], state
 
     def step(self, tokens, state):
-        own = self.names.argsort()  # what stands here as n is `own[n]` there
-        logits, state = self.table.step(own[tokens], state)
-        return logits[:, own], state
+        logits, state = self.table.step(self.own[tokens], state)
+        return logits[:, self.own], state
 
 
-SEARCHES = [
-    lambda model: greedy(model, *SOURCES, max_length=6),
-    lambda model: beam_search(model, *SOURCES, max_length=6, beam_size=3),
-    lambda model: sample(model, *SOURCES, max_length=6, top_k=1),
-]
+SEARCHES = [greedy, partial(beam_search, beam_size=3), partial(sample, top_k=1)]
+every_search = pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "sample"])
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@every_search
 @pytest.mark.parametrize("names", [(5, 4, 3, 2, 1, 0), (0, 2, 1, 3, 4, 5), (1, 2, 3, 4, 5, 0)])
-def test_a_model_whose_ids_have_other_names_says_the_same(search, names):
+def test_a_model_with_other_ids_gives_the_same_text(search, names):
     for seed in range(8):
-        found, expected = search(Renamed(seed, names)), search(Table(seed))
+        found = search(Renamed(seed, names), *SOURCES, max_length=6)
+        expected = search(Table(seed), *SOURCES, max_length=6)
         assert torch.equal(found.tokens, torch.tensor(names)[expected.tokens])
         torch.testing.assert_close(found.log_probs, expected.log_probs)
 
 
 class Cycle(nn.Module):
-    """Certain of its next token: the one after the last in a circle of five."""
+    """Almost certain of its next token: the last plus 1, modulo 5."""
 
     def __init__(self, **special):
         super().__init__()
         self.special_tokens = SpecialTokens(**special)
-        self.first = []
+        self.calls = 0
 
-    def start(self, source, lengths):
-        return self
+    def start(self, source, lengths=None):
+        return self.step(source[:, -1], self)
 
     def select(self, index):
         return self
 
     def step(self, tokens, state):
-        self.first.append(tokens.tolist())
+        self.calls += 1
         return 50.0 * nn.functional.one_hot((tokens + 1) % 5, 5), state
 
 
-SAY = [
-    lambda model, longest: greedy(model, *prompts(2), max_length=longest),
-    lambda model, longest: beam_search(model, *prompts(2), max_length=longest, beam_size=2),
-    lambda model, longest: sample(model, *prompts(2), max_length=longest, generator=rng(0)),
-]
-
-
-@pytest.mark.parametrize("say", SAY)
-def test_one_id_may_end_and_fill_up(say):
-    """As in GPT-2, whose one special token stands between texts."""
+@every_search
+def test_one_id_may_be_end_and_padding(search):
+    """As in GPT-2, whose one special token separates texts."""
     model = Cycle(pad=4, start=None, end=4)
-    for row in say(model, 9).tokens.tolist():  # 0 and 1 are words, and 4 is said
+    for row in search(model, prompts(2), max_length=9).tokens.tolist():
         assert row[:5] == [0, 1, 2, 3, 4]
         assert set(row[4:]) == {4}
-    assert set(model.first[0]) == {4}  # nothing has been said yet
 
 
-@pytest.mark.parametrize("say", SAY)
-def test_one_id_may_start_and_end(say):
-    model = Cycle(pad=3, start=0, end=0)  # after 2 it must not say 3
-    assert say(model, 5).tokens[:, :2].tolist() == [[1, 2]] * 2
+@every_search
+def test_one_id_may_be_start_and_end(search):
+    model = Cycle(pad=3, start=0, end=0)  # 3, which is padding, cannot follow 2
+    assert search(model, prompts(2, 0), max_length=5).tokens[:, :2].tolist() == [[1, 2]] * 2
 
 
-@pytest.mark.parametrize("say", SAY)
-def test_a_model_without_an_end_goes_on_to_the_longest_length(say):
-    model = Cycle(pad=4, start=None, end=None)
-    tokens = say(model, 8).tokens
+@every_search
+def test_a_model_without_an_end_goes_on_to_the_maximum_length(search):
+    tokens = search(Cycle(pad=4, start=None, end=None), prompts(2), max_length=8).tokens
     assert tokens.shape == (2, 8)
     assert not bool((tokens == 4).any())
 
 
-def test_what_has_ended_is_filled_up_while_others_go_on():
+@pytest.mark.parametrize("search", [greedy, partial(sample, top_k=1)])
+def test_a_finished_row_is_padded_while_others_go_on(search):
     class Two(Cycle):
         def step(self, tokens, state):
             logits, state = super().step(tokens, state)
-            if len(self.first) == 1:  # the second row ends at once
+            if self.calls == 1:  # the second row ends at once
                 logits[1] = 50.0 * nn.functional.one_hot(torch.tensor(4), 5)
             return logits, state
 
-    expected = [[0, 1, 2, 3, 4], [4] * 5]
-    assert SAY[0](Two(pad=4, start=None, end=4), 9).tokens.tolist() == expected
-    assert SAY[2](Two(pad=4, start=None, end=4), 9).tokens.tolist() == expected
+    found = search(Two(pad=4, start=None, end=4), prompts(2), max_length=9)
+    assert found.tokens.tolist() == [[0, 1, 2, 3, 4], [4] * 5]
 
 
-# What comes of it afterwards
+# Results of every search
 
 
-@pytest.mark.parametrize("say", SAY)
-def test_what_was_said_can_be_trained_on(say):
-    found = say(Markov(), 5)
+@every_search
+def test_the_result_can_be_trained_on(search):
+    found = search(Markov(), prompts(2), max_length=5)
     assert not found.tokens.is_inference()
     assert not found.log_probs.is_inference()
     table = nn.Embedding(9, 3)
     (table(found.tokens).sum(-1) * found.log_probs[:, None]).sum().backward()
     assert bool(table.weight.grad.any())
-    found.tokens[0, 0] = PAD  # and written over
+    found.tokens[0, 0] = PAD  # and may be written to
 
 
-# What is no number
-
-
-@pytest.mark.parametrize("say", SAY)
+@every_search
 @pytest.mark.parametrize("value", [math.nan, INF, -INF])
-def test_logits_that_are_no_numbers_are_refused(say, value):
+def test_logits_that_are_not_numbers_are_refused(search, value):
     class Broken(Cycle):
         def step(self, tokens, state):
             logits, state = super().step(tokens, state)
-            return torch.full_like(logits, value) if len(self.first) > 2 else logits, state
+            return torch.full_like(logits, value) if self.calls > 2 else logits, state
 
     model = Broken(pad=4, start=None, end=None).train()
     with pytest.raises(ValueError, match="logits must be numbers, got NaN or infinity"):
-        say(model, 9)
+        search(model, prompts(2), max_length=9)
     assert model.training

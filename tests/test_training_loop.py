@@ -316,8 +316,8 @@ def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(
         ({"steps": -1}, ValueError, "steps must be at least 0, got -1"),
         ({"steps": 2.0}, TypeError, "steps must be an integer, got 2.0"),
         ({"checkpoint_every": 2.5}, TypeError, "checkpoint_every must be an integer, got 2.5"),
-        ({"weight_decay": -0.1}, ValueError, "weight_decay must be 0 or more, got -0.1"),
-        ({"weight_decay": math.nan}, ValueError, "weight_decay must be a finite number, got nan"),
+        ({"weight_decay": -0.1}, ValueError, "weight_decay must be a positive number, got -0.1"),
+        ({"weight_decay": math.nan}, ValueError, "weight_decay must be a positive number, got nan"),
         ({"model": nn.ReLU()}, ValueError, "parameters that require a gradient, got none"),
         (
             {"model": nn.Linear(3, 2).requires_grad_(False)},
@@ -504,7 +504,7 @@ def test_of_several_processes_the_first_alone_shows_a_bar(monkeypatch):
     nobody_tests(monkeypatch)
     for number in (0, 1):
         monkeypatch.setattr(
-            "attn_notes.training.progress.rank_and_world_size", lambda n=number: (n, 2)
+            "attn_notes.training.processes.rank_and_world_size", lambda n=number: (n, 2)
         )
         assert bool(shown(monkeypatch, Terminal(), progress=True)) == (number == 0)
 

@@ -56,7 +56,7 @@ TABLE = [
         for share in (0, 1, -0.5, float("nan"))
     ),
     # Windows
-    ("a window too long", windows(length=13), V, "at least length + 1 = 14 ids", "got 13"),
+    ("a window beyond the texts", windows(length=13), V, "at least length + 1 = 14 ids", "got 13"),
     ("a window of nothing", windows(length=0), V, "length must be at least 1", "got 0"),
     ("no window in a batch", windows(batch_size=0), V, "batch_size must be at least 1", "0"),
     ("a negative step", lambda: windows()()(-1), V, "step must be at least 0", "got -1"),

@@ -1,4 +1,4 @@
-"""Torch's own blocks with the weights of ours, and what must be equal between the two."""
+"""Torch's own blocks with the weights of ours, and what must agree between the two."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from attn_notes.transformer import DecoderBlock, EncoderBlock, TransformerConfig
 from tests.oracles import gradients
 
-# Theirs, by our names: layers, and attentions, whose first three matrices torch holds as one.
+# Torch's names by ours. Torch stacks the first three matrices of an attention.
 LAYERS = {
     "self_attn.out_proj": "self_attn.out_proj",
     "cross_attn.out_proj": "multihead_attn.out_proj",
@@ -34,7 +34,7 @@ def torch_twin(
 
 
 def in_torch_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a block; what only a decoder's has may be missing."""
+    """The tensors of a block under torch's names, an encoder's or a decoder's."""
     theirs = {}
     for kind in ("weight", "bias"):
         for ours, torch_name in LAYERS.items():
@@ -48,7 +48,7 @@ def in_torch_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def assert_same_gradients(block: nn.Module, got: Tensor, twin: nn.Module, expected: Tensor) -> None:
-    """In every parameter, of what the two give for one input."""
+    """The two outputs have the same gradient in every parameter."""
     ours, theirs = dict(block.named_parameters()), dict(twin.named_parameters())
     in_ours = dict(zip(ours, gradients(got, [*ours.values()]), strict=True))
     in_theirs = dict(zip(theirs, gradients(expected, [*theirs.values()]), strict=True))
@@ -56,9 +56,9 @@ def assert_same_gradients(block: nn.Module, got: Tensor, twin: nn.Module, expect
 
 
 def assert_same_dropout(block: nn.Module, twin: nn.Module, *inputs: Tensor, **masks) -> None:
-    """On the same random numbers the two drop the same, and in evaluation mode nothing.
+    """The same seed drops the same entries in both, and evaluation mode drops none.
 
-    One sequence: torch lays a batch out in another order, which the random numbers follow.
+    For one sequence: torch lays a batch out in another order, which changes what a seed drops.
     """
     torch.manual_seed(5)
     got = block(*inputs)[0]

@@ -1,4 +1,4 @@
-"""Wrong inputs to caches and to the Transformer: a part of the table of `test_errors`.
+"""Wrong inputs to caches, configs and the Transformer: a part of the table of `test_errors`.
 
 A row is (what it is, the call, the exception, words of the message).
 """
@@ -7,6 +7,8 @@ import torch
 
 from attn_notes.cache import KVCache
 from attn_notes.transformer import Decoder, DecoderBlock, Transformer, TransformerConfig
+from attn_notes.transformer.config import OPTIONAL_SIZES
+from attn_notes.transformer.config import SIZES as SIZES_OF_A_CONFIG
 
 T, V = TypeError, ValueError
 
@@ -31,52 +33,34 @@ def append(key, value, held=True):
     return call
 
 
-def append_to_a_room_half_full():
-    """Six keys and values, in a room that has grown to hold ten."""
-    with torch.no_grad():
-        cache = KVCache()
-        for length in (5, 1):
-            cache.update(zeros(2, 3, length, 7), zeros(2, 3, length, 11))
-    cache.update(KEY[:1], VALUE[:1])
-
-
 KEY, VALUE = zeros(2, 3, 1, 7), zeros(2, 3, 1, 11)
-FIT, SHAPED = (
-    "must fit what is held in all but L",
-    "must have shapes (B, G, L, D) and (B, G, L, Dv)",
-)
+FIT = "must match the cached tensors in all axes but L"
+SHAPED = "must have shapes (B, G, L, D) and (B, G, L, Dv)"
 CACHES = [
     ("a key of three axes", append(KEY[0], VALUE[0], False), V, SHAPED, "(3, 1, 7)"),
     ("more keys than values", append(zeros(2, 3, 2, 7), VALUE, False), V, SHAPED, "(2, 3, 2, 7)"),
     ("a value of five axes", append(KEY, VALUE[..., None]), V, SHAPED, "(2, 3, 1, 11, 1)"),
     ("another batch", append(KEY[:1], VALUE[:1]), V, FIT, "(2, 3, 5, 7)", "(1, 3, 1, 7)"),
-    (
-        "another batch, once the room has grown",
-        append_to_a_room_half_full,
-        V,
-        "(2, 3, 6, 7) and (2, 3, 6, 11), got",
-    ),
     ("other heads", append(KEY[:, :2], VALUE[:, :2]), V, FIT, "(2, 2, 1, 7)"),
     ("keys of another width", append(zeros(2, 3, 1, 8), VALUE), V, FIT, "(2, 3, 1, 8)"),
-    ("values of another width", append(KEY, zeros(2, 3, 1, 8)), V, FIT, "(2, 3, 1, 8)"),
+    ("values of another width", append(KEY, zeros(2, 3, 1, 8)), V, FIT, "(2, 3, 5, 11)"),
     ("another dtype", append(KEY.double(), VALUE), T, "must be torch.float32", "torch.float64"),
     ("a value of another dtype", append(KEY, VALUE.half()), T, "torch.float32", "torch.float16"),
-    ("another device", append(KEY.to("meta"), VALUE), V, "must be on cpu", "meta"),
 ]
 
-CONFIG = TransformerConfig(vocab_size=13, embed_dim=6, num_heads=3, max_length=5)
-LENGTHS = torch.tensor([4, 2])
+SIZES = {"vocab_size": 13, "embed_dim": 6, "num_heads": 3}
+CONFIG, LENGTHS = TransformerConfig(**SIZES, max_length=5), torch.tensor([4, 2])
 
 
 def model(source=(2, 4), lengths=LENGTHS, inputs=(2, 3), **changes):
-    settings = {"vocab_size": 13, "embed_dim": 6, "num_heads": 3, **changes}
-    return lambda: Transformer(TransformerConfig(**settings))(ids(*source), lengths, ids(*inputs))
+    config = TransformerConfig(**SIZES, **changes)
+    return lambda: Transformer(config)(ids(*source), lengths, ids(*inputs))
 
 
 def step(*shape):
     def call():
         whole = Transformer(CONFIG)
-        whole.step(ids(*shape), whole.start(ids(2, 4), LENGTHS))
+        whole.step(ids(*shape), whole.start(ids(2, 4), LENGTHS)[1])
 
     return call
 
@@ -97,26 +81,21 @@ def weights_of_fused():
 
 BOTH = "source and lengths must have shapes (B, S) and (B,)"
 OF_THE_STATE = "one for each row of the state, 2"
+BEYOND = "from 0 to max_length - 1 = 5"
 CLOSED = torch.zeros(2, 1, 4, dtype=torch.bool)
+FUSED = 'backend must be "auto" or "explicit"'
 MODELS = [
     ("a source without a batch", model(source=(4,)), V, BOTH, "(4,) and (2,)"),
     ("another number of lengths", model(lengths=ids(3)), V, BOTH, "(2, 4) and (3,)"),
     ("lengths by query", model(lengths=ids(2, 3)), V, BOTH, "(2, 4) and (2, 3)"),
-    ("a length beyond the source", model(lengths=torch.tensor([5, 1])), V, "size 4", "1 to 5"),
     ("float lengths of sources", model(lengths=LENGTHS.float()), T, "must be integers", "float32"),
     ("inputs without a batch", model(inputs=(3,)), V, "tokens must have shape (B, L)", "(3,)"),
     ("inputs of another batch", model(inputs=(3, 3)), V, "share B", "(3, 3, 6)", "(2, 4, 6)"),
-    (
-        "inputs beyond the last position",
-        model(inputs=(2, 7), max_length=6),
-        V,
-        "from 0 to max_length - 1 = 5",
-        "length = 7",
-    ),
+    ("too many inputs", model(inputs=(2, 7), max_length=6), V, BEYOND, "length = 7"),
     ("a step of two tokens", step(2, 1), V, OF_THE_STATE, "(2, 1)"),
     ("a step of another batch", step(3), V, OF_THE_STATE, "(3,)"),
-    ("too few caches", with_caches(1), V, "a pair for each of the 2 blocks", "got 1"),
-    ("too many caches", with_caches(3), V, "a pair for each of the 2 blocks", "got 3"),
+    ("too few pairs of caches", with_caches(1), V, "one for each of the 2 blocks", "got 1"),
+    ("too many pairs of caches", with_caches(3), V, "one for each of the 2 blocks", "got 3"),
     ("a memory of another width", block(zeros(2, 4, 7)), V, "(B, S, 6)", "(2, 4, 7)"),
     ("a memory of another batch", block(zeros(3, 4, 6)), V, "share B", "(3, 4, 6)"),
     (
@@ -133,32 +112,71 @@ MODELS = [
         "(2, 1, 4)",
         "(2, 5, 5)",
     ),
-    (
-        "weights of the fused kernel",
-        weights_of_fused,
-        V,
-        'backend must be "auto" or "explicit"',
-    ),
+    ("weights of the fused kernel", weights_of_fused, V, FUSED),
 ]
 
-SEGMENTS = "num_token_types must be 0 in a model that is told of no segments, got 2"
+NO_TYPES = "num_token_types must be 0 in a model that generates text, got 2"
 CONFIGS = [
-    ("segments of a translator", model(num_token_types=2), V, SEGMENTS),
+    *(
+        (f"a config's {name} of {value!r}", {name: value}, error, f"{name} must be {words}")
+        for name in (*SIZES_OF_A_CONFIG, *OPTIONAL_SIZES)
+        for value, error, words in (
+            (0, V, "at least 1, got 0"),
+            (True, T, "an integer, got True"),
+            (2.0, T, "an integer, got 2.0"),
+        )
+    ),
+    ("no number of layers", {"num_layers": None}, T, "num_layers must be an integer, got None"),
+    ("a negative number of token types", {"num_token_types": -1}, V, "at least 0, got -1"),
+    ("too many heads", {"num_heads": 4}, V, "num_heads must divide embed_dim", "= 4 and", "= 6"),
+    ("too many key-value heads", {"num_kv_heads": 2}, V, "num_kv_heads must divide num_heads"),
+    ("an unknown norm", {"norm": "first"}, V, "norm must be one of ('post', 'pre'), got 'first'"),
+    ("an unknown activation", {"activation": "tanh"}, V, "must be one of", "got 'tanh'"),
+    ("unknown positions", {"positions": "rope"}, V, "('none', ", "'alibi'), got 'rope'"),
     (
-        "segments of a decoder",
-        lambda: Decoder(TransformerConfig(vocab_size=13, num_token_types=2)),
+        "an unknown backend of a config",
+        {"backend": "fast"},
         V,
-        SEGMENTS,
+        "backend must be one of",
+        "got 'fast'",
+    ),
+    ("a no in words", {"tie_embeddings": "no"}, V, "one of (False, True), got 'no'"),
+    ("a scale of 2", {"scale_embeddings": 2}, V, "scale_embeddings must be one of", "got 2"),
+    ("a config's dropout above 1", {"dropout": 1.5}, V, "dropout must be from 0 to 1, got 1.5"),
+    ("a config's dropout in words", {"dropout": "none"}, T, "dropout must be a number"),
+    ("an epsilon of 0", {"layer_norm_eps": 0.0}, V, "layer_norm_eps must be a positive number"),
+    ("an infinite epsilon", {"layer_norm_eps": float("inf")}, V, "a positive number, got inf"),
+    (
+        "sinusoids of an odd width",
+        {"positions": "sinusoidal", "embed_dim": 9},
+        V,
+        "embed_dim must be even for sinusoidal positions, got embed_dim = 9",
     ),
     (
-        "a no in words",
-        model(tie_embeddings="no"),
+        "rotations of an odd width",
+        {"positions": "rotary", "embed_dim": 9},
         V,
-        "tie_embeddings must be one of (False, True), got 'no'",
+        "head_dim must be even for rotary positions, got head_dim = 3",
     ),
-    ("a yes in words", model(embed_norm="yes"), V, "embed_norm must be one of", "got 'yes'"),
-    ("a scale of 2", model(scale_embeddings=2), V, "scale_embeddings must be one of", "got 2"),
-    ("an infinite epsilon", model(layer_norm_eps=float("inf")), V, "above 0", "got inf"),
 ]
 
-TABLE = [*CACHES, *MODELS, *CONFIGS]
+
+def model_of_segments():
+    Transformer(TransformerConfig(**SIZES, num_token_types=2))
+
+
+TABLE = [
+    *CACHES,
+    *MODELS,
+    *(
+        (what, lambda changes=changes: TransformerConfig(**SIZES | changes), error, *words)
+        for what, changes, error, *words in CONFIGS
+    ),
+    ("token types of a Transformer", model_of_segments, V, NO_TYPES),
+    (
+        "token types of a decoder",
+        lambda: Decoder(TransformerConfig(**SIZES, num_token_types=2)),
+        V,
+        NO_TYPES,
+    ),
+]

@@ -18,7 +18,7 @@ __all__ = ["Sample", "Translate", "main", "parse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class _Use:
     """What both uses of a trained model need."""
 
     folder: Positional[Path]
@@ -30,7 +30,7 @@ class Use:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(Use):
+class Translate(_Use):
     """Translate texts with a trained model: one line of output for each."""
 
     text: Positional[tuple[str, ...]] = ()
@@ -46,13 +46,13 @@ class Translate(Use):
         for text in self.text or sys.stdin:
             said = ""
             if text.strip():
-                warn_of(translator.unknown(text))
+                _warn_of(translator.unknown(text))
                 said = translator.translate(text, beam_size=self.beam_size, to=self.to)
             print(said, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Use):
+class Sample(_Use):
     """Let a trained language model continue a prompt."""
 
     prompt: Positional[str] = ""
@@ -71,13 +71,13 @@ class Sample(Use):
     def __call__(self) -> None:
         """Print the prompt and what follows."""
         writer = load_language_model(self.folder, weights=self.weights, device=self.device)
-        warn_of(writer.unknown(self.prompt))
+        _warn_of(writer.unknown(self.prompt))
         names = "length", "temperature", "top_k", "top_p", "seed"
         how = {name: getattr(self, name) for name in names}
         print(self.prompt + writer.sample(self.prompt, **how))
 
 
-def warn_of(unknown: list[str]) -> None:
+def _warn_of(unknown: list[str]) -> None:
     """Name the tokens that a model does not know."""
     if unknown:
         log_error(f"not known: {', '.join(map(repr, unknown))}")

@@ -55,7 +55,7 @@ MOST_COUNTED = 2_000_000  # characters whose runs fit into memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainTranslator(Run):
+class _TrainTranslator(Run):
     """What both kinds of translator need."""
 
     data: PairData = field(default_factory=PairData)
@@ -71,7 +71,7 @@ class TrainTranslator(Run):
         longest_source = max(len(source) for side in sides for source, _ in side)
         longest_target = max(len(target) for _, target in sides[0])
         found = {"data": data, "max_length": max(2 * longest_target + 1, longest_source)}
-        return settings_of(self, sides, *zip(*sides[0], strict=True), **found), sides
+        return _settings_of(self, sides, *zip(*sides[0], strict=True), **found), sides
 
     def __call__(self) -> None:
         """Train, and print a table of the held-out pairs."""
@@ -80,13 +80,13 @@ class TrainTranslator(Run):
         vocabs, size = settings.vocabs(), self.training.batch_size
         batches = Batches(pairs, *vocabs, batch_size=size, seed=self.training.seed)
         some = Batches(held_out[: MEASURED[0]], *vocabs, batch_size=size)
-        measure = partial(bits_per_token, some)
+        measure = partial(_bits_per_token, some)
         job = Job(self, settings, batches, translation_loss, measure, "bits per token")
-        report(score_pairs(Translator(settings, job.train()), held_out))
+        report(_score_pairs(Translator(settings, job.train()), held_out))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSeq2Seq(TrainTranslator):
+class TrainSeq2Seq(_TrainTranslator):
     """Train a recurrent encoder-decoder (chapter 4)."""
 
     model: Seq2SeqShape = field(default_factory=Seq2SeqShape)
@@ -94,7 +94,7 @@ class TrainSeq2Seq(TrainTranslator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainTransformer(TrainTranslator):
+class TrainTransformer(_TrainTranslator):
     """Train a Transformer that translates (chapter 7)."""
 
     model: TransformerShape = field(default_factory=TransformerShape)
@@ -115,17 +115,17 @@ class TrainLanguageModel(Run):
         texts = [read_text(path, encoding=self.encoding) for path in self.text]
         sides = train, held_out = split_text(texts or python_documentation())
         if self.text:
-            warn_of_leak(train, held_out)
+            _warn_of_leak(train, held_out)
         characters = sum(map(len, train)), sum(map(len, held_out))
         report("{:,} characters to train on, {:,} held out".format(*characters))
-        settings = settings_of(self, sides, map(list, train))
+        settings = _settings_of(self, sides, map(list, train))
         (vocab,), length = settings.vocabs(), self.model.max_length
         sizes = {"batch_size": self.training.batch_size, "seed": self.training.seed}
         windows = TextWindows(train, vocab, length=length, **sizes)
-        some = first_characters(held_out, MEASURED[1])
+        some = _first_characters(held_out, MEASURED[1])
         measure = partial(bits_per_character, texts=some, vocab=vocab, length=length)
         job = Job(self, settings, windows, language_model_loss, measure, "bits per character")
-        report_texts(LanguageModel(settings, job.train()), train, held_out)
+        _report_texts(LanguageModel(settings, job.train()), train, held_out)
 
 
 def load_pairs(
@@ -154,7 +154,7 @@ def digest(sides: Any) -> str:
     return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
 
-def settings_of(
+def _settings_of(
     asked: Any, sides: Any, *sequences: Iterable[Sequence[str]], **found: Any
 ) -> Settings:
     """What was asked for with what follows from the data, such as a vocabulary of each sequence."""
@@ -164,21 +164,21 @@ def settings_of(
     return Settings(digest=digest(sides), **stated, **found)
 
 
-def warn_of_leak(texts: Sequence[str], held_out: Sequence[str]) -> None:
+def _warn_of_leak(texts: Sequence[str], held_out: Sequence[str]) -> None:
     """Warn of what chapter 8's check finds: passages on both sides of a split."""
     try:
-        check_no_overlap(*(first_characters(side, MOST_COUNTED) for side in (texts, held_out)))
+        check_no_overlap(*(_first_characters(side, MOST_COUNTED) for side in (texts, held_out)))
     except CheckFailed as failure:
         log_error(f"warning: {failure}: the held-out figures measure memory too")
 
 
-def first_characters(texts: Sequence[str], most: int) -> list[str]:
+def _first_characters(texts: Sequence[str], most: int) -> list[str]:
     """The beginning of some texts, of at most so many characters together."""
     starts = accumulate(map(len, texts), initial=0)
     return [text[: most - at] for text, at in zip(texts, starts, strict=False) if at < most]
 
 
-def bits_per_token(held_out: Batches, model: Any) -> float:
+def _bits_per_token(held_out: Batches, model: Any) -> float:
     """The mean loss of these batches."""
     device = next(model.parameters()).device
     batches = [held_out(n).to(device) for n in range(len(held_out))]
@@ -186,7 +186,7 @@ def bits_per_token(held_out: Batches, model: Any) -> float:
     return sum(nats) / len(nats) / math.log(2)
 
 
-def score_pairs(translator: Translator, pairs: Sequence[Pair]) -> str:
+def _score_pairs(translator: Translator, pairs: Sequence[Pair]) -> str:
     """Exact match and BLEU, greedily decoded."""
     sources, references = zip(*pairs, strict=True)
     vocabs = translator.source_vocab, translator.target_vocab
@@ -196,11 +196,11 @@ def score_pairs(translator: Translator, pairs: Sequence[Pair]) -> str:
     return f"held out: exact match {exact_match(said, references):.3f}, BLEU {score:.1f}"
 
 
-def report_texts(writer: LanguageModel, texts: Sequence[str], held_out: Sequence[str]) -> None:
+def _report_texts(writer: LanguageModel, texts: Sequence[str], held_out: Sequence[str]) -> None:
     """Held-out bits per character, of the model and of smoothed counts."""
     length = writer.model.config.max_length
     found = {"this model": bits_per_character(writer.model, held_out, writer.vocab, length=length)}
-    counted = first_characters(texts, MOST_COUNTED)
+    counted = _first_characters(texts, MOST_COUNTED)
     for order in (1, 3, 5):
         counts = NGramModel(order, counted, writer.vocab)
         found[f"runs of {order}"] = counts.bits_per_character(held_out)

@@ -99,7 +99,7 @@ class _Beam:
         """Extend all by all tokens (B * K, V) and keep the best K; return their parents' rows."""
         V = log_probs.shape[-1]
         log_probs = log_probs.view(*self.done.shape, V)  # (B, K, V)
-        padding = torch.full_like(log_probs[0, 0], -math.inf)
+        padding = log_probs.new_full((V,), -math.inf)
         padding[self.special.pad] = 0.0  # a finished hypothesis is padded at no cost
         log_probs = torch.where(self.done[..., None], padding, log_probs)
         lengths = self.lengths + ~self.done

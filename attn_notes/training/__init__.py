@@ -3,7 +3,7 @@
 `python -m attn_notes train` runs it from the command line. Read `loop` first.
 """
 
-from attn_notes.training.files import load_checkpoint, load_weights, save_weights
+from attn_notes.training.files import load_weights, save_weights
 from attn_notes.training.loop import fit
 from attn_notes.training.metrics import (
     bits_per_character,
@@ -34,7 +34,6 @@ __all__ = [
     "inverse_sqrt",
     "language_model_loss",
     "linear_decay",
-    "load_checkpoint",
     "load_weights",
     "masked_cross_entropy",
     "noam",

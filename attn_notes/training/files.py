@@ -40,48 +40,28 @@ def write_atomic(path: str | Path, data: bytes) -> None:
         raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
 
 
-def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
+def save_checkpoint(path: str | Path, state: dict[str, Any]) -> None:
     """Write tensors, numbers and strings, and lists and dicts of them, atomically."""
     buffer = io.BytesIO()
-    torch.save(dict(state), buffer)
+    torch.save(state, buffer)
     write_atomic(path, buffer.getvalue())
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Read a checkpoint that `fit` wrote; no code in the file is run.
-
-    Args:
-        path: of the file.
-
-    Returns:
-        "settings", "losses", "best", "model", "optimizer" and "rng"; tensors on the CPU.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: another kind of file, or an incomplete one.
-
-    Example:
-        >>> load_checkpoint("README.md")
-        Traceback (most recent call last):
-        ValueError: README.md must be a complete checkpoint, got an incomplete or another file
-    """
+    """Read what `save_checkpoint` wrote, tensors on the CPU; no code in the file is run."""
     data = Path(path).read_bytes()
-    reason = "an incomplete or another file"
     with suppress(pickle.UnpicklingError, RuntimeError):
         if zipfile.is_zipfile(io.BytesIO(data)):
             return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    raise ValueError(f"{path} must be a complete checkpoint, got {reason}")
+    raise ValueError(f"{path} must be a complete checkpoint, got an incomplete or another file")
 
 
 def save_weights(path: str | Path, model: nn.Module) -> None:
-    """Write a model's weights as a safetensors file, atomically.
+    """Write a model's `state_dict` as a safetensors file, atomically.
 
     Args:
         path: of the file; its folder must exist.
-        model: its `state_dict` is written; a tensor with two names is written under both.
-
-    Raises:
-        OSError: the file cannot be written; the old one is unchanged.
+        model: a tensor with two names is written under both.
 
     Example:
         >>> import tempfile
@@ -101,11 +81,10 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
 
     Args:
         path: of the file.
-        model: receives the values in place, on its own device, if all of them fit.
+        model: receives the values in place, on its own device.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: not a safetensors file, an incomplete one, or weights of another model.
+        ValueError: not a complete safetensors file, or weights of another model.
 
     Example:
         >>> import tempfile
@@ -123,18 +102,12 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
     model.load_state_dict(tensors)
 
 
-def check_tensors(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Raise unless names, shapes and dtypes agree (any floating-point dtype fits another)."""
-    for name in sorted(wanted.keys() ^ tensors.keys()):
-        problem = "is missing" if name in wanted else "is an unexpected tensor"
+def check_tensors(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], origin: str) -> None:
+    """Raise unless names and shapes agree: torch would copy some tensors before it refuses."""
+    ours, theirs = ({n: tuple(w.shape) for n, w in state.items()} for state in (wanted, found))
+    for name in sorted(ours.keys() ^ theirs.keys()):
+        problem = "is missing" if name in ours else "is an unexpected tensor"
         raise ValueError(f"{origin}: {name} {problem}")
-    for name, tensor in wanted.items():
-        found = tensors[name]
-        if found.shape != tensor.shape:
-            shapes = f"{tuple(tensor.shape)}, got {tuple(found.shape)}"
-            raise ValueError(f"{origin}: {name} must have shape {shapes}")
-        both_floating = tensor.is_floating_point() and found.is_floating_point()
-        if found.dtype != tensor.dtype and not both_floating:
-            raise ValueError(f"{origin}: {name} must be {tensor.dtype}, got {found.dtype}")
-        if found.isnan().any():
-            raise ValueError(f"{origin}: {name} must not hold NaN")
+    for name, shape in ours.items():
+        if theirs[name] != shape:
+            raise ValueError(f"{origin}: {name} must have shape {shape}, got {theirs[name]}")

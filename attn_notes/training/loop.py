@@ -11,12 +11,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_finite, check_integers, check_positive
+from attn_notes.arguments import check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
 from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import counting_tokens, translation_loss
-from attn_notes.training.processes import generators, rank_and_world_size, seed_rng
-from attn_notes.training.progress import progress_bar
+from attn_notes.training.processes import (
+    generators,
+    progress_bar,
+    rank_and_world_size,
+    seed_rng,
+)
 from attn_notes.training.schedules import Schedule, constant
 
 __all__ = ["fit"]
@@ -48,20 +52,17 @@ def fit(
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
     Dropout draws from a generator seeded with `seed`; afterwards the caller's random state and the
-    modes of the modules are what they were.
-
-    Inside `process_group`, all processes of torchrun train together. Their batches and the
-    accumulated ones make one large batch: each loss of this package counts by its number of real
-    tokens, any other loss counts once, so the result is that of the large batch up to rounding.
+    modes of the modules are as before. Inside `process_group`, all processes of torchrun train
+    together. Their batches and the accumulated ones make one large batch: each loss of this package
+    counts by its number of real tokens, any other loss counts once.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
-        batches: `batches(n)` is batch 0, 1, …: a tensor, or something else with a `to(device)`. It
-            must be a function of n alone, or a resumed training would see other batches.
+        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
+            or a resumed training would see other batches.
         loss: `loss(model, batch) -> ()`.
         steps: the number of updates, including those of a checkpoint.
-        lr: the learning rate, before `schedule`.
-        schedule: step -> factor of `lr`.
+        lr, schedule: the learning rate, and step -> factor of it.
         weight_decay: how much a weight shrinks in a step, in units of the learning rate.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
         seed: of the dropout.
@@ -70,8 +71,8 @@ def fit(
             their dtype.
         compile: whether to run `torch.compile` on the model first.
         checkpoint: a file to resume from if it exists. It is written at the start, every
-            `checkpoint_every` steps and at the end, always atomically. On a CPU, a resumed
-            training equals an uninterrupted one bit for bit.
+            `checkpoint_every` steps and at the end. On a CPU, a resumed training equals an
+            uninterrupted one bit for bit.
         checkpoint_every: steps between two checkpoints, and between two calls of `validate`.
         validate: gives the held-out loss; called in evaluation mode, without gradients. At the
             end the model gets the weights for which it was lowest.
@@ -86,8 +87,6 @@ def fit(
 
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
-        OSError: the checkpoint cannot be read or written.
-        TypeError: a loss that is not a tensor () with a gradient, or an argument of another type.
         ValueError: a number out of range, nothing to train, or a checkpoint of another training.
 
     Example:
@@ -187,12 +186,10 @@ class _Run:
         """The mean loss over the batches of all processes, and its gradient."""
         is_shared = len(batches) * self.world_size > 1
         parts = []
-        for n, batch in enumerate(batches, 1):
-            is_early = n < len(batches) and self.world_size > 1
-            with self.parallel.no_sync() if is_early else nullcontext():
-                value, count = self.loss_of(batch)
-                weight = count if is_shared else 1
-                (value * weight).backward()
+        for batch in batches:
+            value, count = self.loss_of(batch)
+            weight = count if is_shared else 1
+            (value * weight).backward()
             parts.append(torch.stack((value.detach(), torch.ones_like(value))) * weight)  # (2,)
         total, weights = sums = torch.stack(parts).sum(0)
         if self.world_size > 1:
@@ -243,44 +240,44 @@ class _Run:
 
     def resume(self, path: str | Path | None, steps: int) -> None:
         """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
-        is_there = path and self.rank == 0 and Path(path).exists()
-        found = [load_checkpoint(path) if path and is_there else None]
+        is_there = path is not None and self.rank == 0 and Path(path).exists()
+        found = [load_checkpoint(path) if path is not None and is_there else None]
         if self.world_size > 1:
             dist.broadcast_object_list(found, device=torch.device("cpu"))
         if found[0] is None:
             self.save(path)
         else:
             self.restore(found[0], str(path), steps)
-        self.parallel: Any = self.model
+        model: Any = self.model
         if self.world_size > 1:
             own = [self.device] if self.device.type == "cuda" else None
-            self.parallel = nn.parallel.DistributedDataParallel(self.model, device_ids=own)
-        self.trained = self.compiler(self.parallel)
+            model = nn.parallel.DistributedDataParallel(model, device_ids=own)
+        self.trained = self.compiler(model)
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
         """Take over what a checkpoint holds, if it is of this training."""
         if there.keys() != {"settings", "losses", "best", "model", "optimizer", "rng"}:
             raise ValueError(f"{path} must be a checkpoint written by fit, got one of {[*there]}")
         for name, ours in self.settings.items():
-            if (theirs := there["settings"][name]) != ours:
-                got = f"must have {name} {ours}, got {theirs}: another training"
-                raise ValueError(f"{path} {got}")
+            if (theirs := there["settings"].get(name)) != ours:
+                raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
         if (done := len(there["losses"])) > steps:
             raise ValueError(f"{path} must have at most {steps} steps, got {done}")
         check_tensors(self.model.state_dict(), there["model"], path)
         self.model.load_state_dict(there["model"])
         self.optimizer.load_state_dict(there["optimizer"])
         self.losses, self.best = there["losses"], there["best"]
-        for source, state in zip(generators(self.device), there["rng"], strict=False):
-            source.set_state(state)
+        for generator, state in zip(generators(self.device), there["rng"], strict=False):
+            generator.set_state(state)
 
 
 def _check(seed: int, lr: float, weight_decay: float, max_norm: float, precision: str) -> None:
+    """Raise unless the settings are in their ranges."""
     check_integers(seed=seed)
     check_positive(lr=lr)
-    check_positive(max_norm=1.0 if max_norm == math.inf else max_norm)
-    check_finite(weight_decay=weight_decay)
-    if weight_decay < 0:
-        raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}")
+    if max_norm != math.inf:
+        check_positive(max_norm=max_norm)
+    if weight_decay != 0:
+        check_positive(weight_decay=weight_decay)
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")

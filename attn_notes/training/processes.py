@@ -1,13 +1,16 @@
-"""Several processes that train one model, and what each of them draws from (chapter 8)."""
+"""The processes that train one model: their group, random numbers and progress bar (chapter 8)."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from tqdm import tqdm
 
-__all__ = ["generators", "process_group", "rank_and_world_size", "seed_rng"]
+__all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size", "seed_rng"]
 
 
 @contextmanager
@@ -48,7 +51,7 @@ def rank_and_world_size() -> tuple[int, int]:
 
 
 def generators(device: torch.device) -> list[torch.Generator]:
-    """What the CPU and a device draw from."""
+    """The random number generators of the CPU and of a device."""
     match device.type:
         case "cuda":
             return [torch.default_generator, torch.cuda.default_generators[device.index]]
@@ -58,6 +61,19 @@ def generators(device: torch.device) -> list[torch.Generator]:
 
 
 def seed_rng(seed: int, device: torch.device) -> None:
-    """Seed what the CPU and a device draw from; torch.manual_seed would seed every device."""
+    """Seed the CPU and one device; torch.manual_seed would seed every device."""
     for generator in generators(device):
         generator.manual_seed(seed)
+
+
+def progress_bar(done: int, steps: int, shown: bool | None) -> Any:
+    """A bar with speed and time left; hidden where nobody watches or the output is compared."""
+    if shown is None:
+        in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
+        is_compared = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
+        is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared
+        shown = (sys.stderr.isatty() or in_notebook) and not is_silenced
+    is_hidden = not shown or rank_and_world_size()[0] > 0
+    return tqdm(
+        desc="training", total=steps, initial=done, unit="step", disable=is_hidden, file=sys.stderr
+    )

@@ -1,6 +1,7 @@
 """Schedules: the factor of the learning rate at each step (chapters 4 and 7).
 
-`fit` asks for the factor of step 0, 1, … before it takes that step.
+`fit` asks for the factor of step 0, 1, … before it takes that step. All schedules rise linearly
+over `warmup` steps; with 0 the peak comes first.
 """
 
 import math
@@ -14,13 +15,13 @@ Schedule = Callable[[int], float]
 
 
 def constant(warmup: int = 0) -> Schedule:
-    """Rise linearly over `warmup` steps, then stay.
+    """After the warm-up, the same factor at every step.
 
     Args:
-        warmup: steps before the peak; with 0 the peak comes first.
+        warmup: steps before the peak.
 
     Returns:
-        The schedule: step -> factor of the learning rate, above 0 and at most 1.
+        step -> factor of the learning rate, above 0 and at most 1.
 
     Example:
         >>> constant()(1000), constant(4)(0)
@@ -31,58 +32,52 @@ def constant(warmup: int = 0) -> Schedule:
 
 
 def linear_decay(warmup: int, total: int) -> Schedule:
-    """Rise linearly over `warmup` steps, then fall linearly to 0 at step `total`.
+    """After the warm-up, fall linearly to 0 at step `total`.
 
     Args:
         warmup: steps before the peak, from 0 to `total` - 1.
         total: the number of steps of the training; no step before it has factor 0.
 
     Returns:
-        The schedule: step -> factor of the learning rate, from 0 to 1.
+        step -> factor of the learning rate, from 0 to 1.
 
     Example:
         >>> schedule = linear_decay(2, 6)
         >>> [schedule(step) for step in range(7)]
         [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]
     """
-    _check_steps(warmup, total)
-    return lambda step: _warm(step, warmup) * (1.0 - _progress(step, warmup, total))
+    left = _fraction_left(warmup, total)
+    return lambda step: _warm(step, warmup) * left(step)
 
 
 def cosine_decay(warmup: int, total: int) -> Schedule:
-    """Rise linearly over `warmup` steps, then fall along half a cosine to 0 at step `total`.
+    """After the warm-up, fall along half a cosine to 0 at step `total`.
 
     Loshchilov and Hutter (2017), equation 5, one period.
 
     Args:
-        warmup: steps before the peak, from 0 to `total` - 1.
-        total: the number of steps of the training; no step before it has factor 0.
+        warmup, total: as in `linear_decay`.
 
     Returns:
-        The schedule: step -> factor of the learning rate, from 0 to 1.
+        step -> factor of the learning rate, from 0 to 1.
 
     Example:
         >>> schedule = cosine_decay(0, 4)
         >>> [round(schedule(step), 2) for step in range(5)]
         [1.0, 0.85, 0.5, 0.15, 0.0]
     """
-    _check_steps(warmup, total)
-    return lambda step: (
-        _warm(step, warmup) * 0.5 * (1.0 + math.cos(math.pi * _progress(step, warmup, total)))
-    )
+    left = _fraction_left(warmup, total)
+    return lambda step: _warm(step, warmup) * 0.5 * (1.0 - math.cos(math.pi * left(step)))
 
 
 def inverse_sqrt(warmup: int) -> Schedule:
-    r"""Rise linearly over `warmup` steps, then fall as $1/\sqrt{\text{step}}$. Chapter 7.
-
-    The shape of `noam` with its peak at 1, whatever the width and the warm-up. It needs no last
-    step and never reaches 0.
+    r"""After the warm-up, fall as $1/\sqrt{\text{step}}$: the shape of `noam`, its peak at 1.
 
     Args:
-        warmup: steps before the peak; with 0 the peak comes first.
+        warmup: steps before the peak.
 
     Returns:
-        The schedule: step -> factor of the learning rate, above 0 and at most 1.
+        step -> factor of the learning rate, above 0 and at most 1.
 
     Example:
         >>> schedule = inverse_sqrt(4)
@@ -104,7 +99,7 @@ def noam(embed_dim: int, warmup: int) -> Schedule:
         warmup: w, steps before the peak; 1 or more.
 
     Returns:
-        The schedule: step -> learning rate, above 0.
+        step -> learning rate, above 0.
 
     Example:
         >>> schedule = noam(4, 25)
@@ -121,14 +116,10 @@ def _warm(step: int, warmup: int) -> float:
     return min(1.0, (step + 1) / max(1, warmup))
 
 
-def _progress(step: int, warmup: int, total: int) -> float:
-    """The fraction of the way from `warmup` to `total` at a step, from 0 to 1."""
-    return min(1.0, max(0, step - warmup) / (total - warmup))
-
-
-def _check_steps(warmup: int, total: int) -> None:
+def _fraction_left(warmup: int, total: int) -> Schedule:
+    """From 1 at the end of the warm-up to 0 at step `total`."""
     check_integers(warmup=warmup, total=total)
     if not 0 <= warmup < total:
-        raise ValueError(
-            f"warmup must be 0 or more and below total, got warmup {warmup} and total {total}"
-        )
+        got = f"got warmup {warmup} and total {total}"
+        raise ValueError(f"warmup must be 0 or more and below total, {got}")
+    return lambda step: 1.0 - min(1.0, max(0, step - warmup) / (total - warmup))

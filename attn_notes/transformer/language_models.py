@@ -133,11 +133,12 @@ class DecoderOnly(nn.Module):
         Returns:
             Logits (B, V) of the token after the prompt, and the state after the prompt.
         """
-        lengths = check_source(source, lengths)
-        if not source.shape[1] or bool((lengths != source.shape[1]).any()):
+        all_lengths = check_source(source, lengths)
+        padded = lengths is not None and bool((lengths != source.shape[1]).any())
+        if padded or not source.shape[1]:
             raise ValueError(
                 "prompts must have the same length, 1 or more, and no padding, got "
-                f"source {tuple(source.shape)} and lengths {lengths.tolist()}"
+                f"source {tuple(source.shape)} and lengths {all_lengths.tolist()}"
             )
         caches = tuple(KVCache() for _ in self.body.blocks)
         read = self.body(source, is_causal=True, caches=caches, need_weights=need_weights)
