@@ -82,7 +82,7 @@ def check_floating(**tensors: Tensor) -> None:
     """Raise unless all are floating-point tensors of the same dtype; autocast may mix dtypes."""
     check_tensors(**tensors)
     dtypes = [tensor.dtype for tensor in tensors.values()]
-    agree = len(set(dtypes)) == 1 or _are_autocast(*tensors.values())
+    agree = dtypes.count(dtypes[0]) == len(dtypes) or _are_autocast(*tensors.values())
     if not agree or not dtypes[0].is_floating_point:
         must = "floating point" + " and of the same dtype" * (len(tensors) > 1)
         raise TypeError(f"{_listed(tensors)} must be {must}, got {_listed(map(str, dtypes))}")
@@ -103,14 +103,15 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
 def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> None:
     """Raise unless query (..., L, D) and key (..., S, D) fit; some scores take two widths."""
     check_floating(query=query, key=key)
+    q, k = query.shape, key.shape
     must = None
-    if query.dim() < 2 or key.dim() < 2:
+    if len(q) < 2 or len(k) < 2:
         must = "have shapes (..., L, D) and (..., S, D)"
-    elif query.shape[:-2] != key.shape[:-2]:
+    elif q[:-2] != k[:-2]:
         must = "share their leading axes"
-    elif same_width and query.shape[-1] != key.shape[-1]:
+    elif same_width and q[-1] != k[-1]:
         must = "share head_dim (last axis)"
-    elif query.shape[-1] == 0 or key.shape[-1] == 0:
+    elif q[-1] == 0 or k[-1] == 0:
         must = "have a head_dim of at least 1"
     if must is not None:
         raise ValueError(f"query and key must {must}, got {shapes_of(query=query, key=key)}")

@@ -160,6 +160,8 @@ def _check_inputs(
 ) -> Tensor | None:
     """Raise unless all fit; what `mask` and `is_causal` allow, None for all."""
     check_query_key(query, key)
+    if mask is None and bias is None and not is_causal:
+        return None
     L, S = query.shape[-2], key.shape[-2]
     shape = torch.Size((*query.shape[:-2], L, S))  # of the scores
     if bias is not None:

@@ -71,8 +71,6 @@ SEARCH = [
         }.items()
     ),
     ("integer logits", lambda: sampling_distribution(ids(7)), T, "floating point", "int"),
-    ("a scalar for logits", lambda: sampling_distribution(torch.tensor(1.0)), V, "(..., V)", "()"),
-    ("empty logits", lambda: sampling_distribution(LOGITS[:, :0]), V, "(..., V)", "(2, 0)"),
     ("a generator elsewhere", decode(generator=ELSEWHERE), V, "must be on the CPU", "meta"),
     *(
         (f"{what}: {search.__name__}", decode(search, max_length=length), error, words)

@@ -3,7 +3,12 @@
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_fractions, check_integers, check_positive
+from attn_notes.arguments import (
+    check_floating,
+    check_fractions,
+    check_integers,
+    check_positive,
+)
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
 
@@ -43,7 +48,7 @@ def sampling_distribution(
         tensor([0.0000, 0.0000, 0.4286, 0.5714])
     """
     _check_choices(temperature, top_k, top_p)
-    _check_logits(logits)
+    check_floating(logits=logits)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # Differences to the best are never above 0, so no small τ makes them inf.
     below_best = logits - logits.amax(-1, keepdim=True)
@@ -141,12 +146,3 @@ def _check_choices(temperature: float, top_k: int | None, top_p: float | None) -
     if top_p is not None:
         check_positive(top_p=top_p)
         check_fractions(top_p=top_p)
-
-
-def _check_logits(logits: Tensor) -> None:
-    """Raise unless there is a number for each token, and a token."""
-    if not logits.is_floating_point():
-        raise TypeError(f"logits must be floating point, got {logits.dtype}")
-    if logits.dim() < 1 or not logits.shape[-1]:
-        shape = tuple(logits.shape)
-        raise ValueError(f"logits must have shape (..., V) with V of 1 or more, got {shape}")
