@@ -7,17 +7,10 @@ from pathlib import Path
 
 
 def assert_same_there(function: Callable[[], str]) -> None:
-    """It gives the same under another hash seed, and with nothing else of this environment.
-
-    Compared here, where pytest does not look into an assert: to tell two texts of this size apart
-    letter by letter takes it many minutes.
-    """
+    """It gives the same under another hash seed; compared here, as pytest is slow at long texts."""
+    code = f"from {function.__module__} import *; print({function.__name__}())"
     run = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"from {function.__module__} import *; print({function.__name__}())",
-        ],
+        [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": "5", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         check=True,

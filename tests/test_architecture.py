@@ -41,7 +41,7 @@ LAYERS = (
 GUESTS = {
     "data": {"num2words", "babel"},  # inside the functions that need them
     "training": {"safetensors", "sacrebleu", "tqdm"},
-    "cli": {"tqdm", "typeguard", "tyro"},
+    "cli": {"tqdm", "tyro"},
     "pretrained": {"tokenizers", "safetensors", "huggingface_hub"},  # the last only to download
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
     "widgets": {"anywidget", "ipywidgets", "traitlets"},

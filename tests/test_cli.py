@@ -5,25 +5,17 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 import torch
 
-from attn_notes.cli import Translator, build_model, load_language_model, load_translator
-from attn_notes.cli.commands import COMMANDS, main
-from attn_notes.cli.folders import read_settings, write_settings
+from attn_notes.cli import build_model, load_language_model, load_translator
+from attn_notes.cli.commands import main
 from attn_notes.cli.running import Job
-from attn_notes.cli.settings import (
-    PairData,
-    Seq2SeqShape,
-    Settings,
-    Training,
-    TransformerShape,
-)
-from attn_notes.data import END
-from attn_notes.training import cosine_decay, load_weights
+from attn_notes.cli.settings import Seq2SeqShape, Settings, Training
+from attn_notes.training import cosine_decay
 from attn_notes.training.files import load_checkpoint
 from tests.test_training_files import names
 
@@ -88,9 +80,13 @@ def test_a_training_leaves_a_translator_behind(folder):
         "checkpoint.pt", "settings.json", "weights.safetensors",
         "weights-0.safetensors", "weights-2.safetensors",
     }  # fmt: skip
-    translator = load_translator(folder, device=torch.device("cpu"))
+    translator = load_translator(folder, device="cpu")
     settings = translator.settings
-    assert (settings.kind, settings.model.hidden_dim, settings.data.source) == ("seq2seq", 8, "de")
+    assert (settings.model.kind, settings.model.hidden_dim, settings.data.source) == (
+        "seq2seq",
+        8,
+        "de",
+    )
     tokens, said, weights = translator.steps("siebzehn")
     assert tokens == ("siebzehn",)
     assert weights.shape == (len(said), 1)
@@ -121,7 +117,7 @@ def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp
     assert losses[:4] == load_checkpoint(folder / "checkpoint.pt")["losses"]
     assert len(losses) == 7
     assert load_translator(copy).settings.training.steps == 7
-    assert seq2seq(copy, "--steps=5") == 1
+    assert seq2seq(copy, "--steps=5") == 2
     assert "must have at most 5 steps, got 7" in one_line(capsys)
 
 
@@ -134,9 +130,10 @@ def test_losses_and_table_are_in_one_unit(tmp_path, capsys):
     last = load_checkpoint(tmp_path / "out" / "checkpoint.pt")["losses"][-1]
     measured = lines[2].split()[-1]
     assert lines[2].startswith(f"step 4 of 4: {last / 0.69314718:.3f} bits per character")
-    table = dict(line.rsplit(maxsplit=1) for line in lines[-4:])
-    assert {name.strip() for name in table} == {"this model", "runs of 1", "runs of 3", "runs of 5"}
-    assert table["this model"] == measured
+    found = dict(line.removesuffix(" bits per character").split(": ") for line in lines[-4:])
+    names = "this model", "runs of 1", "runs of 3", "runs of 5"
+    assert [*found] == [f"held out, {name}" for name in names]
+    assert found["held out, this model"] == measured
 
 
 def test_a_text_whose_passages_stand_on_both_sides_is_warned_of(tmp_path, capsys):
@@ -197,15 +194,15 @@ def test_a_reader_trains_on_pairs_of_their_own_in_any_encoding(tmp_path, capsys)
     lines = [f"été {n}\tsummer {n}" for n in range(40)]
     pairs.write_text("\n".join([*lines, "no tab"]), encoding="latin-1")
     command = ["train", "seq2seq", f"--pairs={pairs}", *QUICK, "--hidden-dim=8", f"--out={out}"]
-    assert main(command) == 1
+    assert main(command) == 2
     assert f"{pairs} must be text in utf-8, got byte 0xe9 in line 1" in one_line(capsys)
     assert not out.exists()
-    assert main([*command, "--encoding=latin-1"]) == 0
-    assert "40 pairs kept, 1 lines skipped" in capsys.readouterr().out
+    with pytest.warns(UserWarning, match="40 pairs kept, 1 lines skipped"):
+        assert main([*command, "--encoding=latin-1"]) == 0
     assert "été" in load_translator(out).source_vocab.tokens
     pairs.write_text("\n".join(lines[1:]), encoding="latin-1")
-    assert main([*command, "--encoding=latin-1"]) == 1
-    assert "holds a training with other texts or pairs" in one_line(capsys)
+    assert main([*command, "--encoding=latin-1"]) == 2
+    assert "holds a training with digest of the data" in one_line(capsys)
 
 
 def test_dates_are_read_letter_by_letter(tmp_path):
@@ -221,26 +218,23 @@ def test_texts_and_lines_of_stdin_are_translated_each_on_its_own(folder, capsys,
     assert main(["translate", str(folder), "drei", "vier", "--device=cpu"]) == 0
     said = capsys.readouterr()
     assert said.err == ""
-    lines = b"\xef\xbb\xbfdrei\n\n\xfc\nvier und x\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    assert main(["translate", str(folder), "--device=cpu"]) == 1
+    monkeypatch.setattr(sys, "stdin", io.StringIO("drei\n\nvier und x\n"))
+    assert main(["translate", str(folder), "--device=cpu"]) == 0
     found = capsys.readouterr()
-    assert found.out.splitlines()[:3] == [said.out.splitlines()[0], "", ""]
-    assert len(found.out.splitlines()) == 4
-    refused, unknown = found.err.splitlines()
-    assert refused.startswith("attn-notes: text 3: 'utf-8' codec can't decode byte 0xfc")
-    assert unknown == "attn-notes: not known: 'x'"
+    assert found.out.splitlines()[:2] == [said.out.splitlines()[0], ""]
+    assert len(found.out.splitlines()) == 3
+    assert found.err == "attn-notes: not known: 'x'\n"
 
 
 def test_of_several_languages_the_first_is_written_or_the_one_that_is_asked_for(several, capsys):
     assert load_translator(several).steps("7", to="fr")[0] == ("<fr>", "7")
     assert load_translator(several).steps("seven")[0] == ("<de>", "seven")
-    assert main(["translate", str(several), "7", "--to=es", "--device=cpu"]) == 1
-    assert "the language to write must be one of de,fr, got 'es'" in one_line(capsys)
+    assert main(["translate", str(several), "7", "--to=es", "--device=cpu"]) == 2
+    assert "the language to write must be one of ['de', 'fr'], got 'es'" in one_line(capsys)
 
 
 def test_the_attention_of_every_layer_and_head_can_be_read(several, folder):
-    translator = load_translator(several, device=torch.device("cpu"))
+    translator = load_translator(several, device="cpu")
     tokens, said, weights = translator.attention("12", to="fr")
     S, T = len(tokens), len(said)
     assert tokens == ("<fr>", "1", "2")
@@ -253,23 +247,11 @@ def test_the_attention_of_every_layer_and_head_can_be_read(several, folder):
         load_translator(folder).attention("drei")
 
 
-def test_the_step_that_writes_end_has_no_row():
-    settings = Settings(
-        model=Seq2SeqShape(), training=Training(), data=PairData(), max_length=9,
-        vocabularies=(("zwei",), ("two",)),
-    )  # fmt: skip
-    model = build_model(settings)
-    with torch.no_grad():
-        model.decoder.out_proj.bias[END] = 1e6
-    tokens, said, weights = Translator(settings, model).steps("zwei Millionen")
-    assert (tokens, said, weights.shape) == (("zwei", "Millionen"), (), (0, 2))
-
-
 # Writing
 
 
 def test_the_seed_and_the_temperature_decide_what_is_written(written, capsys):
-    model = load_language_model(written, device=torch.device("cpu"))
+    model = load_language_model(written, device="cpu")
     for options, how in (
         ([], {"temperature": 1.0}),
         (["--temperature=0.5", "--top-k=3", "--seed=2"],
@@ -283,7 +265,7 @@ def test_the_seed_and_the_temperature_decide_what_is_written(written, capsys):
 
 
 def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
-    model = load_language_model(written, device=torch.device("cpu"))
+    model = load_language_model(written, device="cpu")
     read = []
     model.model.body.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
     assert len(model.sample("line " * 10, length=40)) <= 40
@@ -297,53 +279,68 @@ def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["train", "seq2seq", "--out=x", "--steps=0"], "steps must be at least 1, got 0"),
         (["train", "seq2seq", "--out=x", "--steps=many"], "--steps"),
-        (["train", "seq2seq", "--out=x", "--balance=2"], "balance must be from 0 to 1, got 2.0"),
-        (["train", "seq2seq", "--out=x", "--hidden-dim=7"], "hidden_dim must be even"),
-        (["train", "seq2seq", "--out=x", "--dropout=0.5"], "num_layers must be at least 2"),
         (["train", "seq2seq", "--out=x", "--score=best"], "best"),
         (["train", "seq2seq", "--out=x", "--layers=2"], "--layers"),
         (["train", "seq2seq"], "--out"),
-        (["train", "transformer", "--out=x", "--num-heads=5"], "num_heads must divide embed_dim"),
-        (["train", "language-model", "--out=x", "--max-length=0"], "max_length must be"),
         (["translate"], "Folder of a training"),
-        (["sample", "x", "--top-p=0"], "top_p must be from 1e-09 to 1"),
-        (["sing"], "usage: attn-notes"),
-        ([], "usage: attn-notes"),
+        (["sing"], "sing"),
+        ([], "{train, translate, sample}"),
     ],
 )
 def test_a_wrong_option_is_named_and_the_code_is_2(capsys, options, words):
-    try:
-        code = main(options)
-    except SystemExit as left:
-        code = left.code
+    with pytest.raises(SystemExit) as left:
+        main(options)
     said = capsys.readouterr()
-    assert code == 2
+    assert left.value.code == 2
     assert words in " ".join(said.err.replace("│", " ").split())
     assert said.out == ""
-    assert not Path("x").exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "words"),
+    ("kind", "option", "words"),
     [
-        (None, [], "No such file or directory"),
-        (b"ab\nf\xfcnf\n" * 30, [], "text.txt must be text in utf-8, got byte 0xfc at"),
-        (b"ab", [], "at least length + 1 = 17 ids"),
-        (TEXT.encode(), ["--encoding=klingon"], "klingon"),
-        (TEXT.encode(), ["--min-count=5000"], "min_count must leave tokens"),
-        (TEXT.encode(), ["--device=abacus"], "must name a device of this machine"),
+        ("seq2seq", "--balance=2", "balance must be from 0 to 1, got 2.0"),
+        ("seq2seq", "--data=pairs", "name it with --pairs"),
+        ("seq2seq", "--hidden-dim=7", "hidden_dim must be even"),
+        ("seq2seq", "--lr=-1", "lr must be a positive number, got -1"),
+        ("seq2seq", "--batch-size=0", "batch_size must be at least 1, got 0"),
+        ("seq2seq", "--accumulate=0", "accumulate must be at least 1, got 0"),
+        ("seq2seq", "--min-count=0", "min_count must be at least 1, got 0"),
+        ("seq2seq", "--count=1", "pairs to train on and pairs to hold out, got"),
+        ("transformer", "--num-heads=5", "num_heads must divide embed_dim"),
+        ("transformer", "--label-smoothing=2", "label_smoothing must be from 0 to 1, got 2"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_one_line_and_the_code_is_1(
-    tmp_path, capsys, content, options, words
-):
-    path = tmp_path / "text.txt"
-    if content is not None:
-        path.write_bytes(content)
-    assert writer(tmp_path / "out", f"--text={path}", *options) == 1
+def test_a_number_out_of_range_is_one_line_and_the_code_is_2(tmp_path, capsys, kind, option, words):
+    assert main(["train", kind, *NUMBERS, option, f"--out={tmp_path / 'out'}"]) == 2
     assert words in one_line(capsys)
+    assert not (tmp_path / "out" / "weights.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "option", "words"),
+    [
+        (b"ab\nf\xfcnf\n" * 30, "--seed=0", "text.txt must be text in utf-8, got byte 0xfc at"),
+        (b"ab", "--seed=0", "at least length + 1 = 17 ids"),
+        (TEXT.encode(), "--encoding=klingon", "klingon"),
+        (TEXT.encode(), "--max-length=0", "length must be at least 1, got 0"),
+        (TEXT.encode(), "--device=abacus", "must name a device of this machine"),
+    ],
+)
+def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys, content, option, words):
+    path = tmp_path / "text.txt"
+    assert writer(tmp_path / "out", f"--text={path}") == 1
+    assert "No such file or directory" in one_line(capsys)
+    path.write_bytes(content)
+    assert writer(tmp_path / "out", f"--text={path}", option) == 2
+    assert words in one_line(capsys)
+
+
+@pytest.mark.parametrize("option", ["--top-p=0", "--temperature=-1", "--top-k=0"])
+def test_what_a_text_cannot_be_drawn_from_is_named(written, capsys, option):
+    assert main(["sample", str(written), option]) == 2
+    assert option.strip("-").split("=")[0].replace("-", "_") in one_line(capsys)
 
 
 def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, capsys):
@@ -355,17 +352,17 @@ def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, c
         (["--source=fr"], "a training with source de, got fr"),
         (["--seed=1"], "a training with seed 0, got 1"),
     ):
-        assert seq2seq(copy, *options) == 1
+        assert seq2seq(copy, *options) == 2
         assert words in one_line(capsys)
-    assert writer(copy, f"--text={write_text(tmp_path)}") == 1
+    assert writer(copy, f"--text={write_text(tmp_path)}") == 2
     assert "kind seq2seq, got language-model" in one_line(capsys)
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
     (copy / "checkpoint.pt").unlink()
-    assert seq2seq(copy) == 1
-    assert "must be empty or hold a training to go on with, got only" in one_line(capsys)
-    assert main(["sample", str(folder)]) == 1
+    assert seq2seq(copy) == 2
+    assert "holds weights without a checkpoint: choose another --out" in one_line(capsys)
+    assert main(["sample", str(folder)]) == 2
     assert "must hold a language-model, got a seq2seq" in one_line(capsys)
-    assert main(["translate", str(written), "x"]) == 1
+    assert main(["translate", str(written), "x"]) == 2
     assert "must hold a translator, got a language-model" in one_line(capsys)
 
 
@@ -374,10 +371,7 @@ def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, c
     [
         (lambda _: "no JSON", "must be the settings of a training"),
         (lambda s: s | {"kind": "poet"}, "poet"),
-        (lambda s: {**s, "model": s["model"] | {"hidden_dim": "8"}}, "hidden_dim has the wrong"),
-        (lambda s: {**s, "model": s["model"] | {"hidden_dim": 0}}, "hidden_dim must be at least 1"),
         (lambda s: {**s, "training": {"pace": 3}}, "pace"),
-        (lambda s: s | {"vocabularies": [["a", "a"], ["b"]]}, "'a'"),
         (lambda s: {name: s[name] for name in s if name != "digest"} | {"tokens": 3}, "tokens"),
         (lambda s: [s], "must be the settings"),
     ],
@@ -392,23 +386,6 @@ def test_settings_are_validated_on_load(folder, tmp_path, change, words):
     assert words in str(caught.value)
 
 
-def test_settings_are_what_was_written(folder, several, tmp_path):
-    for found in (read_settings(folder), read_settings(several)):
-        write_settings(tmp_path, found)
-        assert read_settings(tmp_path) == found
-        assert replace(found, digest="other") != found
-    with pytest.raises(ValueError, match="num_heads must divide embed_dim"):
-        TransformerShape(num_heads=5)
-
-
-def test_weights_of_a_snapshot_are_those_of_its_step(folder):
-    settings = read_settings(folder)
-    model = build_model(settings)
-    load_weights(folder / "weights-2.safetensors", model)
-    first = build_model(settings).state_dict()
-    assert any(not torch.equal(w, first[name]) for name, w in model.state_dict().items())
-
-
 def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -421,27 +398,27 @@ def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):
 # As it is called
 
 
-def test_help_names_every_option_with_its_default(capsys):
-    assert main(["--help"]) == 0
-    overview = capsys.readouterr().out
-    assert all(command in overview for command in COMMANDS)
-    with pytest.raises(SystemExit) as left:
-        main(["train", "transformer", "--help"])
-    assert left.value.code == 0
-    text = capsys.readouterr().out
-    for words in ("--num-heads INT", "--tie-embeddings", "(default: 1600)", "model options"):
-        assert words in text
+def test_help_names_every_command_and_option_with_its_default(capsys):
+    for words, wanted in (
+        (["--help"], ["train", "translate", "sample", "attn-notes train seq2seq --out german"]),
+        (["train", "--help"], ["seq2seq", "transformer", "language-model"]),
+        (["train", "transformer", "--help"],
+         ["--num-heads INT", "--tie-embeddings", "(default: 1600)", "model options"]),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert left.value.code == 0
+        text = capsys.readouterr().out
+        assert not [word for word in wanted if word not in text]
 
 
 def test_the_module_and_the_console_script_are_the_same_command(folder, capsys):
     assert main(["translate", str(folder), "drei", "--device=cpu"]) == 0
     expected = capsys.readouterr().out
-    script = "import sys; from attn_notes.cli.commands import main; sys.exit(main())"
-    for command in (["-m", "attn_notes"], ["-c", script]):
-        ran = subprocess.run(
-            [sys.executable, *command, "translate", str(folder), "drei", "--device=cpu"],
-            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
-        )  # fmt: skip
-        assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, "")
-    project = Path(__file__).parents[1] / "pyproject.toml"
-    assert 'attn-notes = "attn_notes.cli.commands:main"' in project.read_text(encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "attn_notes", "translate", str(folder), "drei", "--device=cpu"],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, "")
+    (script,) = entry_points(group="console_scripts", name="attn-notes")
+    assert script.load() is main

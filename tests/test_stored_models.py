@@ -20,9 +20,9 @@ from attn_notes.cli import (
     load_translator,
 )
 from attn_notes.cli.commands import parse
-from attn_notes.cli.data import digest_and_vocabularies, load_pairs, load_texts
 from attn_notes.cli.settings import Settings
-from attn_notes.data import Pair, Vocabulary, number_words
+from attn_notes.cli.train import digest, load_pairs
+from attn_notes.data import Pair, Vocabulary, number_words, python_documentation, split_text
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, exact_match
@@ -46,7 +46,6 @@ FOLDERS = [name for name, kind in KINDS.items() if kind != "language-model"]
 WRITERS = [name for name, kind in KINDS.items() if kind == "language-model"]
 
 MEASURED = 400  # examples, so that a run takes seconds
-ONE_OF_THEM = 1 / MEASURED
 
 
 def said_by(translator: Translator, pairs: list[Pair]) -> list[tuple[str, ...]]:
@@ -68,7 +67,7 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
 
 
 def held_out(settings: Settings) -> list[Pair]:
-    return load_pairs(settings.data, seed=settings.training.seed)[1]
+    return load_pairs(settings.data, settings.training.seed)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
@@ -87,7 +86,7 @@ def test_a_stored_model_scores_what_is_stated(name):
     # A part of them, drawn from all: it may miss the whole's score by two examples.
     part = random.Random(0).sample(pairs, min(count, MEASURED))
     measured = exact_match(said_by(translator, part), [target for _, target in part])
-    assert measured == pytest.approx(stated, abs=2 * ONE_OF_THEM)
+    assert measured == pytest.approx(stated, abs=2 / MEASURED)
 
 
 def in_each_direction(translator: Translator, pairs: list[Pair]) -> dict[tuple[str, bool], float]:
@@ -122,16 +121,12 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
     settings = rounded.settings
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    sides = load_pairs(settings.data, seed=settings.training.seed)
+    sides = load_pairs(settings.data, settings.training.seed)
     there = {pair for side in sides for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
-    wrong = [
-        (" ".join(source), " ".join(said))
-        for (source, target), said in zip(pairs, said_by(rounded, pairs), strict=True)
-        if said != target
-    ]
-    assert len(wrong) <= 2, wrong
+    score = exact_match(said_by(rounded, pairs), [target for _, target in pairs])
+    assert (1 - score) * len(pairs) <= 2.001
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -164,9 +159,9 @@ def words_of_the_command(name: str) -> list[str]:
 def test_the_command_that_is_stated_is_the_one_that_was_run(name):
     settings = load_translator(DATA / name).settings
     command = parse(words_of_the_command(name))
-    assert command.settings(command.sides()) == settings
+    assert command.prepare()[0] == settings
     kept = {path.name for path in (DATA / name).glob("weights-*")}
-    assert kept == {f"weights-{step}.safetensors" for step in command.run.snapshots}
+    assert kept == {f"weights-{step}.safetensors" for step in command.snapshots}
     assert settings.training.seed == 0
 
 
@@ -180,19 +175,12 @@ def stored(request) -> tuple[str, LanguageModel]:
 
 @pytest.fixture(scope="module")
 def texts() -> tuple[list[str], list[str]]:
-    return load_texts()
-
-
-def bits(writer: LanguageModel, texts: list[str]) -> float:
-    return bits_per_character(
-        writer.model, texts, writer.vocab, length=writer.settings.model.max_length
-    )
+    return split_text(python_documentation())
 
 
 def error(writer: LanguageModel, texts: tuple[list[str], list[str]]) -> float:
     """Each release of Python mends some sentences of its documentation."""
-    digest = digest_and_vocabularies(texts, min_count=1)["digest"]
-    return 0.002 if digest == writer.settings.digest else 0.1
+    return 0.002 if digest(texts) == writer.settings.digest else 0.1
 
 
 def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
@@ -204,7 +192,9 @@ def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
     page = unpack_transformer(pack_transformer(writer.model)).float()  # a byte a weight
     models = writer, LanguageModel(writer.settings, page)
     for model, figure in zip(models, stated, strict=True):
-        assert bits(model, texts[1]) == pytest.approx(float(figure), abs=error(writer, texts))
+        length = writer.settings.model.max_length
+        bits = bits_per_character(model.model, texts[1], model.vocab, length=length)
+        assert bits == pytest.approx(float(figure), abs=error(writer, texts))
 
 
 def test_counts_need_the_bits_that_are_stated_beside_a_language_models(stored, texts):
@@ -224,10 +214,3 @@ def test_the_command_of_a_language_model_is_the_one_that_was_run(stored):
     assert writer.settings.training.seed == 0
     assert not command.text
     assert not [*(DATA / name).glob("weights-*")]
-
-
-def test_nothing_else_is_kept_with_them():
-    kept = {path.name for path in DATA.rglob("*") if path.is_file()}
-    assert {re.sub(r"-\d+", "", name) for name in kept} == {
-        "README.md", "settings.json", "weights.safetensors"
-    }  # fmt: skip

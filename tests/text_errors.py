@@ -50,7 +50,6 @@ TABLE = [
     ("a split of no text", lambda: split_text([]), V, "something on either side", "got []"),
     ("windows of no text", windows([]), V, "at least length + 1 = 5 ids", "got 0"),
     ("bits of empty texts", lambda: bits(["", ""]), V, "hold a character", "2 texts"),
-    ("an n-gram of empty texts", ngram(texts=["", ""]), V, "hold a character", "2 texts"),
     # Splits
     *(
         (
@@ -64,15 +63,8 @@ TABLE = [
     ),
     ("a split of one character", lambda: split_text(["a"]), V, "on either side", "['a']"),
     # Windows
-    (
-        "a window longer than the texts",
-        windows(length=13),
-        V,
-        "at least length + 1 = 14 ids",
-        "got 13",
-    ),
+    ("a window beyond the texts", windows(length=13), V, "at least length + 1 = 14 ids", "got 13"),
     ("a window of nothing", windows(length=0), V, "length must be at least 1", "got 0"),
-    ("half a window", windows(length=2.5), T, "length must be an integer", "2.5"),
     ("no window in a batch", windows(batch_size=0), V, "batch_size must be at least 1", "0"),
     ("a negative step", lambda: windows()()(-1), V, "step must be at least 0", "got -1"),
     # Overlap
@@ -95,10 +87,8 @@ TABLE = [
             "tokens must have shape (B, L + 1)",
             str(shape),
         )
-        for shape in ((3,), (2, 1), (2, 0), (2, 3, 4))
+        for shape in ((3,), (2, 1))
     ),
     ("a stride of 0", lambda: bits(stride=0), V, "stride must be at least 1, got 0"),
     ("a stride too long", lambda: bits(stride=5), V, "at most length, got stride 5 and length 4"),
-    ("bits of a context of 0", lambda: bits(length=0), V, "length must be at least 1, got 0"),
-    ("bits in batches of 0", lambda: bits(batch_size=0), V, "batch_size must be at least 1"),
 ]

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from attn_notes.cli.commands import main
-from attn_notes.training import load_checkpoint
+from attn_notes.training.files import load_checkpoint
 from attn_notes.training.loop import _Run
 
 STEPS = 16

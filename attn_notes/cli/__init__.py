@@ -1,13 +1,5 @@
 r"""Train models larger than in a chapter, translate and write with them.
 
-usage: attn-notes COMMAND [options]
-
-  train seq2seq --out FOLDER          train a recurrent encoder-decoder
-  train transformer --out FOLDER      train a Transformer
-  train language-model --out FOLDER   train a language model
-  translate FOLDER [TEXT ...]         translate texts, or the lines of stdin
-  sample FOLDER [PROMPT]              let a language model write
-
 `attn-notes COMMAND --help` lists the options of a command. Examples:
 
   German numbers into English, about a minute on one core
@@ -15,10 +7,9 @@ usage: attn-notes COMMAND [options]
     attn-notes translate german dreiundsiebzig
   your own sentences, one pair a line: source, a tab, target
     attn-notes train seq2seq --pairs sentences.txt --min-count 2 --out mine
-  a Transformer that reads digits and English and writes three languages
-    attn-notes train transformer --source digits,en --target de,fr,es \
-        --digits 1 4 --count 10000 --balance 0.03 --out several
-    attn-notes translate several 1999 --to fr
+  a Transformer that reads digits and English and writes two languages
+    attn-notes train transformer --source digits,en --target de,fr --out two
+    attn-notes translate two 1999 --to fr
   a language model of your own texts
     attn-notes train language-model --text novel.txt --out novel
     attn-notes sample novel "It was " --length 300
@@ -29,7 +20,12 @@ usage: attn-notes COMMAND [options]
 The same train command continues an interrupted training from its last checkpoint.
 """
 
-from attn_notes.cli.folders import load_language_model, load_translator
-from attn_notes.cli.models import LanguageModel, Translator, build_model
+from attn_notes.cli.models import (
+    LanguageModel,
+    Translator,
+    build_model,
+    load_language_model,
+    load_translator,
+)
 
 __all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]

@@ -1,20 +1,29 @@
 """Trained models with their vocabularies: text in, text out."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attn_notes import scores
-from attn_notes.cli.data import join_tokens, split_tokens
-from attn_notes.cli.settings import LanguageModelShape, PairData, Seq2SeqShape, Settings
-from attn_notes.data import END, START, Batch, make_batch
-from attn_notes.decoding import beam_search, sample
+from attn_notes.cli.settings import (
+    WEIGHTS,
+    LanguageModelShape,
+    PairData,
+    Seq2SeqShape,
+    Settings,
+    read_settings,
+)
+from attn_notes.data import END, START, Batch, join_words, make_batch, split_number
+from attn_notes.decoding import Decoded, beam_search, sample
+from attn_notes.device import get_device
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
-from attn_notes.transformer import DecoderOnly, Transformer, TransformerWeights
+from attn_notes.training import load_weights
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
 
-__all__ = ["LanguageModel", "Translator", "build_model"]
+__all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]
 
 SCORES: dict[str, Callable[[int], nn.Module]] = {
     "additive": lambda width: scores.AdditiveScore(width, width, width),
@@ -29,51 +38,65 @@ SCORES: dict[str, Callable[[int], nn.Module]] = {
 def build_model(settings: Settings) -> Seq2Seq | Transformer | DecoderOnly:
     """The untrained model of these settings, on the CPU; the same for the same seed."""
     sizes = [len(vocab) for vocab in settings.vocabs()]
+    shape = settings.model
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(settings.training.seed)
-        match settings.model:
-            case Seq2SeqShape():
-                return _seq2seq(settings.model, *sizes)
-            case LanguageModelShape():
-                return DecoderOnly(settings.model.config(vocab_size=sizes[0]))
-            case shape:
-                source, target = sizes
-                length = settings.max_length + 1  # one more, for START
-                lengths = {"max_length": length, "scale_embeddings": True}
-                ends = {"vocab_size": source, "target_vocab_size": target}
-                return Transformer(shape.config(**lengths, **ends))
+        if isinstance(shape, Seq2SeqShape):
+            return _seq2seq(shape, *sizes)
+        if isinstance(shape, LanguageModelShape):
+            return DecoderOnly(TransformerConfig(vocab_size=sizes[0], **vars(shape)))
+        length = settings.max_length + 1  # one more, for START
+        ends: dict[str, Any] = {"vocab_size": sizes[0], "target_vocab_size": sizes[1]}
+        others = vars(shape) | {"max_length": length, "scale_embeddings": True}
+        return Transformer(TransformerConfig(**ends, **others))
 
 
 def _seq2seq(shape: Seq2SeqShape, source: int, target: int) -> Seq2Seq:
     """Each direction of an encoder gets half the width: keys as wide as queries fit any score."""
-    width = shape.hidden_dim // (2 if shape.bidirectional else 1)
-    others: dict[str, Any] = {"dropout": shape.dropout}
-    both = {"bidirectional": shape.bidirectional}
-    encoder = RNNEncoder(source, shape.embed_dim, width, shape.num_layers, **both, **others)
-    sizes = target, shape.embed_dim, shape.hidden_dim, encoder.output_dim, shape.num_layers
+    width, embed_dim, layers = shape.hidden_dim, shape.embed_dim, shape.num_layers
+    both, dropout = shape.bidirectional, shape.dropout
+    if both and width % 2:
+        raise ValueError(f"hidden_dim must be even for two directions, got {width}")
+    half = width // 2 if both else width
+    encoder = RNNEncoder(source, embed_dim, half, layers, bidirectional=both, dropout=dropout)
+    sizes = target, embed_dim, width, width, layers
     if shape.score == "none":
-        return Seq2Seq(encoder, RNNDecoder(*sizes, **others))
-    score = SCORES[shape.score](shape.hidden_dim)
-    return Seq2Seq(encoder, AttentionDecoder(*sizes, score=score, **others))
+        return Seq2Seq(encoder, RNNDecoder(*sizes, dropout=dropout))
+    score = SCORES[shape.score](width)
+    return Seq2Seq(encoder, AttentionDecoder(*sizes, score=score, dropout=dropout))
 
 
 class Translator:
     """A trained encoder-decoder, ready to translate; `model` is put into evaluation mode."""
 
     def __init__(self, settings: Settings, model: Seq2Seq | Transformer) -> None:
-        self.settings, self.data = settings, cast("PairData", settings.data)
+        self.settings, self.data = settings, settings.data or PairData()
+        self.targets = self.data.target.split(",")
         self.model = model.eval()
         self.source_vocab, self.target_vocab = settings.vocabs()
 
     def translate(self, text: str, *, beam_size: int = 1, to: str | None = None) -> str:
         """The translation of a text, into the first language that is written, or into `to`."""
-        return join_tokens(self.data, self.steps(text, beam_size=beam_size, to=to)[1], to=to)
+        _, written, _, _ = self._decode(text, beam_size, to)
+        if self.data.data == "numbers":
+            return join_words(written, to or self.targets[0])
+        return ("" if self.data.data == "dates" else " ").join(written)
+
+    def split(self, text: str, to: str | None = None) -> tuple[str, ...]:
+        """The tokens of a text; of several source languages, those with the fewest unknown."""
+        if to is not None and to not in self.targets:
+            raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
+        if self.data.data != "numbers":
+            return tuple(text.strip() if self.data.data == "dates" else text.split())
+        readings = [split_number(text, language) for language in self.data.source.split(",")]
+        known = self.source_vocab.tokens
+        best = min(readings, key=lambda tokens: sum(token not in known for token in tokens))
+        return (f"<{to or self.targets[0]}>", *best) if len(self.targets) > 1 else best
 
     def unknown(self, text: str) -> list[str]:
         """The tokens of a text that are not in the vocabulary, each once."""
         known = self.source_vocab.tokens
-        tokens = split_tokens(self.data, text, known)
-        return [token for token in dict.fromkeys(tokens) if token not in known]
+        return [token for token in dict.fromkeys(self.split(text)) if token not in known]
 
     def steps(
         self, text: str, *, beam_size: int = 1, to: str | None = None
@@ -83,13 +106,13 @@ class Translator:
         The step of END is left out. A model with one fixed context has weights (T, 1), a
         Transformer the mean over layers and heads of its cross-attention.
         """
-        tokens, written, found, state = self._decode(text, beam_size, to)
         if isinstance(self.model, Transformer):
-            weights = torch.stack(self._weights(found, len(written)).cross).mean(dim=(0, 1))
-        else:
-            weights = state.weights[0, : len(written)].cpu()
-        return tokens, written, weights
+            tokens, written, read = self.attention(text, beam_size=beam_size, to=to)
+            return tokens, written, torch.stack(read.cross).mean(dim=(0, 1))
+        tokens, written, _, decoded = self._decode(text, beam_size, to)
+        return tokens, written, decoded.state.weights[0, : len(written)].cpu()
 
+    @torch.no_grad()
     def attention(
         self, text: str, *, beam_size: int = 1, to: str | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...], TransformerWeights]:
@@ -100,35 +123,33 @@ class Translator:
         """
         if not isinstance(self.model, Transformer):
             raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
-        tokens, written, found, _ = self._decode(text, beam_size, to)
-        return tokens, written, self._weights(found, len(written))
+        tokens, written, batch, decoded = self._decode(text, beam_size, to)
+        start = batch.target[:, :1]
+        target = torch.cat([start, decoded.tokens[:, :-1]], dim=1)
+        _, read = self.model(batch.source, batch.lengths, target, need_weights=True)
+        encoder, decoder, cross = ([x[0].cpu() for x in kind] for kind in read)
+        T = len(written)
+        return (
+            tokens,
+            written,
+            TransformerWeights(
+                tuple(encoder), tuple(x[:, :T, :T] for x in decoder), tuple(x[:, :T] for x in cross)
+            ),
+        )
 
     def _decode(
         self, text: str, beam_size: int, to: str | None
-    ) -> tuple[tuple[str, ...], tuple[str, ...], Batch, Any]:
-        """Source tokens, target tokens, both as ids (the target's after START), the last state."""
+    ) -> tuple[tuple[str, ...], tuple[str, ...], Batch, Decoded]:
+        """Source tokens, target tokens, the source as a batch, and what the search gave."""
         if not text.strip():
             raise ValueError(f"text must have something to translate, got {text!r}")
-        tokens = split_tokens(self.data, text, self.source_vocab.tokens, to=to)
+        tokens, length = self.split(text, to), self.settings.max_length
         batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
-        source, lengths, target = batch.to(next(self.model.parameters()).device)
-        decoded = beam_search(
-            self.model, source, lengths, max_length=self.settings.max_length, beam_size=beam_size
+        batch = batch.to(next(self.model.parameters()).device)
+        found = beam_search(
+            self.model, batch.source, batch.lengths, max_length=length, beam_size=beam_size
         )
-        written = tuple(self.target_vocab.decode(decoded.tokens[0]))
-        found = torch.cat([target[:, :1], decoded.tokens], dim=1)  # START, …
-        return tokens, written, Batch(source, lengths, found), decoded.state
-
-    @torch.no_grad()
-    def _weights(self, found: Batch, length: int) -> TransformerWeights:
-        """What each of the first `length` steps read, all computed at once as in training."""
-        _, read = self.model(found.source, found.lengths, found.target[:, :-1], need_weights=True)
-        encoder, decoder, cross = ([x[0].cpu() for x in kind] for kind in read)
-        return TransformerWeights(
-            tuple(encoder),
-            tuple(x[:, :length, :length] for x in decoder),
-            tuple(x[:, :length] for x in cross),
-        )
+        return tokens, tuple(self.target_vocab.decode(found.tokens[0])), batch, found
 
 
 class LanguageModel:
@@ -149,8 +170,6 @@ class LanguageModel:
         `how` is what `attn_notes.decoding.sample` takes: `temperature`, `top_k`, `top_p`. Beyond
         the length of the model's window, it continues from the last half of a window.
         """
-        if length < 1:
-            raise ValueError(f"length must be at least 1, got {length}")
         device = next(self.model.parameters()).device
         generator = torch.Generator("cpu").manual_seed(seed)
         most, read = self.model.config.max_length, [START, *self.vocab.encode(iter(prompt))]
@@ -158,13 +177,35 @@ class LanguageModel:
         while len(written) < length and END not in written:
             seen = read + written
             seen = seen if len(seen) <= most else seen[-max(1, most // 2) :]
-            decoded = sample(
-                self.model,
-                torch.tensor([seen], device=device),
-                torch.tensor([len(seen)], device="cpu"),
-                max_length=min(length - len(written), most + 1 - len(seen)),
-                generator=generator,
-                **how,
-            )
+            here = torch.tensor([seen], device=device)
+            room = min(length - len(written), most + 1 - len(seen))
+            decoded = sample(self.model, here, max_length=room, generator=generator, **how)
             written += decoded.tokens[0].tolist()
         return "".join(self.vocab.decode(written))
+
+
+def load_translator(
+    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+) -> Translator:
+    """The translator in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    return Translator(*_load(folder, weights, device, is_translator=True))
+
+
+def load_language_model(
+    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+) -> LanguageModel:
+    """The language model in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    return LanguageModel(*_load(folder, weights, device, is_translator=False))
+
+
+def _load(
+    folder: str | Path, weights: str, device: str | None, *, is_translator: bool
+) -> tuple[Settings, Any]:
+    """The settings in a folder, and the model with these weights."""
+    settings = read_settings(folder)
+    if is_translator == isinstance(settings.model, LanguageModelShape):
+        wanted = "translator" if is_translator else "language-model"
+        raise ValueError(f"{folder} must hold a {wanted}, got a {settings.model.kind}")
+    model = build_model(settings)
+    load_weights(Path(folder, weights), model)
+    return settings, model.to(get_device(device))

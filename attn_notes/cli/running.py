@@ -14,34 +14,40 @@ import torch.distributed as dist
 from torch import Tensor
 from tqdm import tqdm
 
-from attn_notes.cli.folders import CHECKPOINT, WEIGHTS, claim
 from attn_notes.cli.models import build_model
-from attn_notes.cli.settings import Checked, Count, Settings
+from attn_notes.cli.settings import CHECKPOINT, WEIGHTS, Settings, claim
 from attn_notes.data import Batch
 from attn_notes.device import get_device
 from attn_notes.training import fit, process_group, save_weights
 
-__all__ = ["Job", "Run", "report"]
+__all__ = ["Job", "Run", "log_error", "report"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Checked):
+class Run:
     """Where and how a training runs."""
 
     out: Path
     """Folder of the training; made if it does not exist."""
-    checkpoint_every: Count = 200
+    checkpoint_every: int = 200
     """Updates between two checkpoints, each with a measurement of the held-out loss."""
     snapshots: tuple[int, ...] = ()
     """Updates after which the weights are also kept, in weights-STEP.safetensors."""
-    accumulate: Count = 1
+    accumulate: int = 1
     """Parts in which each batch is computed, one after the other, to save memory."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of matrix products; auto is bfloat16 on a GPU that has it."""
+    """Of matrix products; auto is bfloat16 on CUDA GPUs, else float32."""
     compile: bool = False
     """Whether torch.compile makes kernels for the model first."""
     device: str | None = None
     """cpu, cuda or mps; a GPU if there is one by default."""
+    encoding: str | None = None
+    """Of --text or --pairs; UTF-8 by default."""
+
+
+def log_error(message: str) -> None:
+    """Print a line on stderr."""
+    print(f"attn-notes: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 def report(message: str) -> None:
@@ -51,39 +57,41 @@ def report(message: str) -> None:
         sys.stdout.flush()
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Job:
-    """One training: `held_out` is the loss of a model in bits, `unit` of what."""
+    """One training: `measure` gives the held-out loss of a model in bits, `unit` says of what."""
 
-    settings: Settings
     run: Run
+    settings: Settings
     batches: Callable[[int], Any]
     loss: Callable[..., Tensor]
-    held_out: Callable[[Any], float]
+    measure: Callable[[Any], float]
     unit: str
 
     def train(self) -> Any:
         """Train the model, or continue to, and leave its files in the folder."""
-        with process_group(get_device(self.run.device)) as (self.rank, self.world_size, device):
+        run, training = self.run, self.settings.training
+        with process_group(get_device(run.device)) as (self.rank, self.world_size, device):
             self.model: Any = build_model(self.settings).to(device)
             self.begin()
-            training, run = self.settings.training, self.run
-            rates = {name: getattr(training, name) for name in ("lr", "weight_decay", "seed")}
+            automatic = "bfloat16" if device.type == "cuda" else "float32"
             fit(
                 self.model,
                 self.part,
                 partial(self.loss, label_smoothing=training.label_smoothing),
                 steps=training.steps,
+                lr=training.lr,
                 schedule=training.factors(),
+                weight_decay=training.weight_decay,
+                seed=training.seed,
                 accumulate=run.accumulate,
-                precision=self.precision(device),
+                precision=automatic if run.precision == "auto" else run.precision,
                 compile=run.compile,
                 checkpoint=run.out / CHECKPOINT,
                 checkpoint_every=run.checkpoint_every,
                 validate=self.validate,
                 describe=self.describe,
                 on_step=self.on_step,
-                **rates,
             )
             if self.rank == 0:
                 save_weights(run.out / WEIGHTS, self.model)
@@ -117,19 +125,11 @@ class Job:
 
     def validate(self) -> float:
         """Report the losses on the way."""
-        found, progress = (
-            self.held_out(self.model),
-            f"step {self.done} of {self.settings.training.steps}",
-        )
-        report(f"{progress}: {self.describe(self.latest.item())}, held out {found:.3f}")
+        found = self.measure(self.model)
+        losses = f"{self.describe(self.latest.item())}, held out {found:.3f}"
+        report(f"step {self.done} of {self.settings.training.steps}: {losses}")
         return found
 
     def describe(self, nats: float) -> str:
         """A loss in bits."""
         return f"{nats / math.log(2):.3f} {self.unit}"
-
-    def precision(self, device: torch.device) -> str:
-        """What to compute in; 16 bits where a GPU has them, unless told."""
-        has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        automatic = "bfloat16" if has_bfloat16 else "float32"
-        return automatic if self.run.precision == "auto" else self.run.precision

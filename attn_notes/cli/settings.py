@@ -1,85 +1,60 @@
 """The settings of a training: options on the command line, and JSON in its folder."""
 
-import math
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
-from typeguard import CollectionCheckStrategy, TypeCheckError, check_type
-
+from attn_notes.arguments import check_fractions, check_integers, check_positive
 from attn_notes.data import Vocabulary
 from attn_notes.training import Schedule, constant, cosine_decay, inverse_sqrt, linear_decay
-from attn_notes.transformer.config import Activation, Norm, Positions, TransformerConfig
+from attn_notes.training.files import write_atomic
+from attn_notes.transformer.config import Activation, Norm, Positions
 
 __all__ = [
-    "SHAPES",
-    "Checked",
+    "CHECKPOINT",
+    "WEIGHTS",
     "LanguageModelShape",
-    "Limit",
     "PairData",
     "Seq2SeqShape",
     "Settings",
     "Training",
     "TransformerShape",
+    "claim",
+    "read_settings",
 ]
 
-
-class Limit(NamedTuple):
-    """The range of a field, stated in its annotation."""
-
-    least: float
-    most: float = math.inf
-
-    def holds(self, value: float) -> bool:
-        """Whether a value is in the range."""
-        return self.least <= value <= self.most
-
-    def __str__(self) -> str:
-        bounds = f"from {self.least:g} to {self.most:g}"
-        return f"at least {self.least:g}" if self.most == math.inf else bounds
-
-
-Count = Annotated[int, Limit(1)]
-Fraction = Annotated[float, Limit(0, 1)]
-
-
-class Checked:
-    """A dataclass whose fields must have the annotated types and be within their limits."""
-
-    def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self), include_extras=True).items():
-            value = getattr(self, name)
-            try:
-                every = CollectionCheckStrategy.ALL_ITEMS
-                check_type(value, hint, collection_check_strategy=every)
-            except TypeCheckError as error:
-                raise ValueError(f"{name} has the wrong type: {error}") from None
-            for limit in getattr(hint, "__metadata__", ()):
-                if isinstance(limit, Limit) and value is not None and not limit.holds(value):
-                    raise ValueError(f"{name} must be {limit}, got {value}")
+CHECKPOINT, SETTINGS, WEIGHTS = "checkpoint.pt", "settings.json", "weights.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Checked):
+class Training:
     """How a model is trained."""
 
-    steps: Count = 600
+    steps: int = 600
     """Number of updates. A finished training goes on with a larger number."""
-    batch_size: Count = 128
+    batch_size: int = 128
     """Pairs, or windows of text, in an update, over all processes together."""
-    lr: Annotated[float, Limit(1e-12, 1e3)] = 3e-3
+    lr: float = 3e-3
     """Highest learning rate."""
     schedule: Literal["linear", "cosine", "inverse-sqrt", "constant"] = "linear"
     """Course of the learning rate after the warm-up."""
-    warmup: Annotated[int, Limit(0)] = 50
+    warmup: int = 50
     """Steps up to the highest rate, at most half of --steps."""
-    weight_decay: Annotated[float, Limit(0, 10)] = 0.0
+    weight_decay: float = 0.0
     """Weight decay of AdamW."""
-    label_smoothing: Fraction = 0.0
+    label_smoothing: float = 0.0
     """Fraction of each label that is spread over all tokens."""
-    min_count: Count = 1
+    min_count: int = 1
     """Tokens that occur less often are unknown."""
-    seed: Annotated[int, Limit(0)] = 0
+    seed: int = 0
     """Seed of the data, the first weights, the batches and the dropout."""
+
+    def __post_init__(self) -> None:
+        check_integers(1, steps=self.steps, batch_size=self.batch_size, min_count=self.min_count)
+        check_integers(0, warmup=self.warmup, seed=self.seed)
+        check_positive(lr=self.lr)
+        check_fractions(label_smoothing=self.label_smoothing)
 
     def factors(self) -> Schedule:
         """The schedule of the learning rate."""
@@ -93,7 +68,7 @@ class Training(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairData(Checked):
+class PairData:
     """What a translator learns from."""
 
     data: Literal["numbers", "dates", "pairs"] = "numbers"
@@ -102,47 +77,42 @@ class PairData(Checked):
     """Language that is read; of numbers several, as in digits,en."""
     target: str = "en"
     """Language that is written, or several."""
-    count: Count = 20_000
+    count: int = 20_000
     """How many numbers or dates are drawn."""
     digits: tuple[int, int] = (1, 12)
     """Of numbers: fewest and most digits."""
-    balance: Fraction = 0.0
+    balance: float = 0.0
     """Of numbers: short and round ones are repeated up to this fraction of the training set."""
     style: Literal["full", "long", "medium"] = "long"
     """Of dates: how they are written."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqShape(Checked):
+class Seq2SeqShape:
     """A recurrent encoder-decoder (chapter 4)."""
 
+    kind: ClassVar = "seq2seq"
     score: Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"] = (
         "additive"
     )
     """Score of the attention; none is one fixed context."""
-    embed_dim: Count = 32
+    embed_dim: int = 32
     """Width of the token embeddings."""
-    hidden_dim: Count = 128
+    hidden_dim: int = 128
     """Width of the GRU's state; each direction has half of it."""
-    num_layers: Count = 1
+    num_layers: int = 1
     """GRUs on top of one another."""
     bidirectional: bool = True
     """Whether half of the encoder reads from the end."""
-    dropout: Fraction = 0.0
+    dropout: float = 0.0
     """Dropout between layers."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bidirectional and self.hidden_dim % 2:
-            raise ValueError(f"hidden_dim must be even for two directions, got {self.hidden_dim}")
-        if self.dropout and self.num_layers == 1:
-            raise ValueError("dropout is between layers: num_layers must be at least 2, got 1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerShape(Checked):
+class TransformerShape:
     """A Transformer (chapter 7); `TransformerConfig` checks the numbers."""
 
+    kind: ClassVar = "transformer"
     embed_dim: int = 48
     """Width of the residual stream."""
     num_heads: int = 4
@@ -164,19 +134,12 @@ class TransformerShape(Checked):
     dropout: float = 0.0
     """Dropout."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.config(vocab_size=1)
-
-    def config(self, **others: Any) -> TransformerConfig:
-        """The configuration of the model, with what follows from the data."""
-        return TransformerConfig(**vars(self) | others)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelShape(TransformerShape):
     """A model that predicts the next character (chapter 8)."""
 
+    kind: ClassVar = "language-model"
     embed_dim: int = 128
     num_layers: int = 4
     """Blocks on top of one another."""
@@ -188,15 +151,11 @@ class LanguageModelShape(TransformerShape):
 
 
 Shape = Seq2SeqShape | TransformerShape | LanguageModelShape
-SHAPES: dict[str, type[Shape]] = {
-    "seq2seq": Seq2SeqShape,
-    "transformer": TransformerShape,
-    "language-model": LanguageModelShape,
-}
+SHAPES = {shape.kind: shape for shape in get_args(Shape)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Checked):
+class Settings:
     """All that a model is built from: what was asked for, and what follows from the data."""
 
     model: Shape
@@ -209,11 +168,49 @@ class Settings(Checked):
     digest: str = ""
     """Of the pairs or texts: whether a training goes on with the same."""
 
-    @property
-    def kind(self) -> str:
-        """The model's name on the command line."""
-        return next(name for name, shape in SHAPES.items() if type(self.model) is shape)
-
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""
         return tuple(map(Vocabulary, self.vocabularies))
+
+
+def read_settings(folder: str | Path) -> Settings:
+    """Read the settings of a training from its folder."""
+    path = Path(folder, SETTINGS)
+    content = path.read_bytes()
+    try:
+        stated = json.loads(content)
+        data = stated.pop("data")
+        return Settings(
+            model=SHAPES[stated.pop("kind")](**stated.pop("model")),
+            training=Training(**stated.pop("training")),
+            data=data and PairData(**data | {"digits": tuple(data["digits"])}),
+            vocabularies=tuple(map(tuple, stated.pop("vocabularies"))),
+            **stated,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} must be the settings of a training, got: {error}") from error
+
+
+def claim(folder: Path, settings: Settings) -> None:
+    """Make a folder for a training; refuse one that holds another training."""
+    is_begun = (folder / CHECKPOINT).exists()
+    if (folder / WEIGHTS).exists() and not is_begun:
+        raise ValueError(f"{folder} holds weights without a checkpoint: choose another --out")
+    if is_begun:
+        there = _flat(read_settings(folder))
+        for name, ours in _flat(settings).items():
+            if name != "steps" and there.get(name) != ours:
+                got = f"{name} {there.get(name)}, got {ours}"
+                raise ValueError(f"{folder} holds a training with {got}: choose another --out")
+        print(f"continuing the training in {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    stated = {"kind": settings.model.kind} | asdict(settings)
+    text = json.dumps(stated, ensure_ascii=False, indent=1)
+    write_atomic(folder / SETTINGS, f"{text}\n".encode())
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    """What must be the same for a training to go on."""
+    data = vars(settings.data) if settings.data else {}
+    parts = vars(settings.model) | vars(settings.training) | data
+    return {"kind": settings.model.kind} | parts | {"digest of the data": settings.digest}

@@ -1,0 +1,211 @@
+"""The train commands: from data and options to a trained model and a table of held-out figures."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from attn_notes.checks import CheckFailed, check_no_overlap
+from attn_notes.cli.models import LanguageModel, Translator
+from attn_notes.cli.running import Job, Run, log_error, report
+from attn_notes.cli.settings import (
+    LanguageModelShape,
+    PairData,
+    Seq2SeqShape,
+    Settings,
+    Training,
+    TransformerShape,
+)
+from attn_notes.data import (
+    PAD,
+    Batches,
+    Pair,
+    TextWindows,
+    Vocabulary,
+    date_pairs,
+    number_pairs,
+    python_documentation,
+    read_pairs,
+    read_text,
+    split_pairs,
+    split_text,
+)
+from attn_notes.decoding import translate
+from attn_notes.ngrams import NGramModel
+from attn_notes.training import (
+    bits_per_character,
+    bleu,
+    exact_match,
+    language_model_loss,
+    translation_loss,
+)
+
+__all__ = ["TrainLanguageModel", "TrainSeq2Seq", "TrainTransformer", "digest", "load_pairs"]
+
+Pairs = tuple[list[Pair], list[Pair]]
+
+TRANSLATING = Training(steps=1600, lr=5e-3, warmup=100, label_smoothing=0.05)
+WRITING = Training(steps=1000, batch_size=32, schedule="cosine", warmup=100, weight_decay=0.1)
+MEASURED = 1000, 100_000  # held-out pairs and characters of a measurement on the way
+MOST_COUNTED = 2_000_000  # characters whose runs fit into memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TrainTranslator(Run):
+    """What both kinds of translator need."""
+
+    data: PairData = field(default_factory=PairData)
+    model: Any
+    training: Training
+    pairs: Path | None = None
+    """File to learn from instead: lines of source, a tab, target; tokens between spaces."""
+
+    def prepare(self) -> tuple[Settings, Pairs]:
+        """What was asked for with what follows from the data, and both sides of the data."""
+        data = replace(self.data, data="pairs") if self.pairs else self.data
+        sides = load_pairs(data, self.training.seed, self.pairs, self.encoding)
+        longest_source = max(len(source) for side in sides for source, _ in side)
+        longest_target = max(len(target) for _, target in sides[0])
+        found = {"data": data, "max_length": max(2 * longest_target + 1, longest_source)}
+        return _settings_of(self, sides, *zip(*sides[0], strict=True), **found), sides
+
+    def __call__(self) -> None:
+        """Train, and print a table of the held-out pairs."""
+        settings, (pairs, held_out) = self.prepare()
+        report(f"{len(pairs)} pairs to train on, {len(held_out)} held out")
+        vocabs, size = settings.vocabs(), self.training.batch_size
+        batches = Batches(pairs, *vocabs, batch_size=size, seed=self.training.seed)
+        some = Batches(held_out[: MEASURED[0]], *vocabs, batch_size=size)
+        measure = partial(_bits_per_token, some)
+        job = Job(self, settings, batches, translation_loss, measure, "bits per token")
+        report(_score_pairs(Translator(settings, job.train()), held_out))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSeq2Seq(_TrainTranslator):
+    """Train a recurrent encoder-decoder (chapter 4)."""
+
+    model: Seq2SeqShape = field(default_factory=Seq2SeqShape)
+    training: Training = field(default_factory=Training)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainTransformer(_TrainTranslator):
+    """Train a Transformer that translates (chapter 7)."""
+
+    model: TransformerShape = field(default_factory=TransformerShape)
+    training: Training = TRANSLATING
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainLanguageModel(Run):
+    """Train a model that predicts the next character of a text (chapter 8)."""
+
+    text: tuple[Path, ...] = ()
+    """Files to learn from, one text each; Python's documentation by default."""
+    model: LanguageModelShape = field(default_factory=LanguageModelShape)
+    training: Training = WRITING
+
+    def __call__(self) -> None:
+        """Train, and print a table of the held-out texts."""
+        texts = [read_text(path, encoding=self.encoding) for path in self.text]
+        sides = train, held_out = split_text(texts or python_documentation())
+        if self.text:
+            _warn_of_leak(train, held_out)
+        characters = sum(map(len, train)), sum(map(len, held_out))
+        report("{:,} characters to train on, {:,} held out".format(*characters))
+        settings = _settings_of(self, sides, map(list, train))
+        (vocab,), length = settings.vocabs(), self.model.max_length
+        sizes = {"batch_size": self.training.batch_size, "seed": self.training.seed}
+        windows = TextWindows(train, vocab, length=length, **sizes)
+        some = _first_characters(held_out, MEASURED[1])
+        measure = partial(bits_per_character, texts=some, vocab=vocab, length=length)
+        job = Job(self, settings, windows, language_model_loss, measure, "bits per character")
+        _report_texts(LanguageModel(settings, job.train()), train, held_out)
+
+
+def load_pairs(
+    data: PairData, seed: int, path: Path | None = None, encoding: str | None = None
+) -> Pairs:
+    """The pairs to train on and those held out."""
+    if data.data == "numbers":
+        numbers: dict[str, Any] = {"digits": data.digits, "balance": data.balance}
+        languages = data.source.split(","), data.target.split(",")
+        sides = number_pairs(*languages, count=data.count, seed=seed, **numbers)
+    elif data.data == "dates":
+        dates: dict[str, Any] = {"count": data.count, "style": data.style, "seed": seed}
+        sides = date_pairs(data.source, data.target, **dates)
+    elif path is None:
+        raise ValueError("--data pairs needs a file: name it with --pairs")
+    else:
+        sides = split_pairs(read_pairs(path, encoding=encoding))
+    if not all(sides):
+        got = f"got {len(sides[0])} and {len(sides[1])}: use more"
+        raise ValueError(f"there must be pairs to train on and pairs to hold out, {got}")
+    return sides
+
+
+def digest(sides: Any) -> str:
+    """What tells these pairs or texts from others."""
+    return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
+
+
+def _settings_of(
+    asked: Any, sides: Any, *sequences: Iterable[Sequence[str]], **found: Any
+) -> Settings:
+    """What was asked for with what follows from the data, such as a vocabulary of each sequence."""
+    rare = asked.training.min_count
+    tokens = tuple(Vocabulary.build(each, min_count=rare).tokens for each in sequences)
+    stated = {"model": asked.model, "training": asked.training, "vocabularies": tokens}
+    return Settings(digest=digest(sides), **stated, **found)
+
+
+def _warn_of_leak(texts: Sequence[str], held_out: Sequence[str]) -> None:
+    """Warn of what chapter 8's check finds: passages on both sides of a split."""
+    try:
+        check_no_overlap(*(_first_characters(side, MOST_COUNTED) for side in (texts, held_out)))
+    except CheckFailed as failure:
+        log_error(f"warning: {failure}: the held-out figures measure memory too")
+
+
+def _first_characters(texts: Sequence[str], most: int) -> list[str]:
+    """The beginning of some texts, of at most so many characters together."""
+    starts = accumulate(map(len, texts), initial=0)
+    return [text[: most - at] for text, at in zip(texts, starts, strict=False) if at < most]
+
+
+def _bits_per_token(held_out: Batches, model: Any) -> float:
+    """The mean loss of the tokens in these batches, END included."""
+    device = next(model.parameters()).device
+    batches = [held_out(n).to(device) for n in range(len(held_out))]
+    counts = [int((batch.target[:, 1:] != PAD).sum()) for batch in batches]
+    losses = [float(translation_loss(model, batch)) for batch in batches]
+    nats = sum(loss * count for loss, count in zip(losses, counts, strict=True))
+    return nats / sum(counts) / math.log(2)
+
+
+def _score_pairs(translator: Translator, pairs: Sequence[Pair]) -> str:
+    """Exact match and BLEU, greedily decoded."""
+    sources, references = zip(*pairs, strict=True)
+    vocabs = translator.source_vocab, translator.target_vocab
+    length = translator.settings.max_length
+    said = translate(translator.model, sources, *vocabs, max_length=length)
+    score = bleu(*([" ".join(tokens) for tokens in side] for side in (said, references)))
+    return f"held out: exact match {exact_match(said, references):.3f}, BLEU {score:.1f}"
+
+
+def _report_texts(writer: LanguageModel, texts: Sequence[str], held_out: Sequence[str]) -> None:
+    """Held-out bits per character, of the model and of smoothed counts."""
+    length = writer.model.config.max_length
+    found = {"this model": bits_per_character(writer.model, held_out, writer.vocab, length=length)}
+    counted = _first_characters(texts, MOST_COUNTED)
+    for order in (1, 3, 5):
+        counts = NGramModel(order, counted, writer.vocab)
+        found[f"runs of {order}"] = counts.bits_per_character(held_out)
+    for name, bits in found.items():
+        report(f"held out, {name}: {bits:.3f} bits per character")
