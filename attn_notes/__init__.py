@@ -19,8 +19,7 @@ The modules in the order of the chapters::
     8  ngrams       what a model of characters must beat
 
 Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `cli`, which trains
-larger what a chapter trains small. All but plotting, widgets and some of data, training and
-pretrained need torch alone.
+larger what a chapter trains small.
 
 Dimension key, used in every docstring and in every shape comment::
 
@@ -32,16 +31,7 @@ A tensor that has been split into heads is laid out as (B, H, L, D). Masks are b
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
-    from attn_notes.cache import KVCache
-    from attn_notes.device import get_device
-    from attn_notes.kernels import KernelRegression, nadaraya_watson
-    from attn_notes.multihead import MultiHeadAttention, SelfAttention
-    from attn_notes.source import show_source
-    from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
+from typing import Any
 
 __all__ = [
     "Attention",

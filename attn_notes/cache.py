@@ -39,15 +39,7 @@ class KVCache:
         return 0 if self.keys is None else self.keys.shape[2]
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append keys and values, and return all that are held now.
-
-        Args:
-            key: (B, G, L, D). L = 0 appends nothing.
-            value: (B, G, L, Dv).
-
-        Returns:
-            Keys (B, G, S, D) and values (B, G, S, Dv), S being the new length.
-        """
+        """Append keys (B, G, L, D) and values (B, G, L, Dv); return all S that are held now."""
         self._check(key, value)
         if self.keys is None or self.values is None:
             self.keys, self.values = key, value

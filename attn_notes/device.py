@@ -10,11 +10,9 @@ __all__ = ["get_device"]
 def get_device(name: str | None = None) -> torch.device:
     """The device that every chapter runs on: a GPU if there is one, otherwise the CPU.
 
-    The environment variable `ATTN_NOTES_DEVICE` forces a device (`cpu`, `cuda`, `cuda:1`, `mps`);
-    the notebooks are compared with `ATTN_NOTES_DEVICE=cpu`.
-
     Args:
-        name: forces a device too, and takes precedence over the environment.
+        name: forces a device (`cpu`, `cuda`, `cuda:1`, `mps`); by default the environment variable
+            `ATTN_NOTES_DEVICE` may. The notebooks are compared with `ATTN_NOTES_DEVICE=cpu`.
 
     Returns:
         The device, to pass to every tensor factory.

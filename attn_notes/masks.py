@@ -69,8 +69,7 @@ def causal_mask(L: int, S: int | None = None, *, offset: int = 0, device: Device
     """True where key j is not in the future of query i: j <= i + offset.
 
     Args:
-        L: number of queries.
-        S: number of keys; `L` by default.
+        L, S: numbers of queries and of keys; `L` keys by default.
         offset: how many keys came before query 0. With a cache it is the cached length, so
             that one new query sees all the old keys.
         device: where the mask is made; torch's default device by default.

@@ -67,8 +67,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """Put the heads side by side again: (B, H, L, D) to (B, L, E). Chapter 5.
 
-    The inverse of `split_heads`. Here the numbers are copied: in memory a token's heads lie far
-    apart.
+    The inverse of `split_heads`. Here numbers are copied: a token's heads lie far apart in memory.
 
     Args:
         x: (..., H, L, D).
@@ -213,11 +212,9 @@ class MultiHeadAttention(nn.Module):
         check_integers(1, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
         check_integers(1, qdim=qdim, kdim=kdim, vdim=vdim, qk_proj_dim=qk_dim, v_proj_dim=v_dim)
         check_fractions(dropout=dropout)
-        for name, given, size in (
-            ("qk_proj_dim", qk_proj_dim, qk_dim),
-            ("v_proj_dim", v_proj_dim, v_dim),
-        ):
-            check_divides("num_heads", num_heads, "embed_dim" if given is None else name, size)
+        for name, size in (("qk_proj_dim", qk_proj_dim), ("v_proj_dim", v_proj_dim)):
+            whole = ("embed_dim", embed_dim) if size is None else (name, size)
+            check_divides("num_heads", num_heads, *whole)
         check_divides("num_kv_heads", num_kv_heads, "num_heads", num_heads)
         if backend not in {"auto", "explicit", "fused"}:
             raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
@@ -253,11 +250,10 @@ class MultiHeadAttention(nn.Module):
             is_causal: query i reads no key after i + the cached length. Together with `attn_mask`
                 it means both.
             rotary: a function of (B, H, L, D) that rotates each vector by its position (chapter 6).
-                It is applied to the queries and to the new keys, which are cached rotated. With a
-                cache, the caller makes its positions start at `cache.length`.
+                It is applied to the queries and to the new keys, which are cached rotated; with a
+                cache, its positions must start at `cache.length`.
             need_weights: whether to return the weights too.
-            cache: earlier keys and values (chapter 6). The new ones are appended, and S counts
-                both.
+            cache: earlier keys and values (chapter 6); the new ones are appended, and S counts both.
 
         Returns:
             Output (B, L, E), and the weights (B, H, L, S), those before dropout, or None. A query

@@ -48,8 +48,7 @@ def sinusoidal_encoding(
     are float64 up to the sine: in float32 they would be off by thousandths at position 100,000.
 
     Args:
-        length: L, the number of positions; 0 gives none.
-        embed_dim: E, which must be even.
+        length, embed_dim: L, the number of positions, and E, which must be even.
         offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. The slowest hand turns once in $2\pi b^{1-2/E}$ positions.
         dtype, device: of the result, floating point; torch's default device by default.
@@ -252,8 +251,7 @@ def alibi_slopes(
     the next lower power n, then those still missing from half-way between, $2^{-8(h-1/2)/n}$.
 
     Args:
-        num_heads: H, the number of heads.
-        dtype, device: as in `sinusoidal_encoding`.
+        num_heads, dtype, device: H, the number of heads; the others as in `sinusoidal_encoding`.
 
     Returns:
         (H,), from 0 to 1.

@@ -158,20 +158,10 @@ class RNNDecoder(nn.Module):
         self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=dropout)
         self.out_proj = nn.Linear(hidden_dim, vocab_size)
 
-    def initial_state(
-        self,
-        outputs: Tensor,  # noqa: ARG002 - of all outputs, one vector is kept
-        final: Tensor,
-        lengths: Tensor,
-    ) -> DecoderState:
+    def initial_state(self, _outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
         """The state before START, whose memory is the encoder's final state alone.
 
-        Args:
-            outputs, final: of the encoder, (B, S, context_dim) and (num_layers, B, context_dim).
-            lengths: (B,), how many outputs are real.
-
-        Returns:
-            The state before the first step.
+        Of the encoder come its outputs (B, S, context_dim) and final (num_layers, B, context_dim).
         """
         mask = padding_mask(torch.ones_like(lengths), 1, device=final.device)
         return DecoderState(self._first_hidden(final), final[-1][:, None], mask)
@@ -187,15 +177,7 @@ class RNNDecoder(nn.Module):
         return self.out_proj(output), state
 
     def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Teacher forcing: read the given tokens, and predict each next one.
-
-        Args:
-            inputs: (B, L), token ids, the first of them START.
-            state: before the first step.
-
-        Returns:
-            Logits (B, L, V), those at i predicting token i + 1, and the state after the last step.
-        """
+        """Teacher forcing: from inputs (B, L), the first START, logits (B, L, V) of the next."""
         B = state.hidden.shape[1]
         if inputs.dim() != 2 or len(inputs) != B or not inputs.shape[1]:
             got = f"got {tuple(inputs.shape)}"
@@ -234,7 +216,7 @@ class AttentionDecoder(RNNDecoder):
     $c_i = \sum_t \alpha(s_{i-1}, h_t)\,h_t$: the query is the top layer's previous state, keys and
     values are the encoder's outputs. Bahdanau et al. (2015), section 3.1, with their additive
     score or any other of chapter 2. (They compute the keys' part of the score once; here it is
-    computed at each step, so that a score remains one function of query and key.)
+    computed at each step.)
 
     Args:
         vocab_size, embed_dim, context_dim, num_layers, dropout: as in `RNNDecoder`.
@@ -307,14 +289,9 @@ class Seq2Seq(nn.Module):
         return self.decoder.initial_state(outputs, final, lengths)
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, DecoderState]:
-        """Read the source and START.
+        """Read the source (B, S) and START: logits (B, V) of the first token, and the state.
 
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 1 to S, on the CPU; all of the source by default.
-
-        Returns:
-            Logits (B, V) of the first token, and the state after START.
+        The lengths (B,) are from 1 to S, best on the CPU; by default S.
         """
         state = self.initial_state(source, lengths)
         return self.step(source.new_full(source.shape[:1], START), state)
@@ -327,8 +304,7 @@ class Seq2Seq(nn.Module):
         """Teacher forcing: the given tokens are read, whatever the model would have predicted.
 
         Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 1 to S, on the CPU.
+            source, lengths: as in `start`.
             inputs: (B, L), START and the target's tokens but for the last.
 
         Returns:

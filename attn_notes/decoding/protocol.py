@@ -21,26 +21,13 @@ class Decodable(Protocol):
     """
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """Read the source.
+        """Read the source (B, S), or a prompt; lengths (B,) of them are real, by default S.
 
-        Args:
-            source: (B, S), token ids; for a model without an encoder, the prompt.
-            lengths: (B,), how many of them are real; all by default.
-
-        Returns:
-            Logits of the first token (B, V), and the state, which has a method `select`.
+        Gives the logits of the first token (B, V), and the state.
         """
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Append one token.
-
-        Args:
-            tokens: (B,), the ids to append.
-            state: from `start`, or from an earlier step. It does not change.
-
-        Returns:
-            Logits of the next token (B, V), and the state after the step.
-        """
+        """Append one token (B,): logits of the next (B, V), and a new state; the old one stays."""
 
 
 class Decoded(NamedTuple):

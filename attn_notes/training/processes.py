@@ -17,16 +17,12 @@ __all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size",
 def process_group(device: torch.device) -> Iterator[tuple[int, int, torch.device]]:
     """Join the processes that torchrun has started, or be the only one. Chapter 8.
 
-    Inside, `fit` trains with all of them. They communicate through NCCL between GPUs, and through
-    gloo otherwise.
-
     Args:
-        device: "cpu", or "cuda" for the GPU with this process's number on its machine; for a
-            single process any.
+        device: "cpu", or "cuda" for the GPU with this process's number on its machine.
 
     Returns:
         A context that gives (rank, world_size, device): the process's number from 0, how many there
-        are, and its own device. Process 0 writes the files.
+        are, and its own device. Inside, `fit` trains with all of them; process 0 writes the files.
 
     Example:
         >>> with process_group(torch.device("cpu")) as (rank, world_size, device):

@@ -56,15 +56,9 @@ class Embeddings(nn.Module):
     def forward(
         self, tokens: Tensor, token_types: Tensor | None = None, *, offset: int = 0
     ) -> Tensor:
-        """From token ids to the input of the first block.
+        """The input of the first block (B, L, E), of ids (B, L) and ids of segments, by default 0.
 
-        Args:
-            tokens: (B, L), ids from 0 to V - 1.
-            token_types: (B, L), ids of segments; all 0 by default.
-            offset: the position of the first token: with a cache, the cached length.
-
-        Returns:
-            (B, L, E).
+        The offset is the position of the first token: with a cache, the cached length.
         """
         if tokens.dim() != 2:
             raise ValueError(f"tokens must have shape (B, L), got {tuple(tokens.shape)}")

@@ -59,8 +59,7 @@ class Encoder(nn.Module):
         """Encode a batch of sequences.
 
         Args:
-            tokens: (B, L), ids from 0 to V - 1.
-            token_types: (B, L), ids of segments; all 0 by default.
+            tokens, token_types: (B, L), ids, and ids of segments, which are 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
                 (B, L, L) or (B, H, L, L), any axis of which may be 1.
             is_causal: no position reads a later one, as in `DecoderOnly`. Together with

@@ -169,9 +169,8 @@ class Transformer(nn.Module):
         """Teacher forcing: all positions at once, none of which reads a later one.
 
         Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 0 to S: how many of them are real. Their values are not
-                read, so that nothing waits for a GPU.
+            source, lengths: (B, S), token ids, and (B,), how many of them are real, from 0 to S.
+                The values of the lengths are not read, so that nothing waits for a GPU.
             inputs: (B, L), START and the target's tokens but for the last.
             need_weights: whether to return the weights of every layer too.
 
@@ -205,15 +204,10 @@ class Transformer(nn.Module):
     def start(
         self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> tuple[Tensor, TransformerState]:
-        """Read the source and START.
+        """Read the source (B, S) and START: logits (B, V) of the first token, and the state.
 
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), integers from 0 to S; all of the source by default.
-            need_weights: whether this state and later ones keep the weights.
-
-        Returns:
-            Logits (B, V) of the first token, and the state after START.
+        The lengths (B,) are from 0 to S, by default S. With `need_weights`, this state and later
+        ones keep the weights.
         """
         state = self.initial_state(source, lengths, need_weights=need_weights)
         return self.step(source.new_full(source.shape[:1], START), state)

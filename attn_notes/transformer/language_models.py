@@ -95,14 +95,9 @@ class DecoderOnly(nn.Module):
         need_weights: bool = False,
         need_hidden_states: bool = False,
     ) -> LanguageModelOutput:
-        """Predict each next token. Padding on the right needs no mask: no real token reads it.
+        """Predict each next token of tokens (B, L): the logits at i are those of token i + 1.
 
-        Args:
-            tokens: (B, L), ids from 0 to V - 1.
-            caches, need_weights, need_hidden_states: as in `Encoder`.
-
-        Returns:
-            Logits (B, L, V), those at i predicting token i + 1, and what was asked for.
+        Padding on the right needs no mask: no real token reads it. The others are as in `Encoder`.
         """
         read = self.body(
             tokens,
@@ -117,16 +112,10 @@ class DecoderOnly(nn.Module):
     def start(
         self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> tuple[Tensor, DecoderOnlyState]:
-        """Read a prompt in one pass.
+        """Read prompts (B, S) in one pass: logits (B, V) of the next token, and the state.
 
-        Args:
-            source: (B, S), token ids, S at least 1.
-            lengths: (B,), all equal to S if given: padding would separate a prompt from its
-                continuation.
-            need_weights: whether this state and later ones keep the weights.
-
-        Returns:
-            Logits (B, V) of the token after the prompt, and the state after the prompt.
+        The lengths, if given, are all S: padding would separate a prompt from its continuation.
+        With `need_weights`, this state and later ones keep the weights.
         """
         all_lengths = check_source(source, lengths)
         padded = lengths is not None and bool((lengths != source.shape[1]).any())
@@ -188,17 +177,7 @@ class MaskedLanguageModel(nn.Module):
         need_weights: bool = False,
         need_hidden_states: bool = False,
     ) -> LanguageModelOutput:
-        """Predict the token at each position, from all of them.
-
-        Args:
-            tokens: (B, L), ids from 0 to V - 1, some of them replaced by a mask id.
-            token_types: (B, L), ids of segments; all 0 by default.
-            attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`.
-            need_weights, need_hidden_states: as in `Encoder`.
-
-        Returns:
-            Logits (B, L, V), those at i predicting token i, and what was asked for.
-        """
+        """Predict each token of tokens (B, L), some of them masked, from all; as in `Encoder`."""
         read = self.body(
             tokens,
             token_types,
