@@ -72,9 +72,9 @@ class TransformerConfig:
     scale_embeddings: bool = False
 
     def __post_init__(self) -> None:
-        sizes = {name: getattr(self, name) for name in (*SIZES, *OPTIONAL_SIZES)}
-        given = {name: n for name, n in sizes.items() if n is not None or name in SIZES}
-        check_integers(1, **given)
+        check_integers(1, **{name: getattr(self, name) for name in SIZES})
+        optional = {name: getattr(self, name) for name in OPTIONAL_SIZES}
+        check_integers(1, **{name: n for name, n in optional.items() if n is not None})
         check_integers(0, num_token_types=self.num_token_types)
         check_fractions(dropout=self.dropout)
         check_positive(layer_norm_eps=self.layer_norm_eps)
