@@ -220,8 +220,9 @@ PUBLIC = [
 ]
 UNTAUGHT = {"arguments", "cli"}  # no chapter teaches them
 HELPERS = {"and_causal", "relative_positions"}  # nor these, which other modules need
-# The docstring of their module says what all four take and give.
+# The docstring of their module says what kernels, and what schedules, take and give.
 HELPERS |= {"boxcar_kernel", "epanechnikov_kernel", "gaussian_kernel", "triangular_kernel"}
+HELPERS |= {"constant", "cosine_decay", "inverse_sqrt", "linear_decay", "noam"}
 
 
 def is_taught(path: Path, node: ast.AST, is_method: bool) -> bool:

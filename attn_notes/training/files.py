@@ -87,12 +87,9 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
         ValueError: not a complete safetensors file, or weights of another model.
 
     Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_weights(f"{folder}/w.safetensors", nn.Linear(2, 3))
-        ...     load_weights(f"{folder}/w.safetensors", nn.Linear(2, 5))
+        >>> load_weights("README.md", nn.Linear(2, 3))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: w.safetensors: weight must have shape (5, 2), got (3, 2)
+        ValueError: README.md must be a complete safetensors file, got: ...
     """
     try:
         tensors = safetensors.torch.load(Path(path).read_bytes())

@@ -61,14 +61,11 @@ def fit(
         batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
             or a resumed training would see other batches.
         loss: `loss(model, batch) -> ()`.
-        steps: the number of updates, including those of a checkpoint.
-        lr, schedule: the learning rate, and step -> factor of it.
-        weight_decay: how much a weight shrinks in a step, in units of the learning rate.
+        steps, seed: the number of updates, including those of a checkpoint; the seed of dropout.
+        lr, schedule, weight_decay: of AdamW; the schedule maps a step to a factor of `lr`.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
-        seed: of the dropout.
         accumulate: batches per update: update n reads batches n · `accumulate` and on.
-        precision: "float32", or "bfloat16" for matrix products under autocast; the weights keep
-            their dtype.
+        precision: "float32", or "bfloat16" for matrix products under autocast.
         compile: whether to run `torch.compile` on the model first.
         checkpoint: a file to resume from if it exists, and to write at the start, at the end and
             every `checkpoint_every` steps, when `validate` is called too. On a CPU, a resumed
@@ -76,9 +73,8 @@ def fit(
         checkpoint_every: steps between two checkpoints.
         validate: gives the held-out loss; called in evaluation mode, without gradients. At the
             end the model gets the weights for which it was lowest.
-        progress: whether to show a bar; by default in a terminal or a notebook, unless
-            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
-        describe: loss -> what the bar says of it.
+        progress, describe: whether to show a bar, by default in a terminal or a notebook, unless
+            `ATTN_NOTES_PROGRESS=0` is set or tests are running; and what it says of a loss.
         on_step: called as `on_step(done, loss)` after each update, `done` counting from 1; the
             loss () is a tensor, because reading it would make a GPU wait.
 

@@ -190,8 +190,8 @@ def bits_per_character(
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
     START in windows of `length` tokens, each `stride` after the one before, and each character is
-    predicted once, in the first window that reaches it: from at least `length` - `stride` tokens,
-    or from all there are. The bits of the END of each text count; END is not a character.
+    predicted once, in the first window that reaches it. The bits of the END of each text count; END
+    is not a character.
 
     Args:
         model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), those at i

@@ -1,7 +1,7 @@
-"""Schedules: the factor of the learning rate at each step (chapters 4 and 7).
+r"""Schedules: the factor of the learning rate at each step (chapters 4 and 7).
 
-`fit` asks for the factor of step 0, 1, … before it takes that step. All schedules rise linearly
-over `warmup` steps; with 0 the peak comes first.
+A schedule maps step 0, 1, … to a factor, and `fit` asks for it before it takes that step. All
+schedules rise linearly over `warmup` steps, 0 or more; a decay ends at step `total`, above `warmup`.
 """
 
 import math
@@ -17,12 +17,6 @@ Schedule = Callable[[int], float]
 def constant(warmup: int = 0) -> Schedule:
     """After the warm-up, the same factor at every step.
 
-    Args:
-        warmup: steps before the peak.
-
-    Returns:
-        step -> factor of the learning rate, above 0 and at most 1.
-
     Example:
         >>> constant()(1000), constant(4)(0)
         (1.0, 0.25)
@@ -32,14 +26,7 @@ def constant(warmup: int = 0) -> Schedule:
 
 
 def linear_decay(warmup: int, total: int) -> Schedule:
-    """After the warm-up, fall linearly to 0 at step `total`.
-
-    Args:
-        warmup: steps before the peak, from 0 to `total` - 1.
-        total: the number of steps of the training; no step before it has factor 0.
-
-    Returns:
-        step -> factor of the learning rate, from 0 to 1.
+    """After the warm-up, fall linearly; no step before `total` has factor 0.
 
     Example:
         >>> schedule = linear_decay(2, 6)
@@ -51,15 +38,7 @@ def linear_decay(warmup: int, total: int) -> Schedule:
 
 
 def cosine_decay(warmup: int, total: int) -> Schedule:
-    """After the warm-up, fall along half a cosine to 0 at step `total`.
-
-    Loshchilov and Hutter (2017), equation 5, one period.
-
-    Args:
-        warmup, total: as in `linear_decay`.
-
-    Returns:
-        step -> factor of the learning rate, from 0 to 1.
+    """After the warm-up, fall along half a cosine: Loshchilov and Hutter (2017), equation 5.
 
     Example:
         >>> schedule = cosine_decay(0, 4)
@@ -73,12 +52,6 @@ def cosine_decay(warmup: int, total: int) -> Schedule:
 def inverse_sqrt(warmup: int) -> Schedule:
     r"""After the warm-up, fall as $1/\sqrt{\text{step}}$: the shape of `noam`, its peak at 1.
 
-    Args:
-        warmup: steps before the peak.
-
-    Returns:
-        step -> factor of the learning rate, above 0 and at most 1.
-
     Example:
         >>> schedule = inverse_sqrt(4)
         >>> [schedule(step) for step in (0, 1, 2, 3, 15, 63)]
@@ -91,15 +64,9 @@ def inverse_sqrt(warmup: int) -> Schedule:
 def noam(embed_dim: int, warmup: int) -> Schedule:
     r"""The first Transformer's learning rate, $d^{-1/2}\min(n^{-1/2},\,n\,w^{-3/2})$. Chapter 7.
 
-    Vaswani et al. (2017), equation 3, with n = step + 1, because they count from 1. The branches
-    meet at n = w, the peak, $1/\sqrt{d\,w}$. This is a rate, not a factor: use it with `lr=1`.
-
-    Args:
-        embed_dim: d, the width of the model; 1 or more.
-        warmup: w, steps before the peak; 1 or more.
-
-    Returns:
-        step -> learning rate, above 0.
+    Vaswani et al. (2017), equation 3, with n = step + 1, because they count from 1, d = `embed_dim`
+    and w = `warmup`, 1 or more each. The branches meet at n = w, the peak, $1/\sqrt{d\,w}$. This is
+    a rate, not a factor: use it with `lr=1`.
 
     Example:
         >>> schedule = noam(4, 25)
