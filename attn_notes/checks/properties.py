@@ -32,16 +32,14 @@ class CheckFailed(AssertionError):
 def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """How much each output position changes when one input position is replaced by noise.
 
-    Chapter 3. Unlike a heatmap of weights it is measured, and shows what the weights hide.
+    Unlike a heatmap of weights it is measured, and shows what the weights hide. Chapter 3.
 
     Args:
-        layer: maps (..., L, E) to (..., L, E'), without randomness of its own.
-        x: (..., L, E), floating point: the input to start from.
+        layer, x: maps (..., L, E) to (..., L, E') without randomness; the input to start from.
         seed: of the noise.
 
     Returns:
-        (L, L), 0 or more. Row i, column t: the largest change of output i when input t alone is
-        changed; exactly 0 where nothing flows from t to i.
+        (L, L), 0 or more. Row i, column t: the largest change of output i when input t changes.
 
     Example:
         >>> running_sum = lambda x: x.cumsum(-2)
@@ -101,10 +99,8 @@ def check_padding_invariant(
     """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 
     Args:
-        layer: maps (B, L, E) and lengths (B,) to (B, L, E'), for any padded length L.
-        x: (B, L, E), or token ids (B, L), whose padding is replaced by other ids among them.
-        lengths: (B,), how many positions of each sequence are real.
-        atol: the largest change to ignore.
+        layer, x: maps (B, L, E) and lengths to (B, L, E'), for any L; such an x, or ids (B, L).
+        lengths, atol: (B,), how many positions are real; the largest change to ignore.
 
     Example:
         >>> def mean(x, lengths):
@@ -133,8 +129,7 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     """Rows of weights sum to 1, or to 0 where empty; masked keys have exactly 0. Chapter 3.
 
     Args:
-        weights, mask: (..., L, S), and a bool mask (`True` = may attend) that broadcasts to it.
-        atol: how far from 1 a sum may be.
+        weights, mask, atol: (..., L, S); bool, broadcast to it; how far from 1 a sum may be.
 
     Example:
         >>> check_weights(torch.tensor([[0.5, 0.5]]), torch.tensor([[True, False]]))

@@ -1,8 +1,7 @@
 """What must hold of a sequence model: alone or in a batch, step by step or all at once.
 
-Chapters 4, 6 and 7. The models are those of `attn_notes.decoding`: `model(source, lengths, inputs)`
-is teacher forcing and gives logits (B, L, V) first; `model.start` and `model.step` go one token at
-a time.
+The models are those of `attn_notes.decoding` (chapters 4, 6, 7): `model(source, lengths, inputs)`
+gives logits (B, L, V) first; `model.start` and `model.step` go one token at a time.
 """
 
 from collections.abc import Callable
@@ -30,10 +29,8 @@ def check_batch_invariant(
     """A sequence gets the same logits alone, without padding, as in a batch. Chapter 4.
 
     Args:
-        model: maps (source, lengths, inputs) to (logits (B, L, V), …), without randomness.
-        source, lengths: token ids (B, S), and how many of them are real (B,).
-        inputs: (B, L), token ids; nothing is compared from the first padding on.
-        atol: the largest difference to ignore.
+        model, source, lengths: without randomness; token ids (B, S), how many are real (B,).
+        inputs, atol: token ids (B, L), compared up to the padding; the difference to ignore.
 
     Example:
         >>> def count(source, lengths, inputs):  # padding included: wrong
@@ -61,8 +58,7 @@ def check_step_matches_parallel(
     """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
 
     Args:
-        model: as for `check_batch_invariant`, with `start` and `step`.
-        source, lengths, inputs, atol: as for `check_batch_invariant`; the first input is START.
+        model, source, lengths, inputs, atol: as for `check_batch_invariant`; START comes first.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig
@@ -78,13 +74,9 @@ def check_cache_matches_parallel(
 ) -> None:
     """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
 
-    Before each step the rows of the state are reversed, and it is continued with another token,
-    which must leave no trace in it.
-
     Args:
-        model: as for `check_step_matches_parallel`; its states have `select`.
-        source, lengths, inputs, atol: as for `check_step_matches_parallel`; of several lengths, so
-            that a mask left behind is noticed.
+        model, source, lengths, inputs, atol: as for `check_step_matches_parallel`; the states have
+            `select`. Several lengths show a mask that is left behind.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig
@@ -98,7 +90,7 @@ def check_cache_matches_parallel(
 def _compare_steps(
     model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, atol: float, *, reorder: bool
 ) -> None:
-    """Compare steps with the parallel pass; reversing and branching the states between them."""
+    """Compare steps with the parallel pass, states reversed and branched before each."""
     order = torch.arange(len(source), device=source.device)  # which sequence each row holds
     backwards = order.flip(0)
     with torch.no_grad():
@@ -107,7 +99,7 @@ def _compare_steps(
         steps = [logits]
         for n in range(1, inputs.shape[1]):
             if reorder:
-                model.step(inputs[order, n - 1], state)  # a branch that is not followed
+                model.step(inputs[order, n - 1], state)  # a branch that must leave no trace
                 order, state = order[backwards], state.select(backwards)
             logits, state = model.step(inputs[order, n], state)
             steps.append(logits[order])  # the order is its own inverse
@@ -121,10 +113,8 @@ def check_pieces_match_whole(
     """Fed in pieces through a cache, a layer gives the same output as for the whole. Chapter 6.
 
     Args:
-        layer: maps x (B, L, ...) and a cache to (B, L, ...); the cache is None for the whole, and
-            otherwise holds what came before x.
-        x: (B, L, ...), L of 2 or more; cut into single positions, halves, and before the last.
-        atol: the largest difference to ignore.
+        layer: maps x and a cache, None for the whole, to (B, L, ...).
+        x, atol: (B, L, ...), L of 2 or more; the largest difference to ignore.
 
     Example:
         >>> def place(x, cache):  # counts its positions from 0 again in each piece

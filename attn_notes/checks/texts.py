@@ -13,12 +13,11 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     """The share of the held-out characters that the training texts hold too. Chapter 8.
 
     Args:
-        train: the texts to train on.
-        held_out: the texts to test on, with at least one character.
+        train, held_out: the texts to train on and to test on; these have at least one character.
         length: of a run that counts, in characters; a shorter one may be chance, or an idiom.
 
     Returns:
-        From 0 to 1: the share of held-out characters that lie in such a run.
+        From 0 to 1.
 
     Example:
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)

@@ -72,9 +72,9 @@ class Sample(_Use):
         """Print the prompt and what follows."""
         writer = load_language_model(self.folder, weights=self.weights, device=self.device)
         _warn_of(writer.unknown(self.prompt))
-        names = "length", "temperature", "top_k", "top_p", "seed"
-        how = {name: getattr(self, name) for name in names}
-        print(self.prompt + writer.sample(self.prompt, **how))
+        how = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        said = writer.sample(self.prompt, length=self.length, seed=self.seed, **how)
+        print(self.prompt + said)
 
 
 def _warn_of(unknown: list[str]) -> None:

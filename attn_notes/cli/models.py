@@ -45,10 +45,9 @@ def build_model(settings: Settings) -> Seq2Seq | Transformer | DecoderOnly:
             return _seq2seq(shape, *sizes)
         if isinstance(shape, LanguageModelShape):
             return DecoderOnly(TransformerConfig(vocab_size=sizes[0], **vars(shape)))
-        length = settings.max_length + 1  # one more, for START
-        ends: dict[str, Any] = {"vocab_size": sizes[0], "target_vocab_size": sizes[1]}
-        others = vars(shape) | {"max_length": length, "scale_embeddings": True}
-        return Transformer(TransformerConfig(**ends, **others))
+        fixed = vars(shape) | {"scale_embeddings": True, "target_vocab_size": sizes[1]}
+        fixed["max_length"] = settings.max_length + 1  # one more, for START
+        return Transformer(TransformerConfig(vocab_size=sizes[0], **fixed))
 
 
 def _seq2seq(shape: Seq2SeqShape, source: int, target: int) -> Seq2Seq:
@@ -77,7 +76,7 @@ class Translator:
 
     def translate(self, text: str, *, beam_size: int = 1, to: str | None = None) -> str:
         """The translation of a text, into the first language that is written, or into `to`."""
-        _, written, _, _ = self._decode(text, beam_size, to)
+        written = self._decode(text, beam_size, to)[1]
         if self.data.data == "numbers":
             return join_words(written, to or self.targets[0])
         return ("" if self.data.data == "dates" else " ").join(written)
@@ -103,8 +102,8 @@ class Translator:
     ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
         """S source tokens, T target tokens, and the weights (T, S) with which they were read.
 
-        The step of END is left out. A model with one fixed context has weights (T, 1), a
-        Transformer the mean over layers and heads of its cross-attention.
+        END is left out. One fixed context has weights (T, 1), a Transformer has the mean over
+        layers and heads of its cross-attention.
         """
         if isinstance(self.model, Transformer):
             tokens, written, read = self.attention(text, beam_size=beam_size, to=to)
@@ -118,24 +117,18 @@ class Translator:
     ) -> tuple[tuple[str, ...], tuple[str, ...], TransformerWeights]:
         """S source tokens, T target tokens, and a Transformer's weights of every layer and head.
 
-        For each layer (H, S, S), (H, T, T) and (H, T, S), on the CPU. Row t is the step that
-        writes token t; column t of the decoder is the token before it, the first one START.
+        Each layer has (H, S, S), (H, T, T) and (H, T, S), on the CPU. Row t is the step that writes
+        token t; column t of the decoder is the token before it, the first one START.
         """
         if not isinstance(self.model, Transformer):
             raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
         tokens, written, batch, decoded = self._decode(text, beam_size, to)
-        start = batch.target[:, :1]
-        target = torch.cat([start, decoded.tokens[:, :-1]], dim=1)
+        target, T = torch.cat([batch.target[:, :1], decoded.tokens[:, :-1]], dim=1), len(written)
         _, read = self.model(batch.source, batch.lengths, target, need_weights=True)
-        encoder, decoder, cross = ([x[0].cpu() for x in kind] for kind in read)
-        T = len(written)
-        return (
-            tokens,
-            written,
-            TransformerWeights(
-                tuple(encoder), tuple(x[:, :T, :T] for x in decoder), tuple(x[:, :T] for x in cross)
-            ),
-        )
+        encoder = tuple(x[0].cpu() for x in read.encoder)
+        decoder = tuple(x[0, :, :T, :T].cpu() for x in read.decoder)
+        cross = tuple(x[0, :, :T].cpu() for x in read.cross)
+        return tokens, written, TransformerWeights(encoder, decoder, cross)
 
     def _decode(
         self, text: str, beam_size: int, to: str | None
@@ -146,9 +139,8 @@ class Translator:
         tokens, length = self.split(text, to), self.settings.max_length
         batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
         batch = batch.to(next(self.model.parameters()).device)
-        found = beam_search(
-            self.model, batch.source, batch.lengths, max_length=length, beam_size=beam_size
-        )
+        most = {"max_length": length, "beam_size": beam_size}
+        found = beam_search(self.model, batch.source, batch.lengths, **most)
         return tokens, tuple(self.target_vocab.decode(found.tokens[0])), batch, found
 
 
@@ -156,8 +148,7 @@ class LanguageModel:
     """A trained language model, ready to write; `model` is put into evaluation mode."""
 
     def __init__(self, settings: Settings, model: DecoderOnly) -> None:
-        self.settings = settings
-        self.model = model.eval()
+        self.settings, self.model = settings, model.eval()
         (self.vocab,) = settings.vocabs()
 
     def unknown(self, text: str) -> list[str]:
@@ -165,10 +156,9 @@ class LanguageModel:
         return [each for each in dict.fromkeys(text) if each not in self.vocab.tokens]
 
     def sample(self, prompt: str = "", *, length: int = 400, seed: int = 0, **how: Any) -> str:
-        """At most `length` characters that may follow a prompt, up to the end of a text.
+        """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`.
 
-        `how` is what `attn_notes.decoding.sample` takes: `temperature`, `top_k`, `top_p`. Beyond
-        the length of the model's window, it continues from the last half of a window.
+        Beyond the length of the model's window, it continues from the last half of a window.
         """
         device = next(self.model.parameters()).device
         generator = torch.Generator("cpu").manual_seed(seed)
@@ -176,7 +166,7 @@ class LanguageModel:
         written: list[int] = []
         while len(written) < length and END not in written:
             seen = read + written
-            seen = seen if len(seen) <= most else seen[-max(1, most // 2) :]
+            seen = seen[0 if len(seen) <= most else -max(1, most // 2) :]
             here = torch.tensor([seen], device=device)
             room = min(length - len(written), most + 1 - len(seen))
             decoded = sample(self.model, here, max_length=room, generator=generator, **how)

@@ -75,18 +75,15 @@ class Job:
             self.model: Any = build_model(self.settings).to(device)
             self.begin()
             automatic = "bfloat16" if device.type == "cuda" else "float32"
+            asked = vars(training) | vars(run)
+            names = "steps", "lr", "weight_decay", "seed", "accumulate", "compile"
             fit(
                 self.model,
                 self.part,
                 partial(self.loss, label_smoothing=training.label_smoothing),
-                steps=training.steps,
-                lr=training.lr,
+                **{name: asked[name] for name in names},
                 schedule=training.factors(),
-                weight_decay=training.weight_decay,
-                seed=training.seed,
-                accumulate=run.accumulate,
                 precision=automatic if run.precision == "auto" else run.precision,
-                compile=run.compile,
                 checkpoint=run.out / CHECKPOINT,
                 checkpoint_every=run.checkpoint_every,
                 validate=self.validate,
@@ -98,7 +95,7 @@ class Job:
         return self.model
 
     def begin(self) -> None:
-        """Claim the folder, in the first process, for settings that all processes share."""
+        """Claim the folder for settings that all processes share."""
         first = [self.settings]
         if self.world_size > 1:
             dist.broadcast_object_list(first, device=torch.device("cpu"))

@@ -59,11 +59,9 @@ class Training:
     def factors(self) -> Schedule:
         """The schedule of the learning rate."""
         warmup = min(self.warmup, self.steps // 2)
-        match self.schedule:
-            case "linear":
-                return linear_decay(warmup, self.steps)
-            case "cosine":
-                return cosine_decay(warmup, self.steps)
+        falling = {"linear": linear_decay, "cosine": cosine_decay}
+        if self.schedule in falling:
+            return falling[self.schedule](warmup, self.steps)
         return (inverse_sqrt if self.schedule == "inverse-sqrt" else constant)(warmup)
 
 
@@ -193,16 +191,15 @@ def read_settings(folder: str | Path) -> Settings:
 
 def claim(folder: Path, settings: Settings) -> None:
     """Make a folder for a training; refuse one that holds another training."""
-    is_begun = (folder / CHECKPOINT).exists()
-    if (folder / WEIGHTS).exists() and not is_begun:
-        raise ValueError(f"{folder} holds weights without a checkpoint: choose another --out")
-    if is_begun:
+    if (folder / CHECKPOINT).exists():
         there = _flat(read_settings(folder))
         for name, ours in _flat(settings).items():
             if name != "steps" and there.get(name) != ours:
                 got = f"{name} {there.get(name)}, got {ours}"
                 raise ValueError(f"{folder} holds a training with {got}: choose another --out")
         print(f"continuing the training in {folder}")
+    elif (folder / WEIGHTS).exists():
+        raise ValueError(f"{folder} holds weights without a checkpoint: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     stated = {"kind": settings.model.kind} | asdict(settings)
     text = json.dumps(stated, ensure_ascii=False, indent=1)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from attn_notes.checks import CheckFailed, check_no_overlap
-from attn_notes.cli.models import LanguageModel, Translator
 from attn_notes.cli.running import Job, Run, log_error, report
 from attn_notes.cli.settings import (
     LanguageModelShape,
@@ -61,7 +60,7 @@ class _TrainTranslator(Run):
 
     data: PairData = field(default_factory=PairData)
     model: Any
-    training: Training
+    training: Training = field(default_factory=Training)
     pairs: Path | None = None
     """File to learn from instead: lines of source, a tab, target; tokens between spaces."""
 
@@ -83,7 +82,10 @@ class _TrainTranslator(Run):
         some = Batches(held_out[: MEASURED[0]], *vocabs, batch_size=size)
         measure = partial(_bits_per_token, some)
         job = Job(self, settings, batches, translation_loss, measure, "bits per token")
-        report(_score_pairs(Translator(settings, job.train()), held_out))
+        sources, references = zip(*held_out, strict=True)
+        said = translate(job.train(), sources, *vocabs, max_length=settings.max_length)
+        score = bleu(*([" ".join(tokens) for tokens in side] for side in (said, references)))
+        report(f"held out: exact match {exact_match(said, references):.3f}, BLEU {score:.1f}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,6 @@ class TrainSeq2Seq(_TrainTranslator):
     """Train a recurrent encoder-decoder (chapter 4)."""
 
     model: Seq2SeqShape = field(default_factory=Seq2SeqShape)
-    training: Training = field(default_factory=Training)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +116,12 @@ class TrainLanguageModel(Run):
         """Train, and print a table of the held-out texts."""
         texts = [read_text(path, encoding=self.encoding) for path in self.text]
         sides = train, held_out = split_text(texts or python_documentation())
-        if self.text:
-            _warn_of_leak(train, held_out)
+        counted = _first_characters(train, MOST_COUNTED)
+        try:
+            if self.text:
+                check_no_overlap(counted, _first_characters(held_out, MOST_COUNTED))
+        except CheckFailed as failure:
+            log_error(f"warning: {failure}: the held-out figures measure memory too")
         characters = sum(map(len, train)), sum(map(len, held_out))
         report("{:,} characters to train on, {:,} held out".format(*characters))
         settings = _settings_of(self, sides, map(list, train))
@@ -126,27 +131,32 @@ class TrainLanguageModel(Run):
         some = _first_characters(held_out, MEASURED[1])
         measure = partial(bits_per_character, texts=some, vocab=vocab, length=length)
         job = Job(self, settings, windows, language_model_loss, measure, "bits per character")
-        _report_texts(LanguageModel(settings, job.train()), train, held_out)
+        found = {"this model": bits_per_character(job.train(), held_out, vocab, length=length)}
+        for order in (1, 3, 5):
+            counts = NGramModel(order, counted, vocab)
+            found[f"runs of {order}"] = counts.bits_per_character(held_out)
+        for name, bits in found.items():
+            report(f"held out, {name}: {bits:.3f} bits per character")
 
 
 def load_pairs(
     data: PairData, seed: int, path: Path | None = None, encoding: str | None = None
 ) -> Pairs:
     """The pairs to train on and those held out."""
+    drawn: dict[str, Any] = {"count": data.count, "seed": seed}
     if data.data == "numbers":
-        numbers: dict[str, Any] = {"digits": data.digits, "balance": data.balance}
         languages = data.source.split(","), data.target.split(",")
-        sides = number_pairs(*languages, count=data.count, seed=seed, **numbers)
+        drawn["digits"], drawn["balance"] = data.digits, data.balance
+        sides = number_pairs(*languages, **drawn)
     elif data.data == "dates":
-        dates: dict[str, Any] = {"count": data.count, "style": data.style, "seed": seed}
-        sides = date_pairs(data.source, data.target, **dates)
+        sides = date_pairs(data.source, data.target, style=data.style, **drawn)
     elif path is None:
         raise ValueError("--data pairs needs a file: name it with --pairs")
     else:
         sides = split_pairs(read_pairs(path, encoding=encoding))
     if not all(sides):
-        got = f"got {len(sides[0])} and {len(sides[1])}: use more"
-        raise ValueError(f"there must be pairs to train on and pairs to hold out, {got}")
+        sizes = "got {} and {}: use more".format(*map(len, sides))
+        raise ValueError(f"there must be pairs to train on and pairs to hold out, {sizes}")
     return sides
 
 
@@ -165,14 +175,6 @@ def _settings_of(
     return Settings(digest=digest(sides), **stated, **found)
 
 
-def _warn_of_leak(texts: Sequence[str], held_out: Sequence[str]) -> None:
-    """Warn of what chapter 8's check finds: passages on both sides of a split."""
-    try:
-        check_no_overlap(*(_first_characters(side, MOST_COUNTED) for side in (texts, held_out)))
-    except CheckFailed as failure:
-        log_error(f"warning: {failure}: the held-out figures measure memory too")
-
-
 def _first_characters(texts: Sequence[str], most: int) -> list[str]:
     """The beginning of some texts, of at most so many characters together."""
     starts = accumulate(map(len, texts), initial=0)
@@ -187,25 +189,3 @@ def _bits_per_token(held_out: Batches, model: Any) -> float:
     losses = [float(translation_loss(model, batch)) for batch in batches]
     nats = sum(loss * count for loss, count in zip(losses, counts, strict=True))
     return nats / sum(counts) / math.log(2)
-
-
-def _score_pairs(translator: Translator, pairs: Sequence[Pair]) -> str:
-    """Exact match and BLEU, greedily decoded."""
-    sources, references = zip(*pairs, strict=True)
-    vocabs = translator.source_vocab, translator.target_vocab
-    length = translator.settings.max_length
-    said = translate(translator.model, sources, *vocabs, max_length=length)
-    score = bleu(*([" ".join(tokens) for tokens in side] for side in (said, references)))
-    return f"held out: exact match {exact_match(said, references):.3f}, BLEU {score:.1f}"
-
-
-def _report_texts(writer: LanguageModel, texts: Sequence[str], held_out: Sequence[str]) -> None:
-    """Held-out bits per character, of the model and of smoothed counts."""
-    length = writer.model.config.max_length
-    found = {"this model": bits_per_character(writer.model, held_out, writer.vocab, length=length)}
-    counted = _first_characters(texts, MOST_COUNTED)
-    for order in (1, 3, 5):
-        counts = NGramModel(order, counted, writer.vocab)
-        found[f"runs of {order}"] = counts.bits_per_character(held_out)
-    for name, bits in found.items():
-        report(f"held out, {name}: {bits:.3f} bits per character")

@@ -1,9 +1,8 @@
 """What the models learn from: number words, dates, the reader's own sentences, running text.
 
-A pair is two tuples of tokens; a `Vocabulary` turns tokens into ids, `Batches` into the tensors of
-training (chapter 4), `TextWindows` those of running text (chapter 8). Nothing is downloaded: number
-words and dates are written on demand (`numbers.NUMBER_LANGUAGES` and `dates.DATE_LOCALES` list the
-languages), and the text is Python's own documentation.
+A pair is two tuples of tokens; a `Vocabulary` turns tokens into ids, `Batches` and `TextWindows`
+into the tensors of training (chapters 4 and 8). Nothing is downloaded: number words and dates are
+written on demand (`numbers.NUMBER_LANGUAGES`, `dates.DATE_LOCALES`), the text is Python's own.
 """
 
 from attn_notes.data.batches import Batch, Batches, make_batch

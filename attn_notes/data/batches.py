@@ -37,7 +37,7 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
     """These pairs as one batch, in their order. Chapter 4.
 
     Args:
-        pairs: B pairs of token sequences, at least one. A target may be empty, a source may not.
+        pairs: B of them, at least one. A target may be empty, a source may not.
         source_vocab, target_vocab: of the sources and of the targets.
 
     Returns:
@@ -55,15 +55,12 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
 class Batches:
     """The batch of every training step: `batches(step)` for step 0, 1, 2, ... Chapter 4.
 
-    A pure function of the pairs, the seed and the step, so training can be resumed at any step.
-    Every epoch takes each pair once, in a new order. Twenty batches at a time are sorted by length
-    before they are cut, so that little is padded (Bahdanau, Cho and Bengio, 2015, appendix B.2).
+    A function of the step alone: training can be resumed. Every epoch has a new order, and twenty
+    batches are sorted by length together, to pad little (Bahdanau et al., 2015, appendix B.2).
 
     Args:
-        pairs: pairs of token sequences, as for `make_batch`.
-        source_vocab, target_vocab: as for `make_batch`.
-        batch_size: pairs in a batch; the last batch of an epoch may be smaller.
-        seed: of the order.
+        pairs, source_vocab, target_vocab: as for `make_batch`.
+        batch_size, seed: pairs in a batch (in the last of an epoch, at most); of the order.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])
@@ -83,8 +80,7 @@ class Batches:
     ) -> None:
         check_integers(1, batch_size=batch_size)
         self._encoded = _encode(pairs, source_vocab, target_vocab)
-        self.batch_size = batch_size
-        self.seed = seed
+        self.batch_size, self.seed = batch_size, seed
         self._epoch, self._order = 0, self._shuffled(0)
 
     def __len__(self) -> int:
@@ -121,8 +117,8 @@ def _encode(
     for number, (source, target) in enumerate(pairs):
         if not source:
             raise ValueError(f"every source must have a token, got none in pair {number}")
-        ids = source_vocab.encode(source), [START, *target_vocab.encode(target), END]
-        encoded.append((torch.tensor(ids[0], device="cpu"), torch.tensor(ids[1], device="cpu")))
+        read, written = source_vocab.encode(source), [START, *target_vocab.encode(target), END]
+        encoded.append((torch.tensor(read, device="cpu"), torch.tensor(written, device="cpu")))
     if not encoded:
         raise ValueError("there must be at least one pair, got none")
     return encoded

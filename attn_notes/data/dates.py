@@ -1,7 +1,6 @@
 """Dates of several countries, character by character (chapter 4).
 
-Day, month and year change places from one locale to another, so a model that translates has to move
-blocks of characters. The formats are Unicode's, from Babel.
+Day, month and year change places between locales. The formats are Unicode's, from Babel.
 """
 
 import random
@@ -22,13 +21,11 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
     """A date as it is written in a country, one token per character. Chapter 4.
 
     Args:
-        day: the date.
-        locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
-        style: "long" writes the month as a word where the locale does, "medium" abbreviates it,
-            and "full" adds the day of the week.
+        day, locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
+        style: "long" may write the month as a word, "medium" abbreviates it, "full" adds a weekday.
 
     Returns:
-        The characters, spaces included; `"".join` gives the text back.
+        The characters, spaces included.
 
     Example:
         >>> "".join(date_characters(date(1969, 7, 21), "en", "full"))
@@ -52,9 +49,8 @@ def date_pairs(
     About one day in ten is held out, by its date, whatever the locales, the style and the seed.
 
     Args:
-        source, target: the locales to read and to write, each one of `DATE_LOCALES`.
-        count: how many days are drawn, both sides together; at most all 73,049.
-        style, seed: one of `DATE_STYLES`, for both sides; the seed of the draw.
+        source, target, style: as for `date_characters`; the locales to read and to write.
+        count, seed: how many days are drawn, both sides together, at most 73,049; of the draw.
 
     Returns:
         The training pairs and the held-out pairs.

@@ -15,14 +15,10 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
     r"""Read a text from a file. Chapter 8.
 
     Args:
-        path: a text file with any line endings, or a pipe.
-        encoding: of the file; UTF-8 by default.
+        path, encoding: a text file with any line endings, or a pipe; UTF-8 by default.
 
     Returns:
         The text without a byte order mark; its lines end in `\n`.
-
-    Raises:
-        ValueError: a byte that is not valid in this encoding, an unknown encoding, or no text.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.txt"
@@ -48,18 +44,14 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
 def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
     r"""Read pairs of sentences, one per line: source and target with a tab between them. Chapter 4.
 
-    White space separates tokens. Columns after the second (published collections keep the authors'
-    names there) and blank lines are ignored. A line without a tab, with an empty side or with more
-    than 200 tokens on a side is skipped, and a warning says how many were.
+    White space separates tokens. Columns after the second and blank lines are ignored. A line
+    without a tab, or without 1 to 200 tokens on a side, is skipped; a warning says how many were.
 
     Args:
         path, encoding: as for `read_text`.
 
     Returns:
-        The pairs, in the order of the file.
-
-    Raises:
-        ValueError: as in `read_text`, and for a file without a single pair.
+        The pairs, at least one, in the order of the file.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.tsv"

@@ -1,8 +1,7 @@
 """Numbers in words: a translation task that every reader can check (chapter 4).
 
 The words come from num2words. German puts units before tens (dreiundsiebzig), French counts in
-twenties (quatre-vingt-treize), Japanese groups the digits by four: each pair of languages needs
-another reordering.
+twenties (quatre-vingt-treize), Japanese groups the digits by four.
 """
 
 import math
@@ -35,8 +34,7 @@ def number_words(value: int, language: str) -> tuple[str, ...]:
     """A number in words, one token per word. Chapter 4.
 
     Args:
-        value: from 0 to 999,999,999,999.
-        language: one of `NUMBER_LANGUAGES`; "digits" spells the number digit by digit.
+        value, language: from 0 to 999,999,999,999; of `NUMBER_LANGUAGES`, "digits" among them.
 
     Returns:
         The tokens; `join_words` turns them into the usual spelling.
@@ -55,12 +53,11 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
     """A written number as tokens. Chapter 4.
 
     Args:
-        text: a number as `join_words` writes it, or as a reader types it.
-        language: one of `NUMBER_LANGUAGES`.
+        text, language: as `join_words` writes it, or as a reader types it; of `NUMBER_LANGUAGES`.
 
     Returns:
-        The tokens: German compounds are cut into their words, unknown words stay whole, a hyphen
-        belongs to the word after it.
+        German compounds are cut into their words, unknown words stay whole, a hyphen belongs to
+        the word after it.
 
     Example:
         >>> split_number("zwei Millionen dreiundsiebzig", "de")
@@ -78,8 +75,7 @@ def join_words(tokens: Sequence[str], language: str) -> str:
     """The usual spelling of these tokens: the inverse of `split_number`. Chapter 4.
 
     Args:
-        tokens: of one number, from `number_words` or from a model.
-        language: one of `NUMBER_LANGUAGES`.
+        tokens, language: of one number, from `number_words` or from a model.
 
     Returns:
         The text. In German all neighbours but the nouns, Million and Milliarde, form one word.
@@ -108,21 +104,18 @@ def number_pairs(
 ) -> tuple[list[Pair], list[Pair]]:
     """Distinct numbers in two languages, equally many of each length, to train and test on.
 
-    Of numbers drawn evenly below a million, nine in ten would have six digits. So every length gets
-    the same share of `count`; what the short lengths cannot fill goes to the longer ones. About one
-    number in ten is held out, by its value. All numbers of one digit are trained on, for no longer
-    number contains the word for zero. With several languages each number is read in each source
-    language and written in each other target language; where there are several, the first source
-    token names the target, as `<fr>` (Johnson et al., 2017, section 3). Chapter 4.
+    What the short lengths cannot fill of their share of `count` goes to the longer ones. About one
+    number in ten is held out, by its value, but none of one digit: no other has the word for zero.
+    With several languages each number is read in each source language and written in each other
+    target language; of several targets, the first source token names the one, as `<fr>` (Johnson
+    et al., 2017, section 3). Chapter 4.
 
     Args:
-        source, target: the language to read and the one to write; each one of `NUMBER_LANGUAGES`,
-            or several.
-        count: how many numbers are drawn, both sides together; at most the numbers there are.
+        source, target: the language to read and the one to write, or several.
+        count, seed: how many numbers are drawn, both sides together; the seed of the draw.
         digits: the fewest and the most digits, each from 1 to 12.
-        balance: from 0 to 1, the least share of the training numbers for each kind (a number of
-            digits and of zeros at the end); the numbers of a rare kind are repeated.
-        seed: of the draw.
+        balance: the least share of the training numbers for each kind (a number of digits and of
+            zeros at the end), 0 to 1; the numbers of a rare kind are repeated.
 
     Returns:
         The training pairs and the held-out pairs.

@@ -1,7 +1,6 @@
 """Pairs of token sequences, and which of them are held out for the test (chapter 4).
 
-A pair is held out by its own content and not by a random number: a test set that is drawn anew
-with every seed would leak into the training set of the next run.
+By its own content, not by a random number: no seed moves a pair from one side to the other.
 """
 
 import hashlib
@@ -18,12 +17,10 @@ Pair = tuple[tuple[str, ...], tuple[str, ...]]
 def is_held_out(key: int | str, share: float = 0.1) -> bool:
     """Whether this number or sentence is kept for the test. Chapter 4.
 
-    The SHA-256 of the key decides: unlike Python's own `hash` of a string, it is the same on every
-    machine and in every run.
+    The SHA-256 of the key decides, which is the same on every machine and in every run.
 
     Args:
-        key: identifies the example in every language: a number, a date, a sentence.
-        share: how much is held out, from 0 to 1.
+        key, share: a number, a date, a sentence in any language; how much is held out, 0 to 1.
 
     Returns:
         True for about `share` of all keys. A key held out at one share is held out at any larger.

@@ -1,7 +1,6 @@
 """Running text, for a model that predicts the next character (chapter 8).
 
-Documents copy one another, and a passage that is both trained on and tested on makes a model look
-better than it is. So documents that share a paragraph stay on one side of a split.
+Documents copy one another: those that share a paragraph stay on one side of a split.
 """
 
 import random
@@ -45,15 +44,13 @@ def python_documentation() -> list[str]:
 def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], list[str]]:
     r"""Documents to train on and documents to test on. Chapter 8.
 
-    Documents that share a paragraph of 60 characters or more, directly or through other documents,
-    stay together. `is_held_out` decides by the alphabetically first title (first line) of such a
-    group, so that a corrected document stays on its side. Where that leaves a side empty, as with a
-    single document, the last `share` of each document is held out, from the start of a line if that
-    at most doubles it.
+    Documents that share a paragraph of 60 characters or more, directly or through others, stay
+    together; `is_held_out` decides by the alphabetically first title (first line) of such a group.
+    Where that leaves a side empty, as with a single document, the last `share` of each document is
+    held out, from the start of a line if that at most doubles it.
 
     Args:
-        texts: documents.
-        share: how much is held out, from 0 to 1.
+        texts, share: documents; how much is held out, from 0 to 1.
 
     Returns:
         The training texts and the held-out texts, each in their original order.
@@ -110,13 +107,11 @@ def count_characters(texts: Sequence[str]) -> int:
 class TextWindows:
     """The windows of every training step: `windows(step)` for step 0, 1, 2, ... Chapter 8.
 
-    A window begins at any place of START text END START text END …, each equally likely. A pure
-    function of the texts, the seed and the step.
+    A window begins at any place of START text END START text END …, each equally likely.
 
     Args:
         texts, vocab: documents with at least length + 1 ids together, and their characters.
-        length: L, how many tokens are read; one more is predicted.
-        batch_size, seed: windows in a step; the seed of their places.
+        length, batch_size, seed: L, the tokens that are read; windows in a step; of their places.
 
     Example:
         >>> texts = ["to be or not to be"]
@@ -161,10 +156,8 @@ def _group_keys(texts: Sequence[str]) -> list[str]:
             if len(words) >= _PARAGRAPH:
                 old, new = group[owner.setdefault(words, n)], group[n]
                 group = [new if number == old else number for number in group]
-    keys: dict[int, str] = {}
-    for number, text in zip(group, texts, strict=True):
-        title = text.strip().split("\n", 1)[0]
-        keys[number] = min(title, keys.get(number, title))
+    titles = [text.strip().split("\n", 1)[0] for text in texts]
+    keys = {number: title for title, number in sorted(zip(titles, group, strict=True))[::-1]}
     return [keys[number] for number in group]
 
 

@@ -1,7 +1,6 @@
 """Tokens and their ids (chapter 4).
 
-Four ids are the same in every model of the book: 0 is padding (`PAD`), 1 starts a sequence
-(`START`), 2 ends it (`END`), and 3 stands for any unknown token (`UNKNOWN`).
+Everywhere `PAD` is 0, `START` of a sequence 1, its `END` 2, and any `UNKNOWN` token 3.
 """
 
 import operator

@@ -1,8 +1,7 @@
 """Published weights in our own blocks: encoders and decoders of two families (chapters 5 and 8).
 
 Of a folder only `config.json`, `model.safetensors` and `tokenizer.json` are read; no published code
-runs. A config that describes another computation than ours is refused, and so are tensors that do
-not fit the model.
+runs. What describes another computation than ours, or does not fit the model, is refused.
 """
 
 from attn_notes.pretrained.bert import load_encoder, load_masked_language_model

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.pretrained.config import read_config
-from attn_notes.pretrained.folders import build, find_folder, read_tokenizer
+from attn_notes.pretrained.folders import build, find_folder
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 
 __all__ = ["load_encoder", "load_masked_language_model"]
@@ -43,13 +42,11 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """Load a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
 
     Args:
-        source: a folder with `config.json`, `model.safetensors` and `tokenizer.json`, or the name
-            of a model on the hub, `owner/name`, which `huggingface_hub` downloads once.
+        source: a folder, or a name on the hub, `owner/name`, which is downloaded once.
 
     Returns:
-        The encoder, on the CPU, in torch's default dtype and in evaluation mode, without any head
-        in the file; and its tokenizer, which neither truncates nor pads: `tokenizer.encode(text)`
-        has `ids`, `tokens` and `offsets`.
+        The encoder, on the CPU, in torch's default dtype and in evaluation mode, without any head;
+        and its tokenizer, which neither truncates nor pads.
 
     Raises:
         WeightsNotFound: no such folder, or the download failed.
@@ -63,18 +60,13 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
     """
     folder = find_folder(source)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
-    tensors = load_file(folder / "model.safetensors")
-    # A model with a head has "bert." before the encoder's names and not before the head's.
-    inside = {name: x for name, x in tensors.items() if name.startswith("bert.")}
-    encoder = build(Encoder, config, _plain(inside or tensors), ENCODER, folder)
-    return encoder, read_tokenizer(folder)
+    return build(Encoder, config, folder, ENCODER, _without_head)
 
 
 def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel, Tokenizer]:
     """Load a published BERT with its head into our own blocks. Chapter 8.
 
-    The map to the logits is the token embedding, unless `config.json` says
-    `"tie_word_embeddings": false`; then the head has a matrix of its own.
+    The token embedding gives the logits, unless the config has `"tie_word_embeddings": false`.
 
     Args:
         source: a folder, or a name on the hub; errors are those of `load_encoder`.
@@ -90,10 +82,13 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
     folder = find_folder(source)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     names = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | HEAD
-    model = build(
-        MaskedLanguageModel, config, _plain(load_file(folder / "model.safetensors")), names, folder
-    )
-    return model, read_tokenizer(folder)
+    return build(MaskedLanguageModel, config, folder, names, _plain)
+
+
+def _without_head(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of the encoder: "bert." stands before their names where there is a head."""
+    inside = {name: x for name, x in tensors.items() if name.startswith("bert.")}
+    return _plain(inside or tensors)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,18 +2,19 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, TransformerConfig
 
-__all__ = ["WeightsNotFound", "build", "find_folder", "minilm_folder", "read_tokenizer"]
+__all__ = ["WeightsNotFound", "build", "find_folder", "minilm_folder"]
 
 Model = TypeVar("Model", Encoder, DecoderOnly, MaskedLanguageModel)
 TOKENS = "body.embeddings.tokens.weight"  # of a model with a head
@@ -35,9 +36,6 @@ def minilm_folder() -> Path:
 
     Returns:
         The folder, for `load_encoder`; its weights have the published sha256.
-
-    Raises:
-        WeightsNotFound: the package is not installed.
     """
     package = find_spec(PACKAGE)
     if package is None or package.origin is None:
@@ -71,17 +69,20 @@ def find_folder(source: str | Path) -> Path:
 def build(
     model_class: type[Model],
     config: TransformerConfig,
-    tensors: Mapping[str, Tensor],
-    names: Mapping[str, str],
     folder: Path,
-) -> Model:
-    """A model with these tensors, exactly its own; `names` maps published modules to ours."""
+    names: Mapping[str, str],
+    plain: Callable[[dict[str, Tensor]], dict[str, Tensor]],
+) -> tuple[Model, Tokenizer]:
+    """The model and the tokenizer of a folder, whose tensors must be exactly the model's own.
+
+    `names` maps published modules to ours, and `plain` gives the tensors that are read.
+    """
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         model = model_class(config)
     layers = range(config.num_layers)
     ours = {theirs.format(i): name.format(i) for theirs, name in names.items() for i in layers}
     state = {}
-    for name, tensor in tensors.items():
+    for name, tensor in plain(load_file(folder / "model.safetensors")).items():
         module, _, kind = name.rpartition(".")  # kind: weight or bias
         state[f"{ours.get(module, module)}.{kind}"] = tensor
     if config.tie_embeddings and TOKENS in state:
@@ -90,16 +91,10 @@ def build(
         model.load_state_dict(state)
     except RuntimeError as error:
         raise ValueError(f"{folder}/model.safetensors must fit config.json: {error}") from error
-    return model.eval()
-
-
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer without truncation and padding."""
-    path = folder / "tokenizer.json"
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # the library raises nothing narrower
-        raise ValueError(f"{path} must hold a tokenizer: {error}") from error
+        raise ValueError(f"{folder}/tokenizer.json must hold a tokenizer: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return tokenizer
+    return model.eval(), tokenizer

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from attn_notes.data import SpecialTokens
 from attn_notes.pretrained.config import read_config
-from attn_notes.pretrained.folders import build, find_folder, read_tokenizer
+from attn_notes.pretrained.folders import build, find_folder
 from attn_notes.transformer import DecoderOnly
 
 __all__ = ["load_decoder"]
@@ -35,15 +34,13 @@ LEFT_OUT = (".attn.bias", ".attn.masked_bias")  # the causal mask, a buffer in o
 def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
     """Load a published decoder of the GPT-2 family into our own blocks. Chapter 8.
 
-    Radford et al. (2019). The file holds every matrix transposed, (in, out), and those of query,
-    key and value side by side. The logits are tied as in `load_masked_language_model`.
+    Radford et al. (2019). The logits are tied as in `load_masked_language_model`.
 
     Args:
         source: a folder, or a name on the hub; errors are those of `load_encoder`.
 
     Returns:
-        The decoder and its tokenizer, as in `load_encoder`; the published end of text is in the
-        decoder's `special_tokens`.
+        As in `load_encoder`; the decoder's `special_tokens` hold the published end of text.
 
     Example:
         >>> load_decoder(Path("nowhere"))
@@ -55,12 +52,10 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
     end = published.get("eos_token_id")
     if end not in range(config.vocab_size):
         raise ValueError(f"{folder}/config.json: eos_token_id must be an id, got {end!r}")
-    decoder = build(
-        DecoderOnly, config, _plain(load_file(folder / "model.safetensors")), NAMES, folder
-    )
+    decoder, tokenizer = build(DecoderOnly, config, folder, NAMES, _plain)
     # The end of a text is its padding too; nothing stands before a text.
     decoder.special_tokens = SpecialTokens(pad=end, start=None, end=end)
-    return decoder, read_tokenizer(folder)
+    return decoder, tokenizer
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

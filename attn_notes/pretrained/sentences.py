@@ -19,11 +19,9 @@ __all__ = ["SentenceEncoder", "mean_pooling"]
 def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
     """The mean vector of each sequence, over its real tokens. Chapter 8.
 
-    Reimers and Gurevych (2019), section 3.
-
     Args:
-        x: (B, L, E), one vector per token. Vectors where `mask` is False do not count, even NaN.
-        mask: bool (B, L), `True` = a real token.
+        x, mask: (B, L, E), one vector per token, and bool (B, L), `True` = a real token; the
+            vectors of the others do not count, even NaN.
 
     Returns:
         (B, E); 0 for a sequence without a real token.
@@ -45,10 +43,8 @@ class SentenceEncoder:
     Reimers and Gurevych (2019): the mean of the encoder's outputs over a text, normalised.
 
     Args:
-        encoder: as `load_encoder` gives it, on any device.
-        tokenizer: of the encoder; it is not changed.
-        max_length: the number of tokens read, special tokens included; the rest of a longer text
-            is cut off. The encoder's positions must reach it.
+        encoder, tokenizer: as `load_encoder` gives them, on any device; they are not changed.
+        max_length: most tokens of a text, special ones included, within the encoder's positions.
 
     Example:
         >>> from attn_notes.pretrained import load_encoder, minilm_folder
@@ -75,12 +71,10 @@ class SentenceEncoder:
         with evaluating(self.encoder):
             for first in range(0, len(texts), batch_size):
                 rows = self.tokenizer.encode_batch(list(texts[first : first + batch_size]))
-                ids = [row.ids for row in rows]
-                real = [row.attention_mask for row in rows]
-                tokens = torch.tensor(ids, dtype=torch.long, device=weight.device)  # (B, L)
-                mask = torch.tensor(real, dtype=torch.bool, device=weight.device)  # (B, L)
-                read = self.encoder(tokens, attn_mask=mask[:, None])
-                vectors.append(mean_pooling(read.output, mask))  # (B, E)
+                both = [[row.ids, row.attention_mask] for row in rows]
+                tokens, real = torch.tensor(both, dtype=torch.long, device=weight.device).unbind(1)
+                read = self.encoder(tokens, attn_mask=real[:, None] > 0)
+                vectors.append(mean_pooling(read.output, real > 0))  # (B, E)
         mean = torch.cat(vectors)  # (N, E)
         wide = torch.promote_types(mean.dtype, torch.float32)  # in 16 bits 0 is divided by 0
         return F.normalize(mean.to(wide), dim=-1).to(mean.dtype)

@@ -66,31 +66,39 @@ def masked_loss(answer: Any) -> None:
     compare(answer(logits, labels), right, "the loss", mistakes=mistakes)
 
 
-class _Countdown:
-    """Counts down from the source's first token to 4, then END; after END or PAD nonsense."""
+class _Table:
+    """A model that knows one word: it chooses the row of the logits, the source's word first."""
 
-    def start(self, source: Tensor, _lengths: Tensor) -> tuple[Tensor, None]:
-        return F.one_hot(source[:, 0], 10).float(), None
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
 
-    def step(self, tokens: Tensor, state: None) -> tuple[Tensor, None]:
-        following = torch.where(tokens > 4, tokens - 1, END)
-        following = torch.where((tokens == END) | (tokens == PAD), 9, following)
-        return F.one_hot(following, 10).float(), state
+    def start(self, source: Tensor, *_: Any) -> tuple[Tensor, "_Table"]:
+        return self.logits[source[:, 0]], self
+
+    def step(self, tokens: Tensor, _: "_Table") -> tuple[Tensor, "_Table"]:
+        return self.logits[tokens], self
+
+    def select(self, _: Tensor) -> "_Table":
+        return self
 
 
 @exercise
 def greedy_loop(answer: Any) -> None:
     """From a model the most probable words, one at a time, until END."""
-    source = torch.tensor([[6], [4], [5]], device=get_device())
+    word = torch.arange(10, device=get_device())
+    following = torch.where(word > 4, word - 1, END)  # counts down to 4, then END
+    following[[PAD, END]] = 9  # nonsense
+    source = torch.tensor([[7], [5], [6]], device=get_device())
     lengths = torch.ones(3, dtype=torch.long, device="cpu")
     right = torch.tensor([[6, 5, 4, 2], [4, 2, 0, 0], [5, 4, 2, 0]], device="cpu")
     after_end = torch.tensor([[6, 5, 4, 2], [4, 2, 9, 8], [5, 4, 2, 9]], device="cpu")
     mistakes = {
         "it stops when the first sentence has ended: the others had not": right[:, :2],
         "a sentence goes on after END: what follows should be PAD": after_end,
-        "each step should be given the words that were chosen last": source.expand(3, 8),
+        "each step should be given the words that were chosen last": source.expand(3, 8) - 1,
     }
-    compare(answer(_Countdown(), source, lengths, 8), right, "the tokens", mistakes=mistakes)
+    got = answer(_Table(F.one_hot(following).float()), source, lengths, 8)
+    compare(got, right, "the tokens", mistakes=mistakes)
 
 
 @exercise
@@ -122,28 +130,12 @@ def fool_beam(answer: Any) -> None:
             raise CheckFailed(f"{name} finds the best sentence, {best!r} with p = {p:.3f}")
 
 
-class _Table:
-    """The words a, b, c are tokens 4, 5, 6; the last one chooses the row."""
-
-    def __init__(self, table: Tensor) -> None:
-        self.logits = torch.full((7, 7), -1e9, device="cpu")
-        for row, last in enumerate((START, 4, 5, 6)):
-            self.logits[last, [4, 5, 6, END]] = table[row].clamp(min=1e-12).log()
-
-    def start(self, *_: Tensor) -> tuple[Tensor, "_Table"]:
-        return self.logits[[START]], self
-
-    def step(self, tokens: Tensor, _: "_Table") -> tuple[Tensor, "_Table"]:
-        return self.logits[tokens], self
-
-    def select(self, _: Tensor) -> "_Table":
-        return self
-
-
 def _found(table: Tensor, width: int) -> tuple[str, float]:
     """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
-    one = torch.ones(1, 1, dtype=torch.long, device="cpu")
-    model: Any = _Table(table)
+    logits = torch.full((7, 7), -1e9, device="cpu")
+    for row, last in zip(table, (START, 4, 5, 6), strict=True):  # the words a, b, c are 4, 5, 6
+        logits[last, [4, 5, 6, END]] = row.clamp(min=1e-12).log()
+    model, one = _Table(logits), torch.tensor([[START]], device="cpu")
     found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
     tokens = found.tokens[0].tolist()
     words = " ".join("abc"[token - 4] for token in tokens if token > 3)

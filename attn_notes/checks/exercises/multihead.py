@@ -75,9 +75,7 @@ def _check_layer(
         "the mask changes nothing": attention_weights(q, own_k),
     }
     compare(table, weights, "the weights", mistakes=mistakes, case=case)
-    mistakes = {
-        "w_o is missing: the heads are side by side, and not yet mixed": merge_heads(heads),
-    }
+    mistakes = {"w_o is missing: the heads are side by side, and not yet mixed": merge_heads(heads)}
     compare(output, merge_heads(heads) @ w_o.T, "the output", mistakes=mistakes, case=case)
 
 

@@ -79,9 +79,7 @@ def add_and_norm(answer: Any) -> None:
         "the stream is missing: what f writes is added to it": f(norm(x)),
     }
     compare(answer(x.clone(), f, norm, True), pre, "pre-norm", mistakes=mistakes)
-    mistakes = {
-        "post-norm normalises the sum, not only what f writes": x + norm(f(x)),
-    }
+    mistakes = {"post-norm normalises the sum, not only what f writes": x + norm(f(x))}
     compare(answer(x.clone(), f, norm, False), post, "post-norm", mistakes=mistakes)
 
 
