@@ -11,8 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from attn_notes.training import load_weights, save_weights
-from attn_notes.training.files import load_checkpoint, save_checkpoint, write_atomic
+from attn_notes.training.files import (
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    save_weights,
+    write_atomic,
+)
 
 STATE = {
     "tensor": torch.arange(6.0).view(2, 3),

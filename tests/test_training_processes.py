@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn_notes.training import process_group
-from attn_notes.training.processes import rank_and_world_size
+from attn_notes.training.processes import process_group, rank_and_world_size
 from tests.trainings import STEPS
 
 HERE = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ from attn_notes.data import END, START, Batch, join_words, make_batch, split_num
 from attn_notes.decoding import Decoded, beam_search, sample
 from attn_notes.device import get_device
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import load_weights
+from attn_notes.training.files import load_weights
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
 
 __all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]

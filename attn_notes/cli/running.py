@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from tqdm import tqdm
 
@@ -18,7 +17,9 @@ from attn_notes.cli.models import build_model
 from attn_notes.cli.settings import CHECKPOINT, WEIGHTS, Settings, claim
 from attn_notes.data import Batch
 from attn_notes.device import get_device
-from attn_notes.training import fit, process_group, save_weights
+from attn_notes.training import fit
+from attn_notes.training.files import save_weights
+from attn_notes.training.processes import process_group
 
 __all__ = ["Job", "Run", "log_error", "report"]
 
@@ -73,7 +74,9 @@ class Job:
         run, training = self.run, self.settings.training
         with process_group(get_device(run.device)) as (self.rank, self.world_size, device):
             self.model: Any = build_model(self.settings).to(device)
-            self.begin()
+            if self.rank == 0:
+                claim(run.out, self.settings)
+            self.on_step(0, torch.tensor(math.nan, device="cpu"))
             automatic = "bfloat16" if device.type == "cuda" else "float32"
             asked = vars(training) | vars(run)
             names = "steps", "lr", "weight_decay", "seed", "accumulate", "compile"
@@ -93,17 +96,6 @@ class Job:
             if self.rank == 0:
                 save_weights(run.out / WEIGHTS, self.model)
         return self.model
-
-    def begin(self) -> None:
-        """Claim the folder for settings that all processes share."""
-        first = [self.settings]
-        if self.world_size > 1:
-            dist.broadcast_object_list(first, device=torch.device("cpu"))
-        if first != [self.settings]:
-            raise ValueError("every process must get the same options and texts, got different")
-        if self.rank == 0:
-            claim(self.run.out, self.settings)
-        self.on_step(0, torch.tensor(math.nan, device="cpu"))
 
     def part(self, n: int) -> Any:
         """This process's share of a batch, or of an accumulated part of it."""

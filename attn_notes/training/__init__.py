@@ -3,7 +3,6 @@
 `python -m attn_notes train` runs it from the command line. Read `loop` first.
 """
 
-from attn_notes.training.files import load_weights, save_weights
 from attn_notes.training.loop import fit
 from attn_notes.training.metrics import (
     bits_per_character,
@@ -13,7 +12,6 @@ from attn_notes.training.metrics import (
     masked_cross_entropy,
     translation_loss,
 )
-from attn_notes.training.processes import process_group
 from attn_notes.training.schedules import (
     Schedule,
     constant,
@@ -34,10 +32,7 @@ __all__ = [
     "inverse_sqrt",
     "language_model_loss",
     "linear_decay",
-    "load_weights",
     "masked_cross_entropy",
     "noam",
-    "process_group",
-    "save_weights",
     "translation_loss",
 ]

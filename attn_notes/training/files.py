@@ -57,18 +57,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, model: nn.Module) -> None:
-    """Write a model's `state_dict` as a safetensors file, atomically.
-
-    Args:
-        path: of the file; its folder must exist.
-        model: a tensor with two names is written under both.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_weights(f"{folder}/w.safetensors", nn.Linear(2, 3))
-        ...     load_weights(f"{folder}/w.safetensors", nn.Linear(2, 3))
-    """
+    """Write a model's `state_dict` as a safetensors file, atomically; tied weights twice."""
     tensors = {  # copies, because safetensors refuses tensors that share memory, as tied weights do
         name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in model.state_dict().items()
@@ -77,20 +66,7 @@ def save_weights(path: str | Path, model: nn.Module) -> None:
 
 
 def load_weights(path: str | Path, model: nn.Module) -> None:
-    """Read the weights that `save_weights` wrote into a model of the same architecture.
-
-    Args:
-        path: of the file.
-        model: receives the values in place, on its own device.
-
-    Raises:
-        ValueError: not a complete safetensors file, or weights of another model.
-
-    Example:
-        >>> load_weights("README.md", nn.Linear(2, 3))  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ValueError: README.md must be a complete safetensors file, got: ...
-    """
+    """Read the weights of `save_weights` into a model of the same architecture, in place."""
     try:
         tensors = safetensors.torch.load(Path(path).read_bytes())
     except safetensors.SafetensorError as error:

@@ -15,19 +15,10 @@ __all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size",
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[tuple[int, int, torch.device]]:
-    """Join the processes that torchrun has started, or be the only one. Chapter 8.
+    """Join the processes that torchrun has started, or be the only one.
 
-    Args:
-        device: "cpu", or "cuda" for the GPU with this process's number on its machine.
-
-    Returns:
-        A context that gives (rank, world_size, device): the process's number from 0, how many there
-        are, and its own device. Inside, `fit` trains with all of them; process 0 writes the files.
-
-    Example:
-        >>> with process_group(torch.device("cpu")) as (rank, world_size, device):
-        ...     rank, world_size, device
-        (0, 1, device(type='cpu'))
+    Gives (rank, world_size, device): the process's number from 0, how many there are, and its own
+    device, for "cuda" the GPU with its number. Inside, `fit` trains with all of them.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield 0, 1, device

@@ -1,7 +1,7 @@
 r"""Schedules: the factor of the learning rate at each step (chapters 4 and 7).
 
 A schedule maps step 0, 1, … to a factor, and `fit` asks for it before it takes that step. All
-schedules rise linearly over `warmup` steps, 0 or more; a decay ends at step `total`, above `warmup`.
+rise linearly over `warmup` steps, 0 or more; a decay ends at step `total`, above `warmup`.
 """
 
 import math
