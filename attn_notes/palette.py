@@ -30,11 +30,8 @@ DARK = {
 CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")
 """Six hues of medium lightness, each with a contrast above 3 on light and dark pages."""
 
-NEGATIVE = "#3f7fbf"
-"""The negative end of the diverging scale."""
-
-POSITIVE = "#c9643c"
-"""The positive end of the diverging scale."""
+NEGATIVE, POSITIVE = "#3f7fbf", "#c9643c"
+"""The two ends of the diverging scale."""
 
 FIGURE_INK = "#757c86"
 """The grey of axes and labels, with a contrast above 4 on light and dark pages."""

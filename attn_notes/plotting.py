@@ -74,9 +74,7 @@ def plot_attention(
 
     Args:
         weights: (L, S), from 0 to `vmax`; or any sign with `signed`.
-        query_tokens: L labels for the rows; serve the columns too when L = S and no
-            `key_tokens` are given.
-        key_tokens: S labels for the columns.
+        query_tokens, key_tokens: L and S labels; the rows' serve the columns too where L = S.
         mask: (L, S) bool, `True` = may attend; the cells that may not are hatched.
         ax: where to draw; a new figure by default.
         title: of the panel.
@@ -104,13 +102,17 @@ def plot_attention(
         _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
     cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
     shown = weights.masked_fill(~allowed, float("nan"))
-    image = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
-    _label(ax, query_tokens, key_tokens, title)
+    image: Any = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
+    _label(ax, query_tokens, key_tokens)
+    ax.set_title(title)
     hatching: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
     for i, j in (~allowed).nonzero().tolist():
         ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **hatching))
     if (max(rows, columns) <= 8) if annotate is None else annotate:
-        _annotate(ax, weights, allowed, image)
+        style: Any = {"ha": "center", "va": "center", "fontsize": "small"}
+        for i, j in allowed.nonzero().tolist():
+            number = float(weights[i, j])
+            ax.text(j, i, f"{number:.2f}", color=_ink_on(image.cmap(image.norm(number))), **style)
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
@@ -150,17 +152,12 @@ def plot_heads(
         panel: Any = {"mask": None if mask is None else mask[h], "title": titles[h], **options}
         plot_attention(weights[h], ax=ax, colorbar=False, **panel)
         ax.label_outer()
-    bar = figure.colorbar(axes[0][-1].images[0], ax=list(axes[0]), shrink=0.8)
-    bar.outline.set_visible(False)
+    figure.colorbar(ax.images[0], ax=list(axes[0]), shrink=0.8).outline.set_visible(False)
     return figure
 
 
 def plot_band(
-    x: Sequence[float] | Tensor,
-    runs: Tensor,
-    *,
-    ax: Axes | None = None,
-    label: str = "",
+    x: Sequence[float] | Tensor, runs: Tensor, *, ax: Axes | None = None, label: str = ""
 ) -> Axes:
     """The median of several runs as a line, and the middle half of them as a band.
 
@@ -205,9 +202,7 @@ def _checked(weights: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     return weights, allowed
 
 
-def _label(
-    ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None, title: str
-) -> None:
+def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None) -> None:
     """Tokens on both axes, and which axis is which."""
     if key_tokens is not None:
         upright = max((len(token) for token in key_tokens), default=0) <= 2
@@ -215,17 +210,9 @@ def _label(
         ax.set_xticks(range(len(key_tokens)), key_tokens, **style)
     if query_tokens is not None:
         ax.set_yticks(range(len(query_tokens)), query_tokens, parse_math=False)
-    ax.set(xlabel="keys (are read)", ylabel="queries (read)", title=title)
+    ax.set(xlabel="keys (are read)", ylabel="queries (read)")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-def _annotate(ax: Axes, weights: Tensor, allowed: Tensor, image: Any) -> None:
-    """The number in each cell that may be read."""
-    style: Any = {"ha": "center", "va": "center", "fontsize": "small"}
-    for i, j in allowed.nonzero().tolist():
-        number = float(weights[i, j])
-        ax.text(j, i, f"{number:.2f}", color=_ink_on(image.cmap(image.norm(number))), **style)
 
 
 def _ink_on(colour: Sequence[float]) -> str:

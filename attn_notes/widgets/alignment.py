@@ -22,8 +22,8 @@ class Example:
     Args:
         source: S tokens, at least one.
         reference: what the output should be: tokens, or the whole text, compared without spaces.
-        states: for each state, by name and in order, its output: T tokens, at least one, and the
-            weights (T, S) that wrote them, whose rows sum to 1. T may differ from state to state.
+        states: by name and in order: T tokens of output, and the weights (T, S) that wrote them,
+            whose rows sum to 1. T may differ from state to state.
         group: the heading under which the menu lists it, or "".
 
     Example:
@@ -42,16 +42,11 @@ class Example:
 class AlignmentSteps(AnsweringWidget):
     """Step through a decoding: which words of the source each word of the output reads.
 
-    Two rows of words, joined by links as strong as the weights of the step; under them the
-    weights of all steps so far, a row a step. With a live kernel `translate` answers what the
-    reader types.
-
     Args:
         examples: the decodings to choose from, at least one.
         title: a line above the figure.
-        translate: turns what the reader typed into an `Example`, whose states are among those of
-            `examples`; its errors are shown in the widget. A published page has no kernel, and
-            says so.
+        translate: with a live kernel, turns what the reader typed into an `Example`, whose states
+            are among those of `examples`; its errors are shown in the widget.
 
     Example:
         >>> import torch
@@ -63,7 +58,6 @@ class AlignmentSteps(AnsweringWidget):
 
     _widget = "alignment"
     _answers, _starts = "example", "step"
-
     example = traitlets.Int(0).tag(sync=True)
     state = traitlets.Unicode("").tag(sync=True)
     step = traitlets.Int(0, min=0).tag(sync=True)
@@ -78,9 +72,8 @@ class AlignmentSteps(AnsweringWidget):
     ) -> None:
         encoded = [_encode_example(example) for example in examples]
         names = dict.fromkeys(state["name"] for one in encoded for state in one["states"])
-        title = encoding.replace_surrogates(title)
+        title, last = encoding.replace_surrogates(title), encoded[0]["states"][-1]["name"]
         data = {"examples": encoded, "states": [*names], "title": title}
-        last = encoded[0]["states"][-1]["name"]
         super().__init__(translate, _encode_example, data=data, state=last)
 
     def _now(self) -> tuple[dict[str, Any], dict[str, Any], int]:
@@ -92,8 +85,7 @@ class AlignmentSteps(AnsweringWidget):
 
     @traitlets.validate("example", "state")
     def _check_place(self, proposal: Any) -> Any:
-        examples = range(len(self._all()))
-        return check_offered(proposal, example=examples, state=self.data["states"])
+        return check_offered(proposal, example=range(len(self._all())), state=self.data["states"])
 
     def shown(self) -> Tensor:
         """The weights of the steps so far, (step + 1, S)."""
@@ -127,22 +119,16 @@ def _encode_example(example: Example) -> dict[str, Any]:
     else:
         reference = encoding.check_tokens("reference", reference)
     states = []
-    for name, (target, weights) in example.states.items():
-        state = _encode_state(name, target, weights, len(source))
-        states.append({**state, "wrong": _first_wrong(state["target"], reference)})
+    for name, (output, given) in example.states.items():
+        target = encoding.check_tokens(f"the target of {name!r}", output)
+        what, shape = f"the weights of {name!r}", (len(target), len(source))
+        weights = encoding.as_weights(what, given, 2, normalised=True)
+        if (got := tuple(weights.shape)) != shape:
+            raise ValueError(f"{what} must be (target, source) = {shape}, got {got}")
+        state = {"name": encoding.replace_surrogates(name), "weights": encoding.encode(weights)}
+        states.append({**state, "target": target, "wrong": _first_wrong(target, reference)})
     group = encoding.replace_surrogates(example.group)
     return {"group": group, "source": source, "reference": reference, "states": states}
-
-
-def _encode_state(name: str, target: Sequence[str], weights: Tensor, S: int) -> dict[str, Any]:
-    """One state's output and its weights, checked against one another."""
-    target = encoding.check_tokens(f"the target of {name!r}", target)
-    what, shape = f"the weights of {name!r}", (len(target), S)
-    weights = encoding.as_weights(what, weights, 2, normalised=True)
-    if weights.shape != shape:
-        raise ValueError(f"{what} must be (target, source) = {shape}, got {tuple(weights.shape)}")
-    name = encoding.replace_surrogates(name)
-    return {"name": name, "target": target, "weights": encoding.encode(weights)}
 
 
 def _first_wrong(target: Sequence[str], reference: Sequence[str] | str) -> int | None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import traitlets
 
-from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.base import DataWidget
 from attn_notes.widgets.encoding import replace_surrogates
 
 __all__ = ["AnsweringWidget"]
 
 
-class AnsweringWidget(BookWidget):
+class AnsweringWidget(DataWidget):
     """A widget that shows the result of a function on a text that the reader types.
 
     A subclass names in `_answers` both the trait that chooses a result and the key of `reply` that
@@ -20,8 +20,6 @@ class AnsweringWidget(BookWidget):
     """
 
     _answers, _starts = "", ""
-
-    data = traitlets.Dict().tag(sync=True)
     typing = traitlets.Enum(("off", "live", "page"), "off").tag(sync=True)
     text = traitlets.Unicode("").tag(sync=True)
     reply = traitlets.Dict().tag(sync=True)  # {text, error, answer}: the answer to a text
@@ -34,9 +32,8 @@ class AnsweringWidget(BookWidget):
     ) -> None:
         self._function, self._encode = function, encode
         typing = "off" if function is None else "live"
-        super().__init__(
-            typing=typing, reply={"text": "", "error": "", self._answers: None}, **state
-        )
+        reply = {"text": "", "error": "", self._answers: None}
+        super().__init__(typing=typing, reply=reply, **state)
         self.observe(self._answer, "text")
 
     def _all(self) -> list[dict[str, Any]]:

@@ -24,14 +24,12 @@ def _read(name: str) -> str:
     return files("attn_notes.widgets").joinpath("static", name).read_text(encoding="utf-8")
 
 
-@cache
 def module_source(widget: str) -> str:
     """One widget's import-free front-end module, as anywidget loads it, with what it shares."""
     parts = ("core", *SHARED.get(widget, ()), widget)
     return "\n".join(_read(f"{part}.js") for part in parts)
 
 
-@cache
 def page_script() -> str:
     """The one classic script of the published pages: core, every widget, and the host.
 
@@ -53,7 +51,6 @@ def page_script() -> str:
     return "(() => {\n" + "\n".join(parts) + "\n})();\n"
 
 
-@cache
 def page_style() -> str:
     """The widgets' style sheet, the same for both hosts.
 

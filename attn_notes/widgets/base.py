@@ -2,16 +2,16 @@
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anywidget
-from traitlets import TraitError
+import traitlets
 
 from attn_notes.widgets.assets import module_source, page_style
 from attn_notes.widgets.encoding import visible
 
-__all__ = ["BookWidget", "Table", "check_offered", "plural"]
+__all__ = ["BookWidget", "DataWidget", "Table", "check_offered", "plural"]
 
 # (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -28,6 +28,8 @@ class BookWidget(anywidget.AnyWidget):
     """
 
     _widget = ""
+    _table: Callable[[], Table]
+    _summary: Callable[[], str]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         # anywidget subclasses us once more for each instance: only the named class is ours.
@@ -40,12 +42,6 @@ class BookWidget(anywidget.AnyWidget):
         """The initial state of the page's element, ready for JSON: our own synced traits."""
         ours = (name for name in self.keys if name not in _HOST_TRAITS)
         return {name: getattr(self, name) for name in ours if not name.startswith("_")}
-
-    def _table(self) -> Table:
-        raise NotImplementedError
-
-    def _summary(self) -> str:
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._summary()})"
@@ -67,6 +63,12 @@ class BookWidget(anywidget.AnyWidget):
         return {**data, "text/plain": repr(self), "text/html": self.page_html()}, metadata
 
 
+class DataWidget(BookWidget):
+    """A widget that keeps what it was made from, as JSON, in `data`."""
+
+    data = traitlets.Dict().tag(sync=True)
+
+
 def check_offered(proposal: Any, **offered: Sequence[Any]) -> Any:
     """The value proposed for a trait, which must be among those offered under its name."""
     name, value = proposal["trait"].name, proposal["value"]
@@ -75,7 +77,7 @@ def check_offered(proposal: Any, **offered: Sequence[Any]) -> Any:
         wanted = f"one of {', '.join(map(str, choices))}"
         if isinstance(choices, range):
             wanted = f"from {choices[0]} to {choices[-1]}"
-        raise TraitError(f"{name} must be {wanted}, got {value!r}")
+        raise traitlets.TraitError(f"{name} must be {wanted}, got {value!r}")
     return value
 
 

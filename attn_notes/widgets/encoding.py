@@ -35,17 +35,13 @@ LOOSE = 0.01  # how far from 1 the sum of a row may be: half precision on a long
 UNPRINTABLE = "[\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
-# ---------------------------------------------------------------- checks
-
-
 def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
     """A float64 copy on the CPU of finite numbers with one of these numbers of axes."""
     tensor = torch.as_tensor(numbers, device="cpu").detach()
     if tensor.is_complex():
         raise TypeError(f"{name} must be real numbers, got {tensor.dtype}")
     if tensor.dim() not in axes or not tensor.numel():
-        wanted = " or ".join(map(str, axes))
-        got = tuple(tensor.shape)
+        wanted, got = " or ".join(map(str, axes)), tuple(tensor.shape)
         raise ValueError(f"{name} must have {wanted} axes and not be empty, got shape {got}")
     if not bool(tensor.isfinite().all()):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
@@ -109,9 +105,6 @@ def visible(token: str) -> str:
     return re.sub("[\x00-\x1f]", lambda found: chr(0x2400 + ord(found[0])), text)
 
 
-# ---------------------------------------------------------------- quanta
-
-
 def encode(numbers: Tensor, low: float = 0.0, high: float = 1.0, bits: int = 16) -> dict[str, Any]:
     """Numbers quantised from `low` to `high` into 12 or 16 bits each, clamped at both ends."""
     levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
@@ -168,8 +161,7 @@ def to_base64(data: Tensor) -> str:
 
 def from_base64(text: str, dtype: torch.dtype) -> Tensor:
     """The numbers (N,) that `to_base64` wrote."""
-    data = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8, device="cpu")
-    return data.view(dtype)
+    return torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8, device="cpu").view(dtype)
 
 
 def _places(bits: int) -> Tensor:

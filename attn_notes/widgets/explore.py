@@ -10,7 +10,7 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, plural
+from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["Explorer", "explore"]
@@ -30,15 +30,13 @@ def explore(
 ) -> "Explorer":
     """Turn a function that returns weights into a heatmap with one control for each argument.
 
-    With a live kernel the function is called as the reader moves. On a published page, which has
-    none, the map answers from frames: the function's results over the whole grid of the
-    controls, taken once when the widget is made. So it must give the same for the same arguments.
+    With a live kernel the function is called as the reader moves. A published page has its results
+    over the whole grid of the controls, taken when the widget is made: 100 kB of them at most.
+    So it must give the same for the same arguments.
 
     Args:
-        function: takes one keyword argument a control, returns weights (L, S), from 0 to 1, of
-            one shape for all arguments.
-        query_tokens: L strings for the rows; serve the columns too where L = S.
-        key_tokens: S strings for the columns.
+        function: takes one keyword argument a control; returns weights from 0 to 1, always (L, S).
+        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
         title: a line above the map.
         **controls: for each argument of `function`: `(low, high, step)` for a slider, a list of
             choices (numbers or strings) for a menu, or `True`/`False` for a box and its start.
@@ -46,9 +44,6 @@ def explore(
 
     Returns:
         The widget; `widget.values` holds the arguments now chosen.
-
-    Raises:
-        ValueError: frames beyond 100 kB; the message says which grid would fit.
 
     Example:
         >>> def flat(keys):
@@ -59,12 +54,10 @@ def explore(
     return Explorer(function, controls, title, query_tokens=query_tokens, key_tokens=key_tokens)
 
 
-class Explorer(BookWidget):
+class Explorer(DataWidget):
     """The widget that `explore` makes, from the same arguments."""
 
     _widget = "explore"
-
-    data = traitlets.Dict().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
     frame = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
@@ -82,7 +75,14 @@ class Explorer(BookWidget):
         first = {name: choices[0] for name, choices in grid.items()}
         first.update({name: c for name, c in controls.items() if isinstance(c, bool)})
         L, S = shape = self._call(first).shape
-        _check_size(grid, L * S)
+        fit = [len(choices) for choices in grid.values()]
+        count, most = math.prod(fit), MOST_CELLS // (L * S)
+        if count > most:
+            while math.prod(fit) > max(most, 1):  # thin out the longest control first
+                fit[fit.index(max(fit))] -= 1
+            fitting = f"{' x '.join(map(str, fit))} would fit ({', '.join(grid)})"
+            fitting = fitting if most else f"at most {MOST_CELLS} cells fit"
+            raise ValueError(f"{count} frames of {L * S} cells are beyond 100 kB; {fitting}")
         points = list(itertools.product(*grid.values()))
         self._frames = [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
         kinds = {bool: "box", tuple: "slider", list: "menu"}
@@ -158,17 +158,3 @@ def _choices(name: str, control: Control) -> list[Any]:
         raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
     return [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
-
-
-def _check_size(grid: dict[str, list[Any]], cells: int) -> None:
-    """Raise unless the frames of the whole grid fit a page, saying which grid would."""
-    fit = [len(choices) for choices in grid.values()]
-    points, most = math.prod(fit), MOST_CELLS // cells
-    if points <= most:
-        return
-    while math.prod(fit) > max(most, 1):  # thin out the longest control first
-        fit[fit.index(max(fit))] -= 1
-    fitting = f"{' x '.join(map(str, fit))} would fit ({', '.join(grid)})"
-    if not most:
-        fitting = f"at most {MOST_CELLS} cells fit"
-    raise ValueError(f"{points} frames of {cells} cells are beyond 100 kB; {fitting}")

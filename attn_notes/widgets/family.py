@@ -8,7 +8,7 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.masks import prefix_mask
-from attn_notes.widgets.base import BookWidget, Table, plural
+from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.encoding import check_tokens, visible
 
 __all__ = ["FamilyDiagram", "Wiring"]
@@ -30,7 +30,7 @@ class Wiring(NamedTuple):
     encoder: int  # how many of the first positions belong to a separate encoder; 0 for one stack
 
 
-class FamilyDiagram(BookWidget):
+class FamilyDiagram(DataWidget):
     """Pick an output: which positions it may read in each block, which tokens it can know.
 
     The same blocks, wired as an encoder (a word of the source is masked), as a decoder (the
@@ -38,8 +38,7 @@ class FamilyDiagram(BookWidget):
     the target from the left. Positions are counted through both stacks.
 
     Args:
-        source: 1 to 64 tokens.
-        target: 1 to 64 tokens, what the source becomes.
+        source, target: 1 to 64 tokens each; the source becomes the target.
         family: the wiring to start with: `encoder-only decoder-only encoder-decoder prefix`.
 
     Example:
@@ -48,8 +47,6 @@ class FamilyDiagram(BookWidget):
     """
 
     _widget = "family"
-
-    data = traitlets.Dict().tag(sync=True)
     family = traitlets.Enum(FAMILIES, "encoder-only").tag(sync=True)
     num_layers = traitlets.Int(2, min=1, max=MOST_LAYERS).tag(sync=True)
     position = traitlets.Int(0, min=0).tag(sync=True)

@@ -36,16 +36,13 @@ class Sentence(NamedTuple):
 class HeadExplorer(AnsweringWidget):
     """The heads of a whole encoder: choose one, walk its tokens, find heads by their pattern.
 
-    All heads are seen at once, a layer a row. Of the chosen head the full map is shown, and the
-    links of one token. The special tokens can be hidden (`attn_notes.patterns.without_special`)
-    and heads be ranked by what they read (`attn_notes.patterns.pattern_score`, a mean over all
-    the sentences given). With a live kernel `encode` reads any text.
+    The special tokens can be hidden (`attn_notes.patterns.without_special`) and heads be ranked by
+    what they read (`attn_notes.patterns.pattern_score`, a mean over all the sentences given).
 
     Args:
         sentences: pairs of tokens and weights, at least one; the same layers and heads in all.
         title: a line above the widget.
-        encode: turns what the reader typed into such a pair; its errors are shown in the widget.
-            A published page has no kernel, and says so.
+        encode: with a live kernel, turns what the reader typed into such a pair.
 
     Example:
         >>> import torch
@@ -57,7 +54,6 @@ class HeadExplorer(AnsweringWidget):
 
     _widget = "heads"
     _answers, _starts = "sentence", "token"
-
     sentence = traitlets.Int(0).tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)

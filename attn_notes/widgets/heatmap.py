@@ -10,14 +10,14 @@ from torch import Tensor
 from attn_notes.arguments import check_mask
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Table, check_offered
 
 __all__ = ["AttentionHeatmap", "weights_table"]
 
 MOST_CELLS = 900  # of a table
 
 
-class AttentionHeatmap(BookWidget):
+class AttentionHeatmap(DataWidget):
     """Attention weights to walk through: rows are queries, columns are keys.
 
     Given weights, it shows them; given scores, it turns them into weights itself, and the reader
@@ -25,13 +25,10 @@ class AttentionHeatmap(BookWidget):
     heads be seen at once.
 
     Args:
-        weights: (L, S), (H, L, S) or (N, H, L, S) for N layers, from 0 to 1; or the weights that
-            a model returns for one sequence, a tuple of N tensors (1, H, L, S).
-        scores: (L, S), (H, L, S) or (N, H, L, S), instead of weights.
+        weights, scores: one of them: (L, S), (H, L, S) or (N, H, L, S) for N layers. Weights are
+            from 0 to 1, or what a model returns for one sequence: N tensors (1, H, L, S).
         mask: (L, S), bool, `True` = may attend.
-        query_tokens: L strings for the rows; serve the columns too where L = S and no
-            `key_tokens` are given.
-        key_tokens: S strings for the columns.
+        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
         title: a line above the map.
 
     Example:
@@ -40,8 +37,6 @@ class AttentionHeatmap(BookWidget):
     """
 
     _widget = "heatmap"
-
-    data = traitlets.Dict().tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
     temperature = traitlets.Float(1.0, min=0.01, max=100.0).tag(sync=True)
@@ -113,10 +108,7 @@ class AttentionHeatmap(BookWidget):
 
 
 def weights_table(
-    weights: Tensor,
-    mask: Tensor | None,
-    queries: Sequence[str] | None,
-    keys: Sequence[str] | None,
+    weights: Tensor, mask: Tensor | None, queries: Sequence[str] | None, keys: Sequence[str] | None
 ) -> Table:
     """A map (L, S) as a table; a large one as the strongest key of each query."""
     L, S = weights.shape

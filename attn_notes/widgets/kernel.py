@@ -7,7 +7,7 @@ import traitlets
 from torch import Tensor
 
 from attn_notes import kernels
-from attn_notes.widgets.base import BookWidget, Table
+from attn_notes.widgets.base import DataWidget, Table
 from attn_notes.widgets.encoding import as_finite
 
 __all__ = ["KernelExplorer"]
@@ -15,12 +15,11 @@ __all__ = ["KernelExplorer"]
 KERNELS = ("gaussian", "boxcar", "triangular", "epanechnikov")
 
 
-class KernelExplorer(BookWidget):
+class KernelExplorer(DataWidget):
     """Drag the points and the query; change kernel and width; see the weights and the fit.
 
     Args:
-        keys: (S,), where the points are.
-        values: (S,), their labels.
+        keys, values: (S,) each: where the points are, and their labels.
         query: where to predict at first.
         bandwidth: the kernel's width, from 0.01 to 100.
         truth: (x, y), two tensors (N,) of a curve to compare with.
@@ -31,8 +30,6 @@ class KernelExplorer(BookWidget):
     """
 
     _widget = "kernel"
-
-    data = traitlets.Dict().tag(sync=True)
     xs: traitlets.List[Any] = traitlets.List().tag(sync=True)
     ys: traitlets.List[Any] = traitlets.List().tag(sync=True)
     query = traitlets.Float(0.0).tag(sync=True)
@@ -57,14 +54,12 @@ class KernelExplorer(BookWidget):
 
     def predict(self) -> tuple[float, Tensor]:
         """The prediction at the query, and the weights (S,) that it averages with."""
-        query, keys, values = (
-            torch.tensor(numbers, dtype=torch.float64, device="cpu")
-            for numbers in ([self.query], self.xs, self.ys)
+        numbers = (
+            torch.tensor(one, dtype=torch.float64, device="cpu")
+            for one in ([self.query], self.xs, self.ys)
         )
-        kernel = getattr(kernels, f"{self.kernel}_kernel")
-        output, weights = kernels.nadaraya_watson(
-            query, keys, values, kernel=kernel, bandwidth=self.bandwidth
-        )
+        kernel, width = getattr(kernels, f"{self.kernel}_kernel"), self.bandwidth
+        output, weights = kernels.nadaraya_watson(*numbers, kernel=kernel, bandwidth=width)
         return float(output[0]), weights[0]
 
     def _summary(self) -> str:

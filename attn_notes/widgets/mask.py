@@ -9,7 +9,7 @@ from torch import Tensor
 from attn_notes import masks
 from attn_notes.arguments import check_mask
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, plural
+from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["MaskPainter"]
@@ -17,14 +17,13 @@ __all__ = ["MaskPainter"]
 PRESETS = ("none", "causal", "window", "prefix", "padding", "block")
 
 
-class MaskPainter(BookWidget):
+class MaskPainter(DataWidget):
     """Paint a mask, combine it with a second, and see the weights, the empty rows, the sources.
 
     Args:
         scores: (L, S), finite; the weights are their softmax under the mask.
         mask: (L, S), bool, `True` = may attend, to start from; all True by default.
-        query_tokens: L strings for the rows; serve the columns too where L = S.
-        key_tokens: S strings for the columns.
+        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
 
     Example:
         >>> MaskPainter(torch.zeros(2, 2), mask=torch.tensor([[True, False], [False, False]]))
@@ -32,8 +31,6 @@ class MaskPainter(BookWidget):
     """
 
     _widget = "mask"
-
-    data = traitlets.Dict().tag(sync=True)
     painted = traitlets.Dict().tag(sync=True)
     size = traitlets.Int(2, min=1).tag(sync=True)
     second = traitlets.Enum(PRESETS, "none").tag(sync=True)
@@ -65,8 +62,16 @@ class MaskPainter(BookWidget):
         painted = encoding.decode(self.painted)
         if self.second == "none":
             return painted
-        L, S = painted.shape
-        second = _preset(self.second, L, S, self.second_size)
+        (L, S), size = painted.shape, self.second_size
+        queries, keys = torch.arange(L, device="cpu"), torch.arange(S, device="cpu")
+        make = {
+            "causal": lambda: masks.causal_mask(L, S, device="cpu"),
+            "window": lambda: masks.sliding_window_mask(L, S, window=size, device="cpu"),
+            "prefix": lambda: masks.prefix_mask(L, S, prefix=min(size, S), device="cpu"),
+            "padding": lambda: (keys < size).expand(L, S),
+            "block": lambda: masks.block_mask(queries // size, keys // size),
+        }
+        second = make[self.second]()
         return painted & second if self.combine == "and" else painted | second
 
     def shown(self) -> Tensor:
@@ -81,16 +86,3 @@ class MaskPainter(BookWidget):
 
     def _table(self) -> Table:
         return weights_table(self.shown(), self.attn_mask, self.data["queries"], self.data["keys"])
-
-
-def _preset(name: str, L: int, S: int, size: int) -> Tensor:
-    """(L, S): a mask by name, from the package's own functions."""
-    queries, keys = torch.arange(L, device="cpu"), torch.arange(S, device="cpu")
-    make = {
-        "causal": lambda: masks.causal_mask(L, S, device="cpu"),
-        "window": lambda: masks.sliding_window_mask(L, S, window=size, device="cpu"),
-        "prefix": lambda: masks.prefix_mask(L, S, prefix=min(size, S), device="cpu"),
-        "padding": lambda: (keys < size).expand(L, S),
-        "block": lambda: masks.block_mask(queries // size, keys // size),
-    }
-    return make[name]()

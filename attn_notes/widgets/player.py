@@ -9,16 +9,15 @@ from torch import Tensor
 from traitlets import TraitError
 
 from attn_notes.data import Vocabulary
-from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.base import DataWidget
 from attn_notes.widgets.packing import unpack_transformer
 
 __all__ = ["ModelPlayer", "chance", "check_vocabulary", "cut", "drawn"]
 
 
-class ModelPlayer(BookWidget):
+class ModelPlayer(DataWidget):
     """A widget that holds a packed model, which the page and Python both compute with."""
 
-    data = traitlets.Dict().tag(sync=True)
     seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
 
     _unpacked: tuple[dict[str, Any], Any] | None = None
@@ -35,9 +34,6 @@ def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:
     """Raise unless a vocabulary has one id for each row of the model's embeddings."""
     if len(vocab) != size:
         raise ValueError(f"{name} must have the model's {size} ids, got {len(vocab)}")
-
-
-# ---------------------------------------------------------------- tokens of a text
 
 
 def cut(text: str, known: Sequence[str]) -> list[str]:
@@ -67,9 +63,6 @@ def _segments(word: str, known: Sequence[str]) -> list[str] | None:
                 if rest is not None and (have is None or len(have) > len(rest) + 1):
                     best[i] = [token, *rest]
     return best[0]
-
-
-# ---------------------------------------------------------------- random tokens
 
 
 def chance(seed: int, step: int) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 from attn_notes import positions
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import BookWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Table, check_offered
 
 __all__ = ["PositionExplorer"]
 
@@ -21,11 +21,11 @@ HEADS = 8  # of ALiBi, as in its paper: slopes from 1/2 to 1/256
 APART = 2.4  # radians from one pair of an unlike key to the next: all differ, none is a full turn
 
 
-class PositionExplorer(BookWidget):
+class PositionExplorer(DataWidget):
     """One position slider moves clock hands, the encoding's row, similarities and a turned pair.
 
-    Queries and keys are examples: each pair of numbers of a query or a key is (1, 0); pair j of a
-    key that is unlike the query is turned by an angle of 2.4 (j + 1).
+    Each pair of numbers of a query or a key is (1, 0), an example; pair j of a key that is unlike
+    the query is turned by an angle of 2.4 (j + 1).
 
     Args:
         embed_dim: E, even, from 2 to 128.
@@ -39,8 +39,6 @@ class PositionExplorer(BookWidget):
     """
 
     _widget = "position"
-
-    data = traitlets.Dict().tag(sync=True)
     scheme = traitlets.Unicode("sinusoidal").tag(sync=True)
     embed_dim = traitlets.Int(32).tag(sync=True)
     base = traitlets.Enum(BASES, 1e4).tag(sync=True)  # b: hand j turns by b**(-2j/E) a position
@@ -60,17 +58,20 @@ class PositionExplorer(BookWidget):
         if embed_dim not in WIDTHS or length not in range(2, MOST + 1):
             wanted = f"embed_dim (even) and length must be from 2 to {MOST}"
             raise ValueError(f"{wanted}, got {embed_dim} and {length}")
+        table = None if learned is None else encoding.as_finite("learned", learned, 2)
+        if table is not None and (len(table) != length or table.shape[1] not in WIDTHS):
+            wanted = f"(length, an even width up to {MOST}), length = {length}"
+            raise ValueError(f"learned must be {wanted}, got {tuple(table.shape)}")
         data = {
             "length": length,
             "dimensions": sorted({*DIMENSIONS, embed_dim}),
             "bases": list(BASES),
             "schemes": [name for name in SCHEMES if name != "learned" or learned is not None],
-            "learned": None if learned is None else _table_of(learned, length),
+            "learned": None if table is None else encoding.encode_scores(table),
         }
-        start = length // 4 if position is None else position
-        pair, distance = min(2, embed_dim // 2 - 1), min(5, length - 1)
-        places = {"position": start, "pair": pair, "distance": distance}
-        super().__init__(data=data, embed_dim=embed_dim, **places)
+        places = {"pair": min(2, embed_dim // 2 - 1), "distance": min(5, length - 1)}
+        position = length // 4 if position is None else position
+        super().__init__(data=data, embed_dim=embed_dim, position=position, **places)
 
     @traitlets.validate("scheme", "embed_dim", "position", "distance")
     def _check_offered(self, proposal: Any) -> Any:
@@ -80,8 +81,7 @@ class PositionExplorer(BookWidget):
 
     def shown(self) -> Tensor:
         """Encodings, or a query turned to each position, (L, E); ALiBi's bias (L, L)."""
-        alibi = self.scheme == "alibi"
-        return self._bias() if alibi else self._vectors(0, self.data["length"])
+        return self._bias() if self.scheme == "alibi" else self._vectors(0, self.data["length"])
 
     def similarity(self) -> Tensor:
         """(L,): the dot product of each position with the chosen one; ALiBi's weights there."""
@@ -145,12 +145,3 @@ class PositionExplorer(BookWidget):
         what = "Weights" if self.scheme == "alibi" else "Dot products"
         rows = [[str(p), f"{x:.2f}"] for p, x in enumerate(self.similarity().tolist())]
         return f"{what} of position {self.position} with each: {self._means()}.", ["value"], rows
-
-
-def _table_of(learned: Tensor, length: int) -> dict[str, Any]:
-    """A learned encoding as the front end reads it, checked."""
-    table = encoding.as_finite("learned", learned, 2)
-    if table.shape[0] != length or table.shape[1] not in WIDTHS:
-        wanted = f"(length, an even width up to {MOST}), length = {length}"
-        raise ValueError(f"learned must be {wanted}, got {tuple(table.shape)}")
-    return encoding.encode_scores(table)

@@ -27,24 +27,16 @@ LISTED, SHORT = 20, 60  # rows of the plain table, and characters in the repr
 class LanguageModelPlayer(ModelPlayer):
     """A trained language model at work in the page: begin a text, and watch the model continue it.
 
-    The weights travel in 8 bits each, and the page computes the forward pass itself. At every
-    position it shows what could come next, by the model's probabilities and after temperature,
-    top-k and top-p; under the text so far, how surprising each character was; and what each head
-    reads. Any character can be put there, and the model continues from it.
-
-    A text begins with START, as in training. Once it fills the model's context, its config's
-    `max_length`, the model continues from the last half of the context.
+    The page computes the forward pass itself, from weights of 8 bits each. It shows what could
+    come next before and after temperature, top-k and top-p, how surprising each character was, and
+    what each head reads. Any character can be put there, and the model continues from it.
 
     Args:
         model: with learned, sinusoidal or no positions; a rounded copy is made of it.
         vocab: its tokens. Tokens of several characters can be generated, but not typed.
-        prompt: what the text begins with.
-        examples: other prompts to choose from.
+        prompt, examples: what the text begins with, and other prompts to choose from.
         most: how many characters a text may have, the prompt among them.
         title: a line above the widget.
-
-    Raises:
-        ValueError: a config that the page cannot compute, such as one with rotary positions.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -56,7 +48,6 @@ class LanguageModelPlayer(ModelPlayer):
     """
 
     _widget = "sampler"
-
     prompt = traitlets.Unicode("").tag(sync=True)
     said = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that follow the prompt
     position = traitlets.Int(0, min=0).tag(sync=True)  # looked at; at the end, the next
@@ -84,8 +75,7 @@ class LanguageModelPlayer(ModelPlayer):
             "examples": [_normalised(example) for example in examples],
             "title": replace_surrogates(title),
         }
-        super().__init__(data=data, position=most)
-        self.prompt = prompt
+        super().__init__(data=data, prompt=prompt, position=most)
         self.top_k = len(self._writable)
 
     @property
@@ -94,7 +84,6 @@ class LanguageModelPlayer(ModelPlayer):
         return range(END, len(SPECIAL) + len(self.data["tokens"]))
 
     def _ids(self, text: str) -> list[int]:
-        """The ids of a text, checked."""
         tokens, most = self.data["tokens"], self.data["most"]
         for character in text:
             if character not in tokens:
@@ -179,10 +168,6 @@ def _normalised(text: str) -> str:
 
 
 def window_start(position: int, context: int) -> int:
-    """The first position of the window in which a position is read.
-
-    A model reads at most `context` tokens. Once a window is full, the next one begins with the
-    last half of it.
-    """
+    """Where a position's window begins: the one after a full one begins with its last half."""
     stride = context + 1 - max(1, context // 2)
     return stride * max(0, -((context - 1 - position) // stride))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attn_notes import scores
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets.base import BookWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Table, check_offered
 from attn_notes.widgets.encoding import as_finite, check_tokens
 
 __all__ = ["ScoreExplorer"]
@@ -24,15 +24,13 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj")  # of the additive score
 REACH = 3  # the plane is drawn from -3 to 3
 
 
-class ScoreExplorer(BookWidget):
+class ScoreExplorer(DataWidget):
     """A query and keys as arrows in the plane, to drag; the score and the temperature to choose.
 
     Args:
-        query: (2,), where the query's arrow ends, within -3 to 3.
-        keys: (S, 2), the keys' ends, within -3 to 3.
+        query, keys: (2,) and (S, 2), where their arrows end, within -3 to 3.
         key_tokens: S names of the keys.
-        additive: an `AdditiveScore(2, 2, hidden_dim)` to offer as a choice.
-        bilinear: a `BilinearScore(2, 2)` to offer as a choice.
+        additive, bilinear: `AdditiveScore(2, 2, hidden_dim)`, `BilinearScore(2, 2)` to offer.
         score: the one to start with: `dot scaled_dot gaussian bilinear additive`.
 
     Example:
@@ -41,8 +39,6 @@ class ScoreExplorer(BookWidget):
     """
 
     _widget = "score"
-
-    data = traitlets.Dict().tag(sync=True)
     query: traitlets.List[Any] = traitlets.List().tag(sync=True)
     key_vectors: traitlets.List[Any] = traitlets.List().tag(sync=True)
     score = traitlets.Unicode("dot").tag(sync=True)
@@ -78,7 +74,9 @@ class ScoreExplorer(BookWidget):
         names = [f"key {n}" for n in range(len(keys))] if key_tokens is None else key_tokens
         tokens = check_tokens("key_tokens", names, len(keys))
         data = {"tokens": tokens, "offered": [*self._scores], "parameters": parameters}
-        super().__init__(data=data, score=score, query=_rounded(query), key_vectors=_rounded(keys))
+        # Four decimals: finer than a pixel, and the same on every machine.
+        ends = {"query": query.round(decimals=4), "key_vectors": keys.round(decimals=4)}
+        super().__init__(data=data, score=score, **{name: e.tolist() for name, e in ends.items()})
 
     @traitlets.validate("score")
     def _check_score(self, proposal: Any) -> Any:
@@ -114,8 +112,3 @@ def _in_plane(name: str, module: Any) -> Any:
     for parameter in module.parameters():
         parameter.copy_(parameter.round(decimals=4))
     return module
-
-
-def _rounded(numbers: Tensor) -> Any:
-    """Nested lists with four decimals: finer than a pixel, and the same on every machine."""
-    return numbers.round(decimals=4).tolist()

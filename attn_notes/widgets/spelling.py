@@ -35,7 +35,6 @@ class SpellingAttention(BookWidget):
     """
 
     _widget = "spelling"
-
     text = traitlets.Unicode("").tag(sync=True)
     temperature = traitlets.Float(0.2, min=0.02, max=5.0).tag(sync=True)
     causal = traitlets.Bool(False).tag(sync=True)

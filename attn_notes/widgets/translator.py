@@ -35,9 +35,8 @@ class Translation(NamedTuple):
 class TransformerPlayer(ModelPlayer):
     """A trained Transformer at work in the page: type a text, and watch it being translated.
 
-    The weights travel in 8 bits each, and the page computes the forward pass itself. A step shows
-    what every head of every layer reads, and which other tokens were likely; one of these can be
-    put in its place, and the model continues from there. It starts at the last step.
+    The page computes the forward pass itself, from weights of 8 bits each. A step shows what each
+    head reads and which other tokens were likely; with one of these the model can continue.
 
     Args:
         model: with learned, sinusoidal or no positions; a rounded copy is made of it.
@@ -50,21 +49,15 @@ class TransformerPlayer(ModelPlayer):
         most: the largest number of tokens in a translation.
         title: a line above the widget.
 
-    Raises:
-        ValueError: a config that the page cannot compute, such as one with rotary positions.
-
     Example:
         >>> from attn_notes.transformer import TransformerConfig
         >>> digits, words = Vocabulary([*"0123456789"]), Vocabulary(["eins", "zwei"])
-        >>> config = TransformerConfig(
-        ...     vocab_size=14, target_vocab_size=6, embed_dim=8, num_heads=2, positions="sinusoidal"
-        ... )
+        >>> config = TransformerConfig(vocab_size=14, target_vocab_size=6, embed_dim=8, num_heads=2)
         >>> TransformerPlayer(Transformer(config), digits, words, most=1).translation().source
         ['1', '9', '9', '9']
     """
 
     _widget = "translator"
-
     text = traitlets.Unicode("").tag(sync=True)
     language = traitlets.Unicode("").tag(sync=True)
     temperature = traitlets.Float(0.0, min=0.0, max=3.0).tag(sync=True)  # 0: the likeliest
@@ -102,8 +95,7 @@ class TransformerPlayer(ModelPlayer):
             "most_source": min(MOST_SOURCE, reach),
             "title": replace_surrogates(title),
         }
-        super().__init__(data=data, language=next(iter(tags), ""))
-        self.text = examples[0]
+        super().__init__(data=data, text=examples[0], language=next(iter(tags), ""))
         self.step = len(self.translation().tokens) - 1
 
     @property
@@ -118,7 +110,6 @@ class TransformerPlayer(ModelPlayer):
         return text
 
     def _cut(self, text: str) -> list[str]:
-        """The tokens of a text, checked."""
         tags = dict(self.data["languages"])
         tokens = cut(text, [token for token in self.data["source"] if token not in tags])
         most = self.data["most_source"] - bool(tags)
