@@ -60,7 +60,6 @@ def test_a_text_is_split_at_spaces_and_nowhere_else():
     one, other = ["a-b c"], ["a - b c"]
     assert bleu(one, other) < 50
     assert bleu(["Yes."], ["Yes ."]) == 0
-    assert bleu(["Yes."], ["Yes ."], tokenize="13a") == pytest.approx(100)
 
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6))
@@ -79,9 +78,9 @@ def test_exact_match_counts_what_is_equal_in_lists_tuples_and_strings(pairs):
         (lambda: exact_match(["a"], ["a", "b"]), ValueError, "got 1 and 2"),
         (lambda: bleu([], []), ValueError, "got 0 and 0"),
         (lambda: bleu(["a", "b"], ["a"]), ValueError, "got 2 and 1"),
-        (lambda: bleu("abc", "abc"), TypeError, "predictions must be a list, got the one string"),
-        (lambda: bleu(["abc"], "a"), TypeError, "references must be a list, got the one string"),
-        (lambda: exact_match("abc", "abc"), TypeError, "predictions must be a list"),
+        (lambda: bleu("abc", "abc"), TypeError, "must be lists, got one string"),
+        (lambda: bleu(["abc"], "a"), TypeError, "must be lists, got one string"),
+        (lambda: exact_match("abc", "abc"), TypeError, "must be lists"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, error, words):

@@ -5,8 +5,6 @@ r"""Train models larger than in a chapter, translate and write with them.
   German numbers into English, about a minute on one core
     attn-notes train seq2seq --out german
     attn-notes translate german dreiundsiebzig
-  your own sentences, one pair a line: source, a tab, target
-    attn-notes train seq2seq --pairs sentences.txt --min-count 2 --out mine
   a Transformer that reads digits and English and writes two languages
     attn-notes train transformer --source digits,en --target de,fr --out two
     attn-notes translate two 1999 --to fr
@@ -14,8 +12,7 @@ r"""Train models larger than in a chapter, translate and write with them.
     attn-notes train language-model --text novel.txt --out novel
     attn-notes sample novel "It was " --length 300
   the same on eight GPUs
-    torchrun --standalone --nproc-per-node 8 -m attn_notes \
-        train language-model --text novel.txt --out novel
+    torchrun --standalone --nproc-per-node 8 -m attn_notes train language-model --out novel
 
 The same train command continues an interrupted training from its last checkpoint.
 """

@@ -1,6 +1,7 @@
 """The commands: `attn-notes train`, `translate` and `sample`."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from attn_notes.cli.models import load_language_model, load_translator
 from attn_notes.cli.running import log_error
 from attn_notes.cli.settings import WEIGHTS
 from attn_notes.cli.train import TrainLanguageModel, TrainSeq2Seq, TrainTransformer
+from attn_notes.data import Vocabulary
 
 __all__ = ["Sample", "Translate", "main", "parse"]
 
@@ -21,24 +23,18 @@ __all__ = ["Sample", "Translate", "main", "parse"]
 class _Use:
     """What both uses of a trained model need."""
 
-    folder: Positional[Path]
-    """Folder of a training."""
-    weights: str = WEIGHTS
-    """Which weights of the folder."""
-    device: str | None = None
-    """cpu, cuda or mps; a GPU if there is one by default."""
+    folder: Positional[Path]  # Folder of a training
+    weights: str = WEIGHTS  # Which weights of the folder
+    device: str | None = None  # cpu, cuda or mps; a GPU if there is one by default
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(_Use):
     """Translate texts with a trained model: one line of output for each."""
 
-    text: Positional[tuple[str, ...]] = ()
-    """Texts; the lines of stdin by default."""
-    to: str | None = None
-    """Language to write, of several; the first by default."""
-    beam_size: int = 1
-    """Hypotheses to follow; 1 is greedy decoding."""
+    text: Positional[tuple[str, ...]] = ()  # Texts; the lines of stdin by default
+    to: str | None = None  # Language to write, of several; the first by default
+    beam_size: int = 1  # Hypotheses to follow; 1 is greedy decoding
 
     def __call__(self) -> None:
         """Print a translation of each text."""
@@ -46,7 +42,7 @@ class Translate(_Use):
         for text in self.text or sys.stdin:
             said = ""
             if text.strip():
-                _warn_of(translator.unknown(text))
+                _warn_of_unknown(translator.split(text), translator.source_vocab)
                 said = translator.translate(text, beam_size=self.beam_size, to=self.to)
             print(said, flush=True)
 
@@ -55,32 +51,26 @@ class Translate(_Use):
 class Sample(_Use):
     """Let a trained language model continue a prompt."""
 
-    prompt: Positional[str] = ""
-    """How the text begins."""
-    length: int = 400
-    """Most characters to write."""
-    temperature: float = 1.0
-    """Below 1 likely characters become likelier, above 1 unlikely ones."""
-    top_k: int | None = None
-    """Draw from so many of the likeliest characters."""
-    top_p: float | None = None
-    """Draw from the likeliest characters that together reach this probability."""
-    seed: int = 0
-    """Seed of the draw."""
+    prompt: Positional[str] = ""  # How the text begins
+    length: int = 400  # Most characters to write
+    temperature: float = 1.0  # Below 1 likely characters become likelier, above 1 unlikely ones
+    top_k: int | None = None  # Draw from so many of the likeliest characters
+    top_p: float | None = None  # Draw from the likeliest that reach this probability
+    seed: int = 0  # Seed of the draw
 
     def __call__(self) -> None:
         """Print the prompt and what follows."""
         writer = load_language_model(self.folder, weights=self.weights, device=self.device)
-        _warn_of(writer.unknown(self.prompt))
+        _warn_of_unknown(self.prompt, writer.vocab)
         how = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         said = writer.sample(self.prompt, length=self.length, seed=self.seed, **how)
         print(self.prompt + said)
 
 
-def _warn_of(unknown: list[str]) -> None:
+def _warn_of_unknown(tokens: Iterable[str], vocab: Vocabulary) -> None:
     """Name the tokens that a model does not know."""
-    if unknown:
-        log_error(f"not known: {', '.join(map(repr, unknown))}")
+    if unknown := [repr(token) for token in dict.fromkeys(tokens) if token not in vocab.tokens]:
+        log_error(f"not known: {', '.join(unknown)}")
 
 
 Train = (
@@ -93,6 +83,7 @@ Command = Annotated[Train, subcommand("train", description="Train a model.")] | 
 
 def parse(words: list[str] | None = None) -> Any:
     """The command of these words, by default those of the command line, ready to be called."""
+    # tyro makes the options, their help and their checks from the dataclasses of the settings.
     flat = (OmitArgPrefixes,)
     return tyro.cli(Command, prog="attn-notes", description=usage, args=words, config=flat)
 

@@ -92,11 +92,6 @@ class Translator:
         best = min(readings, key=lambda tokens: sum(token not in known for token in tokens))
         return (f"<{to or self.targets[0]}>", *best) if len(self.targets) > 1 else best
 
-    def unknown(self, text: str) -> list[str]:
-        """The tokens of a text that are not in the vocabulary, each once."""
-        known = self.source_vocab.tokens
-        return [token for token in dict.fromkeys(self.split(text)) if token not in known]
-
     def steps(
         self, text: str, *, beam_size: int = 1, to: str | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
@@ -150,10 +145,6 @@ class LanguageModel:
     def __init__(self, settings: Settings, model: DecoderOnly) -> None:
         self.settings, self.model = settings, model.eval()
         (self.vocab,) = settings.vocabs()
-
-    def unknown(self, text: str) -> list[str]:
-        """The characters of a text that are not in the vocabulary, each once."""
-        return [each for each in dict.fromkeys(text) if each not in self.vocab.tokens]
 
     def sample(self, prompt: str = "", *, length: int = 400, seed: int = 0, **how: Any) -> str:
         """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`.

@@ -28,22 +28,14 @@ __all__ = ["Job", "Run", "log_error", "report"]
 class Run:
     """Where and how a training runs."""
 
-    out: Path
-    """Folder of the training; made if it does not exist."""
-    checkpoint_every: int = 200
-    """Updates between two checkpoints, each with a measurement of the held-out loss."""
-    snapshots: tuple[int, ...] = ()
-    """Updates after which the weights are also kept, in weights-STEP.safetensors."""
-    accumulate: int = 1
-    """Parts in which each batch is computed, one after the other, to save memory."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of matrix products; auto is bfloat16 on CUDA GPUs, else float32."""
-    compile: bool = False
-    """Whether torch.compile makes kernels for the model first."""
-    device: str | None = None
-    """cpu, cuda or mps; a GPU if there is one by default."""
-    encoding: str | None = None
-    """Of --text or --pairs; UTF-8 by default."""
+    out: Path  # Folder of the training; made if it does not exist
+    checkpoint_every: int = 200  # Updates between two checkpoints and held-out measurements
+    snapshots: tuple[int, ...] = ()  # Updates after which weights-STEP.safetensors is kept
+    accumulate: int = 1  # Parts in which each batch is computed in turn, to save memory
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # Auto is bfloat16 on CUDA GPUs
+    compile: bool = False  # Whether torch.compile makes kernels for the model first
+    device: str | None = None  # cpu, cuda or mps; a GPU if there is one by default
+    encoding: str | None = None  # Of --text or --pairs; UTF-8 by default
 
 
 def log_error(message: str) -> None:

@@ -31,24 +31,17 @@ CHECKPOINT, SETTINGS, WEIGHTS = "checkpoint.pt", "settings.json", "weights.safet
 class Training:
     """How a model is trained."""
 
-    steps: int = 600
-    """Number of updates. A finished training goes on with a larger number."""
-    batch_size: int = 128
-    """Pairs, or windows of text, in an update, over all processes together."""
-    lr: float = 3e-3
-    """Highest learning rate."""
-    schedule: Literal["linear", "cosine", "inverse-sqrt", "constant"] = "linear"
-    """Course of the learning rate after the warm-up."""
-    warmup: int = 50
-    """Steps up to the highest rate, at most half of --steps."""
-    weight_decay: float = 0.0
-    """Weight decay of AdamW."""
-    label_smoothing: float = 0.0
-    """Fraction of each label that is spread over all tokens."""
-    min_count: int = 1
-    """Tokens that occur less often are unknown."""
-    seed: int = 0
-    """Seed of the data, the first weights, the batches and the dropout."""
+    steps: int = 600  # Number of updates. A finished training goes on with a larger number
+    batch_size: int = 128  # Pairs, or windows of text, in an update, over all processes together
+    lr: float = 3e-3  # Highest learning rate
+    schedule: Literal["linear", "cosine", "inverse-sqrt", "constant"] = (
+        "linear"  # Course after the warm-up
+    )
+    warmup: int = 50  # Steps up to the highest rate, at most half of --steps
+    weight_decay: float = 0.0  # Weight decay of AdamW
+    label_smoothing: float = 0.0  # Fraction of each label that is spread over all tokens
+    min_count: int = 1  # Tokens that occur less often are unknown
+    seed: int = 0  # Seed of the data, the first weights, the batches and the dropout
 
     def __post_init__(self) -> None:
         check_integers(1, steps=self.steps, batch_size=self.batch_size, min_count=self.min_count)
@@ -69,20 +62,13 @@ class Training:
 class PairData:
     """What a translator learns from."""
 
-    data: Literal["numbers", "dates", "pairs"] = "numbers"
-    """Numbers in words, dates, or the pairs of a file, which --pairs names."""
-    source: str = "de"
-    """Language that is read; of numbers several, as in digits,en."""
-    target: str = "en"
-    """Language that is written, or several."""
-    count: int = 20_000
-    """How many numbers or dates are drawn."""
-    digits: tuple[int, int] = (1, 12)
-    """Of numbers: fewest and most digits."""
-    balance: float = 0.0
-    """Of numbers: short and round ones are repeated up to this fraction of the training set."""
-    style: Literal["full", "long", "medium"] = "long"
-    """Of dates: how they are written."""
+    data: Literal["numbers", "dates", "pairs"] = "numbers"  # Where from; --pairs names a file
+    source: str = "de"  # Language that is read; of numbers several, as in digits,en
+    target: str = "en"  # Language that is written, or several
+    count: int = 20_000  # How many numbers or dates are drawn
+    digits: tuple[int, int] = (1, 12)  # Of numbers: fewest and most digits
+    balance: float = 0.0  # Short and round numbers are repeated up to this fraction
+    style: Literal["full", "long", "medium"] = "long"  # Of dates: how they are written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +80,11 @@ class Seq2SeqShape:
         "additive"
     )
     """Score of the attention; none is one fixed context."""
-    embed_dim: int = 32
-    """Width of the token embeddings."""
-    hidden_dim: int = 128
-    """Width of the GRU's state; each direction has half of it."""
-    num_layers: int = 1
-    """GRUs on top of one another."""
-    bidirectional: bool = True
-    """Whether half of the encoder reads from the end."""
-    dropout: float = 0.0
-    """Dropout between layers."""
+    embed_dim: int = 32  # Width of the token embeddings
+    hidden_dim: int = 128  # Width of the GRU's state; each direction has half of it
+    num_layers: int = 1  # GRUs on top of one another
+    bidirectional: bool = True  # Whether half of the encoder reads from the end
+    dropout: float = 0.0  # Dropout between layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,26 +92,16 @@ class TransformerShape:
     """A Transformer (chapter 7); `TransformerConfig` checks the numbers."""
 
     kind: ClassVar = "transformer"
-    embed_dim: int = 48
-    """Width of the residual stream."""
-    num_heads: int = 4
-    """Heads of every attention."""
-    num_kv_heads: int | None = None
-    """Key-value heads that the heads share; as many as heads by default."""
-    num_layers: int = 2
-    """Blocks on top of one another, in the encoder and in the decoder."""
-    ffn_dim: int = 96
-    """Width inside the feed-forward networks."""
-    norm: Norm = "pre"
-    """Layer norm before or after each sublayer."""
-    positions: Positions = "sinusoidal"
-    """How positions enter."""
-    activation: Activation = "relu"
-    """Activation of the feed-forward networks."""
-    tie_embeddings: bool = True
-    """Whether the embedding of the target is also the map to the logits."""
-    dropout: float = 0.0
-    """Dropout."""
+    embed_dim: int = 48  # Width of the residual stream
+    num_heads: int = 4  # Heads of every attention
+    num_kv_heads: int | None = None  # Key-value heads; as many as heads by default
+    num_layers: int = 2  # Blocks on top of one another, in the encoder and in the decoder
+    ffn_dim: int = 96  # Width inside the feed-forward networks
+    norm: Norm = "pre"  # Layer norm before or after each sublayer
+    positions: Positions = "sinusoidal"  # How positions enter
+    activation: Activation = "relu"  # Activation of the feed-forward networks
+    tie_embeddings: bool = True  # Whether the embedding of the target is also the map to the logits
+    dropout: float = 0.0  # Dropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,13 +110,11 @@ class LanguageModelShape(TransformerShape):
 
     kind: ClassVar = "language-model"
     embed_dim: int = 128
-    num_layers: int = 4
-    """Blocks on top of one another."""
+    num_layers: int = 4  # Blocks on top of one another
     ffn_dim: int = 512
     positions: Positions = "learned"
     activation: Activation = "gelu"
-    max_length: int = 128
-    """Most characters that are read at once."""
+    max_length: int = 128  # Most characters that are read at once
 
 
 Shape = Seq2SeqShape | TransformerShape | LanguageModelShape
@@ -159,12 +128,9 @@ class Settings:
     model: Shape
     training: Training
     data: PairData | None = None
-    vocabularies: tuple[tuple[str, ...], ...]
-    """The tokens: of source and target, or of a language model's texts."""
-    max_length: int = 100
-    """Most tokens of a translation; learned positions reach as far."""
-    digest: str = ""
-    """Of the pairs or texts: whether a training goes on with the same."""
+    vocabularies: tuple[tuple[str, ...], ...]  # Of source and target, or of texts
+    max_length: int = 100  # Most tokens of a translation; learned positions reach as far
+    digest: str = ""  # Of the pairs or texts: whether a training goes on with the same
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""

@@ -61,8 +61,7 @@ class _TrainTranslator(Run):
     data: PairData = field(default_factory=PairData)
     model: Any
     training: Training = field(default_factory=Training)
-    pairs: Path | None = None
-    """File to learn from instead: lines of source, a tab, target; tokens between spaces."""
+    pairs: Path | None = None  # File to learn from: lines of source, a tab, target
 
     def prepare(self) -> tuple[Settings, Pairs]:
         """What was asked for with what follows from the data, and both sides of the data."""
@@ -107,8 +106,7 @@ class TrainTransformer(_TrainTranslator):
 class TrainLanguageModel(Run):
     """Train a model that predicts the next character of a text (chapter 8)."""
 
-    text: tuple[Path, ...] = ()
-    """Files to learn from, one text each; Python's documentation by default."""
+    text: tuple[Path, ...] = ()  # Files to learn from; Python's documentation by default
     model: LanguageModelShape = field(default_factory=LanguageModelShape)
     training: Training = WRITING
 

@@ -58,21 +58,19 @@ def fit(
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
-        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
-            or a resumed training would see other batches.
-        loss: `loss(model, batch) -> ()`.
+        batches, loss: `batches(n)` is batch 0, 1, …, with a method `to(device)`, a function of n
+            alone, so that a resumed training sees the same; `loss(model, batch) -> ()`.
         steps, seed: the number of updates, including those of a checkpoint; the seed of dropout.
         lr, schedule, weight_decay: of AdamW; the schedule maps a step to a factor of `lr`.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
         accumulate: batches per update: update n reads batches n · `accumulate` and on.
-        precision: "float32", or "bfloat16" for matrix products under autocast.
-        compile: whether to run `torch.compile` on the model first.
-        checkpoint: a file to resume from if it exists, and to write at the start, at the end and
-            every `checkpoint_every` steps, when `validate` is called too. On a CPU, a resumed
-            training equals an uninterrupted one bit for bit.
-        checkpoint_every: steps between two checkpoints.
-        validate: gives the held-out loss; called in evaluation mode, without gradients. At the
-            end the model gets the weights for which it was lowest.
+        precision, compile: "float32", or "bfloat16" for matrix products under autocast; whether to
+            run `torch.compile` on the model first.
+        checkpoint, checkpoint_every: a file to resume from if it exists, and to write at the start,
+            every so many steps and at the end. On a CPU, a resumed training equals an uninterrupted
+            one bit for bit.
+        validate: gives the held-out loss before each checkpoint, in evaluation mode, without
+            gradients. At the end the model gets the weights for which it was lowest.
         progress, describe: whether to show a bar, by default in a terminal or a notebook, unless
             `ATTN_NOTES_PROGRESS=0` is set or tests are running; and what it says of a loss.
         on_step: called as `on_step(done, loss)` after each update, `done` counting from 1; the

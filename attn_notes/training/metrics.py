@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.arguments import check_fractions, check_integers, shapes_of
 from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
@@ -47,10 +47,8 @@ def masked_cross_entropy(
     Szegedy et al. (2016), section 7.
 
     Args:
-        logits: (B, L, V).
-        labels: (B, L), token ids.
-        ignore_index: the id of padding.
-        label_smoothing: ε, from 0 to 1.
+        logits, labels: (B, L, V), and (B, L), token ids.
+        ignore_index, label_smoothing: the id of padding, and ε, from 0 to 1.
 
     Returns:
         (), in nats, 0 or more, in 32 bits at least; 0 with zero gradient where all is padding.
@@ -61,10 +59,8 @@ def masked_cross_entropy(
         tensor(1.3863)
     """
     if logits.shape[:-1] != labels.shape or logits.dim() < 2:
-        raise ValueError(
-            "logits (B, L, V) and labels (B, L) must share all axes but the last, got logits "
-            f"{tuple(logits.shape)} and labels {tuple(labels.shape)}"
-        )
+        got = shapes_of(logits=logits, labels=labels)
+        raise ValueError(f"logits and labels must have shapes (B, L, V) and (B, L), got {got}")
     check_fractions(label_smoothing=label_smoothing)
     total = F.cross_entropy(
         # In 32 bits at least: a sum over a batch overflows half precision.
@@ -113,8 +109,8 @@ def language_model_loss(
     The tokens a b c d give the inputs a b c and the labels b c d.
 
     Args:
-        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as that of
-            `DecoderOnly` does; those at i may depend on no input after i.
+        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as `DecoderOnly`
+            does; those at i may depend on no input after i.
         tokens: (B, L + 1), ids, such as those of `TextWindows`; L is 1 or more.
         label_smoothing: as in `masked_cross_entropy`.
 
@@ -127,8 +123,8 @@ def language_model_loss(
         tensor(1.7918)
     """
     if tokens.dim() != 2 or tokens.shape[1] < 2:
-        shape = tuple(tokens.shape)
-        raise ValueError(f"tokens must have shape (B, L + 1), L of 1 or more, got {shape}")
+        got = tuple(tokens.shape)
+        raise ValueError(f"tokens must have shape (B, L + 1), L of 1 or more, got {got}")
     logits, *_ = model(tokens[:, :-1])
     return masked_cross_entropy(logits, tokens[:, 1:], label_smoothing=label_smoothing)
 
@@ -151,7 +147,7 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
     return sum(equal) / len(references)
 
 
-def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str = "none") -> float:
+def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
     """Corpus BLEU: how many runs of one to four tokens the references confirm. Chapter 4.
 
     Papineni et al. (2002), as computed by sacrebleu (Post, 2018): case counts, and orders without
@@ -161,7 +157,6 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
 
     Args:
         predictions, references: texts, in the same order.
-        tokenize: the name of sacrebleu's tokenisation; "13a" to compare with published figures.
 
     Returns:
         From 0 to 100.
@@ -173,7 +168,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str], *, tokenize: str
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415, a sixth of a second to load
 
     _check_count(predictions, references)
-    metric = BLEU(tokenize=tokenize, force=True, effective_order=True)
+    metric = BLEU(tokenize="none", force=True, effective_order=True)
     return min(100.0, float(metric.corpus_score(predictions, [references]).score))  # rounding
 
 
@@ -194,10 +189,8 @@ def bits_per_character(
     is not a character.
 
     Args:
-        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), those at i
-            depending on no input after i; in evaluation mode while this runs.
-        texts: held-out texts; an empty one has only its END.
-        vocab: of characters.
+        model: as in `language_model_loss`; in evaluation mode while this runs.
+        texts, vocab: held-out texts, of which an empty one has only its END; of characters.
         length, batch_size: L, the number of tokens read at once, as in training, and of windows.
         stride: from 1 to `length`; half of it by default.
 
@@ -244,9 +237,9 @@ def _windows(
 
 
 def _check_count(predictions: Sequence[Any], references: Sequence[Any]) -> None:
-    for name, texts in (("predictions", predictions), ("references", references)):
-        if isinstance(texts, str):
-            raise TypeError(f"{name} must be a list, got the one string {texts!r}")
-    if len(predictions) != len(references) or not len(references):
-        sizes = f"{len(predictions)} and {len(references)}"
-        raise ValueError(f"predictions and references must be equally many, 1 or more, got {sizes}")
+    """Raise unless there are as many predictions as references, and any."""
+    if isinstance(predictions, str) or isinstance(references, str):
+        raise TypeError("predictions and references must be lists, got one string")
+    if len(predictions) != len(references) or not references:
+        got = f"got {len(predictions)} and {len(references)}"
+        raise ValueError(f"there must be as many predictions as references, 1 or more, {got}")
