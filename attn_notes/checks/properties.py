@@ -1,7 +1,4 @@
-"""What must hold of an attention layer, tested by changing its input (chapters 3 and on).
-
-Each check changes one thing that must not matter, and raises `CheckFailed` if the output changes.
-"""
+"""What must hold of an attention layer, tested by changing its input (chapters 3 and on)."""
 
 from collections.abc import Callable
 
@@ -30,13 +27,10 @@ class CheckFailed(AssertionError):
 
 
 def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
-    """How much each output position changes when one input position is replaced by noise.
-
-    Unlike a heatmap of weights it is measured, and shows what the weights hide. Chapter 3.
+    """How much each output position changes when one input position becomes noise. Chapter 3.
 
     Args:
-        layer, x: maps (..., L, E) to (..., L, E') without randomness; the input to start from.
-        seed: of the noise.
+        layer, x, seed: maps (..., L, E) to (..., L, E'); the input to start from; of the noise.
 
     Returns:
         (L, L), 0 or more. Row i, column t: the largest change of output i when input t changes.
@@ -136,8 +130,7 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
         Traceback (most recent call last):
         attn_notes.checks.properties.CheckFailed: row 0 attends to key 1, which is masked: 0.5
     """
-    if mask is None:
-        mask = torch.ones_like(weights, dtype=torch.bool)
+    mask = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
     check_mask(mask, weights.shape, of="weights")
     if not bool((weights >= 0).all()):
         raise CheckFailed("weights must be numbers of 0 or more")

@@ -75,8 +75,7 @@ def check_cache_matches_parallel(
     """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
 
     Args:
-        model, source, lengths, inputs, atol: as for `check_step_matches_parallel`; the states have
-            `select`. Several lengths show a mask that is left behind.
+        model, source, lengths, inputs, atol: as before; several lengths show a mask left behind.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig

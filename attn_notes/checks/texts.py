@@ -13,8 +13,7 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     """The share of the held-out characters that the training texts hold too. Chapter 8.
 
     Args:
-        train, held_out: the texts to train on and to test on; these have at least one character.
-        length: of a run that counts, in characters; a shorter one may be chance, or an idiom.
+        train, held_out, length: of a run that counts, in characters; a shorter one may be chance.
 
     Returns:
         From 0 to 1.

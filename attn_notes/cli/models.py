@@ -95,10 +95,9 @@ class Translator:
     def steps(
         self, text: str, *, beam_size: int = 1, to: str | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
-        """S source tokens, T target tokens, and the weights (T, S) with which they were read.
+        """S source tokens, T target tokens without END, and the weights (T, S) between them.
 
-        END is left out. One fixed context has weights (T, 1), a Transformer has the mean over
-        layers and heads of its cross-attention.
+        One fixed context has (T, 1), a Transformer the mean of its cross-attention.
         """
         if isinstance(self.model, Transformer):
             tokens, written, read = self.attention(text, beam_size=beam_size, to=to)
@@ -147,17 +146,14 @@ class LanguageModel:
         (self.vocab,) = settings.vocabs()
 
     def sample(self, prompt: str = "", *, length: int = 400, seed: int = 0, **how: Any) -> str:
-        """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`.
-
-        Beyond the length of the model's window, it continues from the last half of a window.
-        """
+        """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`."""
         device = next(self.model.parameters()).device
         generator = torch.Generator("cpu").manual_seed(seed)
         most, read = self.model.config.max_length, [START, *self.vocab.encode(iter(prompt))]
         written: list[int] = []
         while len(written) < length and END not in written:
             seen = read + written
-            seen = seen[0 if len(seen) <= most else -max(1, most // 2) :]
+            seen = seen[0 if len(seen) <= most else -max(1, most // 2) :]  # half a window
             here = torch.tensor([seen], device=device)
             room = min(length - len(written), most + 1 - len(seen))
             decoded = sample(self.model, here, max_length=room, generator=generator, **how)

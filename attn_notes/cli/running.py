@@ -106,9 +106,9 @@ class Job:
 
     def validate(self) -> float:
         """Report the losses on the way."""
-        found = self.measure(self.model)
-        losses = f"{self.describe(self.latest.item())}, held out {found:.3f}"
-        report(f"step {self.done} of {self.settings.training.steps}: {losses}")
+        found, steps = self.measure(self.model), self.settings.training.steps
+        trained = self.describe(self.latest.item())
+        report(f"step {self.done} of {steps}: {trained}, held out {found:.3f}")
         return found
 
     def describe(self, nats: float) -> str:

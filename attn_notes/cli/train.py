@@ -168,9 +168,8 @@ def _settings_of(
 ) -> Settings:
     """What was asked for with what follows from the data, such as a vocabulary of each sequence."""
     rare = asked.training.min_count
-    tokens = tuple(Vocabulary.build(each, min_count=rare).tokens for each in sequences)
-    stated = {"model": asked.model, "training": asked.training, "vocabularies": tokens}
-    return Settings(digest=digest(sides), **stated, **found)
+    found["vocabularies"] = tuple(Vocabulary.build(s, min_count=rare).tokens for s in sequences)
+    return Settings(model=asked.model, training=asked.training, digest=digest(sides), **found)
 
 
 def _first_characters(texts: Sequence[str], most: int) -> list[str]:

@@ -37,8 +37,7 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
     """These pairs as one batch, in their order. Chapter 4.
 
     Args:
-        pairs: B of them, at least one. A target may be empty, a source may not.
-        source_vocab, target_vocab: of the sources and of the targets.
+        pairs, source_vocab, target_vocab: at least one; a target may be empty, a source may not.
 
     Returns:
         The batch, on the CPU.

@@ -12,8 +12,7 @@ from attn_notes.data.split import Pair, is_held_out
 __all__ = ["DATE_LOCALES", "DATE_STYLES", "date_characters", "date_pairs"]
 
 DATE_LOCALES = ("de", "en", "es", "fr", "iso", "ja", "zh")
-# The short style of some locales omits the century, which would make a date ambiguous.
-DATE_STYLES = ("full", "long", "medium")
+DATE_STYLES = ("full", "long", "medium")  # the short style may omit the century
 _DAYS = range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())
 
 
@@ -46,14 +45,12 @@ def date_pairs(
 ) -> tuple[list[Pair], list[Pair]]:
     """Distinct days from 1900 to 2099 in two locales, to train on and to test on. Chapter 4.
 
-    About one day in ten is held out, by its date, whatever the locales, the style and the seed.
-
     Args:
         source, target, style: as for `date_characters`; the locales to read and to write.
         count, seed: how many days are drawn, both sides together, at most 73,049; of the draw.
 
     Returns:
-        The training pairs and the held-out pairs.
+        The training pairs and the held-out pairs: about one day in ten, by its date alone.
 
     Example:
         >>> train, held_out = date_pairs("de", "iso", count=1000)

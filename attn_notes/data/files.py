@@ -44,8 +44,8 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
 def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
     r"""Read pairs of sentences, one per line: source and target with a tab between them. Chapter 4.
 
-    White space separates tokens. Columns after the second and blank lines are ignored. A line
-    without a tab, or without 1 to 200 tokens on a side, is skipped; a warning says how many were.
+    Columns after the second and blank lines are ignored. Lines without a tab, or without 1 to 200
+    tokens on a side, are skipped with a warning.
 
     Args:
         path, encoding: as for `read_text`.

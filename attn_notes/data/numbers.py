@@ -56,8 +56,7 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
         text, language: as `join_words` writes it, or as a reader types it; of `NUMBER_LANGUAGES`.
 
     Returns:
-        German compounds are cut into their words, unknown words stay whole, a hyphen belongs to
-        the word after it.
+        The tokens: German compounds are cut, and a hyphen belongs to the word after it.
 
     Example:
         >>> split_number("zwei Millionen dreiundsiebzig", "de")
@@ -106,14 +105,12 @@ def number_pairs(
 
     What the short lengths cannot fill of their share of `count` goes to the longer ones. About one
     number in ten is held out, by its value, but none of one digit: no other has the word for zero.
-    With several languages each number is read in each source language and written in each other
-    target language; of several targets, the first source token names the one, as `<fr>` (Johnson
-    et al., 2017, section 3). Chapter 4.
+    Each is read in each source language and written in each other target language; of several
+    targets, the first source token names the one (Johnson et al., 2017, section 3). Chapter 4.
 
     Args:
         source, target: the language to read and the one to write, or several.
-        count, seed: how many numbers are drawn, both sides together; the seed of the draw.
-        digits: the fewest and the most digits, each from 1 to 12.
+        count, digits, seed: numbers on both sides together; fewest and most digits; of the draw.
         balance: the least share of the training numbers for each kind (a number of digits and of
             zeros at the end), 0 to 1; the numbers of a rare kind are repeated.
 
@@ -208,5 +205,4 @@ def _german_words() -> re.Pattern[str]:
 def _check_language(language: str) -> None:
     """Raise unless it is one of `NUMBER_LANGUAGES`."""
     if language not in NUMBER_LANGUAGES:
-        offered = ", ".join(NUMBER_LANGUAGES)
-        raise ValueError(f"language must be one of {offered}, got {language!r}")
+        raise ValueError(f"language must be one of {', '.join(NUMBER_LANGUAGES)}, got {language!r}")

@@ -20,10 +20,10 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
     The SHA-256 of the key decides, which is the same on every machine and in every run.
 
     Args:
-        key, share: a number, a date, a sentence in any language; how much is held out, 0 to 1.
+        key, share: a number, a date, a sentence; how much is held out, from 0 to 1.
 
     Returns:
-        True for about `share` of all keys. A key held out at one share is held out at any larger.
+        True for about `share` of all keys, and for the same ones at any larger share.
 
     Example:
         >>> [value for value in range(40) if is_held_out(value)]

@@ -30,7 +30,7 @@ def python_documentation() -> list[str]:
     """The text that `help()` shows for Python's own topics, from "assert" to "yield". Chapter 8.
 
     Returns:
-        About 80 documents of 465,000 characters, by Python's version; in alphabetical order.
+        About 80 documents of 465,000 characters, in alphabetical order.
 
     Example:
         >>> python_documentation()[0].splitlines()[0]

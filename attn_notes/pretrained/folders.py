@@ -73,10 +73,7 @@ def build(
     names: Mapping[str, str],
     plain: Callable[[dict[str, Tensor]], dict[str, Tensor]],
 ) -> tuple[Model, Tokenizer]:
-    """The model and the tokenizer of a folder, whose tensors must be exactly the model's own.
-
-    `names` maps published modules to ours, and `plain` gives the tensors that are read.
-    """
+    """What a folder holds; `names`: published modules and ours, `plain`: which tensors are read."""
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         model = model_class(config)
     layers = range(config.num_layers)

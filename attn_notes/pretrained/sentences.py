@@ -20,8 +20,7 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
     """The mean vector of each sequence, over its real tokens. Chapter 8.
 
     Args:
-        x, mask: (B, L, E), one vector per token, and bool (B, L), `True` = a real token; the
-            vectors of the others do not count, even NaN.
+        x, mask: (B, L, E), and bool (B, L), `True` = a real token; no other counts, even NaN.
 
     Returns:
         (B, E); 0 for a sequence without a real token.
@@ -38,9 +37,7 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
 
 
 class SentenceEncoder:
-    """Texts as vectors of length 1; the dot product of two is their cosine. Chapter 8.
-
-    Reimers and Gurevych (2019): the mean of the encoder's outputs over a text, normalised.
+    """Texts as vectors of length 1: normalised means (Reimers and Gurevych, 2019). Chapter 8.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them, on any device; they are not changed.

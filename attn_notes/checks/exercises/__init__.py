@@ -1,7 +1,4 @@
-"""The checks of the book's exercises: each prints `Correct`, or `Not yet:` and what is wrong.
-
-They never raise, so a notebook with an unsolved exercise still runs from top to bottom.
-"""
+"""The exercises' checks: each prints `Correct`, or `Not yet:` and what is wrong; none raises."""
 
 from attn_notes.checks.exercises.attention_decoder import *
 from attn_notes.checks.exercises.families import *
