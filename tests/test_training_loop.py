@@ -284,7 +284,7 @@ def test_a_gradient_that_is_not_finite_counts_too():
 def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(tmp_path):
     """No accelerator is needed to see when the loop would wait for one."""
     settings = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0, "precision": "float32"}
-    run = _Run(nn.Linear(3, 2), loss, settings, is_compiled=False)
+    run = _Run(nn.Linear(3, 2), loss, settings, compiled=False)
     run.resume(None, 40)
     run.device = torch.device("meta")
     run.loss_of = lambda batch: (loss(run.model, batch), 1)

@@ -11,8 +11,6 @@ r"""Train models larger than in a chapter, translate and write with them.
   a language model of your own texts
     attn-notes train language-model --text novel.txt --out novel
     attn-notes sample novel "It was " --length 300
-  the same on eight GPUs
-    torchrun --standalone --nproc-per-node 8 -m attn_notes train language-model --out novel
 
 The same train command continues an interrupted training from its last checkpoint.
 """

@@ -83,7 +83,6 @@ Command = Annotated[Train, subcommand("train", description="Train a model.")] | 
 
 def parse(words: list[str] | None = None) -> Any:
     """The command of these words, by default those of the command line, ready to be called."""
-    # tyro makes the options, their help and their checks from the dataclasses of the settings.
     flat = (OmitArgPrefixes,)
     return tyro.cli(Command, prog="attn-notes", description=usage, args=words, config=flat)
 

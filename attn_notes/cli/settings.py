@@ -1,13 +1,14 @@
 """The settings of a training: options on the command line, and JSON in its folder."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from attn_notes.arguments import check_fractions, check_integers, check_positive
 from attn_notes.data import Vocabulary
-from attn_notes.training import Schedule, constant, cosine_decay, inverse_sqrt, linear_decay
+from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay
 from attn_notes.training.files import write_atomic
 from attn_notes.transformer.config import Activation, Norm, Positions
 
@@ -43,13 +44,14 @@ class Training:
     min_count: int = 1  # Tokens that occur less often are unknown
     seed: int = 0  # Seed of the data, the first weights, the batches and the dropout
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise unless all are in their ranges."""
         check_integers(1, steps=self.steps, batch_size=self.batch_size, min_count=self.min_count)
         check_integers(0, warmup=self.warmup, seed=self.seed)
         check_positive(lr=self.lr)
         check_fractions(label_smoothing=self.label_smoothing)
 
-    def factors(self) -> Schedule:
+    def factors(self) -> Callable[[int], float]:
         """The schedule of the learning rate."""
         warmup = min(self.warmup, self.steps // 2)
         falling = {"linear": linear_decay, "cosine": cosine_decay}
@@ -131,6 +133,9 @@ class Settings:
     vocabularies: tuple[tuple[str, ...], ...]  # Of source and target, or of texts
     max_length: int = 100  # Most tokens of a translation; learned positions reach as far
     digest: str = ""  # Of the pairs or texts: whether a training goes on with the same
+
+    def __post_init__(self) -> None:
+        self.training.check()
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""

@@ -1,7 +1,4 @@
-"""Training: one small loop for every model of the book (chapter 4 and on).
-
-`python -m attn_notes train` runs it from the command line. Read `loop` first.
-"""
+"""Training: one loop for every model of the book (chapter 4 and on). Read `loop` first."""
 
 from attn_notes.training.loop import fit
 from attn_notes.training.metrics import (
@@ -13,7 +10,6 @@ from attn_notes.training.metrics import (
     translation_loss,
 )
 from attn_notes.training.schedules import (
-    Schedule,
     constant,
     cosine_decay,
     inverse_sqrt,
@@ -22,7 +18,6 @@ from attn_notes.training.schedules import (
 )
 
 __all__ = [
-    "Schedule",
     "bits_per_character",
     "bleu",
     "constant",

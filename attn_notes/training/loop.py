@@ -51,10 +51,9 @@ def fit(
 ) -> list[float]:
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
-    Dropout draws from a generator seeded with `seed`; afterwards the caller's random state and the
-    modes of the modules are as before. Inside `process_group`, all processes of torchrun train
+    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun train
     together. Their batches and the accumulated ones make one large batch: each loss of this package
-    counts by its number of real tokens, any other loss counts once.
+    counts by its real tokens, any other once.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
@@ -73,15 +72,14 @@ def fit(
             gradients. At the end the model gets the weights for which it was lowest.
         progress, describe: whether to show a bar, by default in a terminal or a notebook, unless
             `ATTN_NOTES_PROGRESS=0` is set or tests are running; and what it says of a loss.
-        on_step: called as `on_step(done, loss)` after each update, `done` counting from 1; the
-            loss () is a tensor, because reading it would make a GPU wait.
+        on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
         The loss of every step, including those of a checkpoint.
 
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
-        ValueError: a number out of range, nothing to train, or a checkpoint of another training.
+        ValueError: a checkpoint of another training, among others.
 
     Example:
         >>> target = torch.tensor([1.0, -1.0])
@@ -119,11 +117,7 @@ class _Run:
     """A training under way: everything that a checkpoint of it holds."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        loss: Callable[[Any, Any], Tensor],
-        settings: dict[str, Any],
-        is_compiled: bool,
+        self, model: nn.Module, loss: Any, settings: dict[str, Any], compiled: bool
     ) -> None:
         _check(**settings)
         self.model, self.loss, self.settings = model, loss, settings
@@ -137,7 +131,7 @@ class _Run:
         self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
         self.best: dict[str, Any] = {"loss": math.inf, "model": None}
         self.rank, self.world_size = rank_and_world_size()
-        self.is_compiled = is_compiled
+        self.compiled = compiled
 
     @property
     def done(self) -> int:
@@ -245,7 +239,7 @@ class _Run:
         if self.world_size > 1:
             own = [self.device] if self.device.type == "cuda" else None
             model = nn.parallel.DistributedDataParallel(model, device_ids=own)
-        self.trained = torch.compile(model) if self.is_compiled else model
+        self.trained = torch.compile(model) if self.compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
         """Take over what a checkpoint holds, if it is of this training."""

@@ -15,11 +15,7 @@ __all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size",
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[tuple[int, int, torch.device]]:
-    """Join the processes that torchrun has started, or be the only one.
-
-    Gives (rank, world_size, device): the process's number from 0, how many there are, and its own
-    device, for "cuda" the GPU with its number. Inside, `fit` trains with all of them.
-    """
+    """The processes of torchrun, or this one: (rank, world_size, device), each with its own GPU."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield 0, 1, device
         return
