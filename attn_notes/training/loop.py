@@ -51,9 +51,9 @@ def fit(
 ) -> list[float]:
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
-    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun train
-    together. Their batches and the accumulated ones make one large batch: each loss of this package
-    counts by its real tokens, any other once.
+    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
+    train together. Their batches and the accumulated ones make one large batch: each loss of this
+    package counts by its real tokens, any other once.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
