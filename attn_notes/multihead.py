@@ -157,8 +157,12 @@ class SelfAttention(nn.Module):
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        rules: Any = {"attn_mask": attn_mask, "is_causal": is_causal}
-        weights = attention_weights(q, k, **rules)  # (..., L, L)
+        weights = attention_weights(
+            q,
+            k,
+            attn_mask=attn_mask,
+            is_causal=is_causal,
+        )  # (..., L, L)
         return self.out_proj(self.dropout(weights) @ v), weights
 
 
@@ -275,23 +279,22 @@ class MultiHeadAttention(nn.Module):
             L, S, device = q.shape[2], k.shape[2], q.device
             mask = and_causal(mask, L, S, offset=offset, device=device)
             is_causal = False
-        rules: Any = {"attn_mask": mask, "is_causal": is_causal}
-        rules["attn_bias"] = attn_bias
-        heads, weights = self._attend(q, k, v, need_weights, **rules)
+        rules = {"attn_bias": attn_bias, "is_causal": is_causal}
+        heads, weights = self._attend(q, k, v, mask, need_weights, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
 
     def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, need_weights: bool, **rules: Any
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool, **rules: Any
     ) -> tuple[Tensor, Tensor | None]:
         """What each head reads, (B, H, L, Dv), and the weights if asked for."""
         if self.num_kv_heads < self.num_heads:
             group = self.num_heads // self.num_kv_heads  # query heads per key-value head
             k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, ...)
         if need_weights or self.backend == "explicit":
-            weights = attention_weights(q, k, **rules)  # (B, H, L, S)
+            weights = attention_weights(q, k, attn_mask=mask, **rules)  # (B, H, L, S)
             return self.dropout(weights) @ v, weights if need_weights else None
-        dropout_p = self.dropout.p if self.training else 0.0
-        return scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, **rules), None
+        rules |= {"attn_mask": mask, "dropout_p": self.dropout.p if self.training else 0.0}
+        return scaled_dot_product_attention(q, k, v, **rules), None
 
     def _check(
         self,
