@@ -321,7 +321,11 @@ def test_a_number_out_of_range_is_one_line_and_the_code_is_2(tmp_path, capsys, k
 @pytest.mark.parametrize(
     ("content", "option", "words"),
     [
-        (b"ab\nf\xfcnf\n" * 30, "--seed=0", "text.txt must be text in utf-8, got byte 0xfc at"),
+        (
+            b"ab\nf\xfcnf\n" * 30,
+            "--seed=0",
+            "text.txt must be text in utf-8, got byte 0xfc in line 2",
+        ),
         (b"ab", "--seed=0", "at least length + 1 = 17 ids"),
         (TEXT.encode(), "--encoding=klingon", "klingon"),
         (TEXT.encode(), "--max-length=0", "length must be at least 1, got 0"),

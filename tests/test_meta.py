@@ -42,7 +42,6 @@ VALUES_MATTER = {
     "greedy": "ends when all have reached END",
     "sample": "ends when all have reached END",
     "fit": "reads its losses",
-    "process_group": "joins processes",
 }
 
 
