@@ -5,6 +5,7 @@ been computed for a prefix holds for every continuation of it.
 """
 
 import copy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,11 +13,38 @@ from torch import Tensor
 __all__ = ["KVCache"]
 
 
+@dataclass
+class _Room:
+    """Slots for keys (B, G, slots, D) and values, of which the first `used` are taken."""
+
+    keys: Tensor
+    values: Tensor
+    used: int
+    is_inference: bool  # torch lets no other mode write into it
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether a cache of `start` tokens may write up to `end`, and nobody else has."""
+        is_inference = torch.is_inference_mode_enabled()
+        fits = self.used == start and end <= self.keys.shape[2]
+        return fits and self.is_inference == is_inference
+
+    def doubled(self, start: int, end: int) -> "_Room":
+        """Twice the room for `end` tokens, with a copy of the first `start`."""
+        keys, values = (
+            held.new_empty(*held.shape[:2], 2 * end, held.shape[3])
+            for held in (self.keys, self.values)
+        )
+        keys[:, :, :start] = self.keys[:, :, :start]
+        values[:, :, :start] = self.values[:, :, :start]
+        return _Room(keys, values, start, torch.is_inference_mode_enabled())
+
+
 class KVCache:
     """The keys and values of one attention layer so far. Chapters 6 and 7.
 
-    Every update makes new tensors, so a forked cache needs no copy, and a tensor that was returned
-    never changes. Joining copies what is held: n updates of one token copy n²/2 tokens in all.
+    Their room doubles when it is full, so that a step copies one token. Forks share the room: the
+    first to go on writes into the next slot, another one moves to a room of its own, and no tensor
+    that was returned ever changes. Where gradients are recorded, tensors are joined instead.
 
     Example:
         >>> cache = KVCache()
@@ -27,26 +55,35 @@ class KVCache:
     """
 
     def __init__(self) -> None:
-        self.keys: Tensor | None = None  # (B, G, S, D)
-        self.values: Tensor | None = None  # (B, G, S, Dv)
+        self.length = 0  # S, the number of tokens held
+        self._room: _Room | None = None
 
     def __repr__(self) -> str:
         return f"KVCache(length={self.length})"
 
     @property
-    def length(self) -> int:
-        """S, the number of tokens held."""
-        return 0 if self.keys is None else self.keys.shape[2]
+    def keys(self) -> Tensor | None:
+        """(B, G, S, D), or None before the first update."""
+        return None if self._room is None else self._room.keys[:, :, : self.length]
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (B, G, L, D) and values (B, G, L, Dv); return all S that are held now."""
-        self._check(key, value)
-        if self.keys is None or self.values is None:
-            self.keys, self.values = key, value
-        elif key.shape[2]:
-            self.keys = torch.cat((self.keys, key), dim=2)  # (B, G, S, D)
-            self.values = torch.cat((self.values, value), dim=2)  # (B, G, S, Dv)
-        return self.keys, self.values
+        room, start, end = self._room, self.length, self.length + key.shape[2]
+        _check(key, value, room, start)
+        if room is None:
+            room = _Room(key, value, end, is_inference=False)  # full: never written into
+        elif torch.is_grad_enabled() or torch.compiler.is_compiling():
+            keys = torch.cat((room.keys[:, :, :start], key), dim=2)  # (B, G, S, D)
+            values = torch.cat((room.values[:, :, :start], value), dim=2)  # (B, G, S, Dv)
+            room = _Room(keys, values, end, is_inference=False)
+        elif end > start:
+            room = room if room.is_free(start, end) else room.doubled(start, end)
+            # Not through the tensors themselves: backward would take their views for changed.
+            room.keys.data[:, :, start:end] = key
+            room.values.data[:, :, start:end] = value
+            room.used = end
+        self._room, self.length = room, end
+        return room.keys[:, :, :end], room.values[:, :, :end]
 
     def fork(self) -> "KVCache":
         """A second cache that holds the same tokens and is updated independently."""
@@ -54,25 +91,24 @@ class KVCache:
 
     def select(self, index: Tensor) -> "KVCache":
         """A new cache whose row n is this cache's row `index[n]`; `index` has shape (B',)."""
-        other = KVCache()
-        if self.keys is not None and self.values is not None:
-            other.keys, other.values = self.keys[index], self.values[index]
+        room, held, other = self._room, slice(self.length), KVCache()
+        if room is not None:
+            other.update(room.keys[:, :, held][index], room.values[:, :, held][index])
         return other
 
-    def _check(self, key: Tensor, value: Tensor) -> None:
-        """Raise unless there is one value per key, and both match what is held."""
-        got = f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
-        if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
+
+def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
+    """Raise unless there is one value per key, and both match the `length` tokens in the room."""
+    got = f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
+    if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
+        raise ValueError(f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}")
+    old = () if room is None else (("key", key, room.keys), ("value", value, room.values))
+    for name, new, held in old:
+        if (new.shape[:2], new.shape[3]) != (held.shape[:2], held.shape[3]):
+            shape = (*held.shape[:2], length, held.shape[3])
             raise ValueError(
-                f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}"
+                f"key and value must match the cached tensors in all axes but L; the cached "
+                f"{name} has shape {shape}, {got}"
             )
-        for name, new, old in (("key", key, self.keys), ("value", value, self.values)):
-            if old is None:
-                continue
-            if (new.shape[:2], new.shape[3]) != (old.shape[:2], old.shape[3]):
-                raise ValueError(
-                    f"key and value must match the cached tensors in all axes but L; the cached "
-                    f"{name} has shape {tuple(old.shape)}, {got}"
-                )
-            if new.dtype != old.dtype:
-                raise TypeError(f"{name} must be {old.dtype} like the cached one, got {new.dtype}")
+        if new.dtype != held.dtype:
+            raise TypeError(f"{name} must be {held.dtype} like the cached one, got {new.dtype}")

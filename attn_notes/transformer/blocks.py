@@ -47,7 +47,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
         self.linear1 = nn.Linear(config.embed_dim, config.ffn_dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = _Dropout(config.dropout)
         self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class EncoderBlock(nn.Module):
         self.norm1 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.norm2 = _layer_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = _Dropout(config.dropout)
 
     def forward(
         self,
@@ -150,7 +150,7 @@ class DecoderBlock(nn.Module):
         self.norm2 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.norm3 = _layer_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = _Dropout(config.dropout)
 
     def forward(
         self,
@@ -224,6 +224,13 @@ def join_weights(old: Sequence[Tensor], new: Sequence[Tensor]) -> tuple[Tensor, 
         torch.cat((F.pad(above, (0, below.shape[-1] - above.shape[-1])), below), dim=2)
         for above, below in zip(old, new, strict=True)
     )
+
+
+class _Dropout(nn.Dropout):
+    """Dropout without a module's hooks, whose cost a step of decoding would feel."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p) if self.training else x
 
 
 def _layer_norm(config: TransformerConfig) -> nn.LayerNorm:
