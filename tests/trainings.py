@@ -6,7 +6,6 @@ every training is a fork of this process, so it can be killed a dozen times in a
 
 import json
 import os
-import random
 import signal
 import sys
 import time
@@ -121,17 +120,11 @@ def killed(command: list[str], out: Path) -> list[list[int]]:
         killing(os, "fsync", 5),  # before the data is on disk
         killing(Path, "replace", 6),  # before it has its name
         killing(Path, "replace", 5, late=True),  # after
+        killing(_Run, "loss_of", 3),  # before a step has its gradient
+        killing(_Run, "update", 3, late=True),  # after the weights have changed
+        killing(_Run, "save", 1, late=True),  # after the checkpoint
     ):
         found.append([*end(begin(command, out, before=moment)), step_of(out)])  # noqa: PERF401
-    rng = random.Random(0)
-    for _ in range(3):
-        before = step_of(out)
-        pids = begin(command, out)
-        while step_of(out) == before:  # however busy the machine is, it gets on
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.01))
-        os.kill(pids[0], signal.SIGKILL)
-        found.append([*end(pids), step_of(out)])
     return found
 
 
