@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 
 import matplotlib as mpl
@@ -189,7 +190,7 @@ def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
         (lambda: AttentionHeatmap(scores=scores(8, 32, 32), mask=causal_mask(32)), 26),
         (lambda: MaskPainter(scores(24, 24)), 15),
         (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
-        (lambda: explore(lambda n: weights(64, 64, seed=n), n=[1, 2, 3, 4, 5, 6, 7, 8, 9]), 120),
+        (lambda: explore(lambda n: weights(64, 64, seed=n), page=True, n=[*range(1, 10)]), 120),
         (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
         (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 205),
         (lambda: PositionExplorer(128, 128), 9),
@@ -696,7 +697,7 @@ def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_s
     widget = explore(function, width=(0.5, 1.5, 0.5))
     widget.values = {"width": 1}  # JSON knows no 1.0
     assert [type(width) for width in seen] == [float] * len(seen)
-    assert repr(widget) == "Explorer(width=1.0; 3 frames of 2 queries x 2 keys)"
+    assert repr(widget) == "Explorer(width=1.0; 2 queries x 2 keys)"
 
 
 def test_a_box_starts_as_it_was_given_and_a_menu_at_its_first_choice():
@@ -755,19 +756,68 @@ def test_too_many_frames_are_refused_with_a_grid_that_fits(size, controls):
     def function(**_):
         return torch.eye(size)
 
-    with pytest.raises(ValueError, match=r"beyond 100 kB; (.*) would fit \((.*)\)") as caught:
-        explore(function, **controls)
+    with pytest.raises(
+        ValueError, match=r"beyond 100 kB of a page; (.*) would fit \((.*)\)"
+    ) as caught:
+        explore(function, page=True, **controls)
     grid, names = re.search(r"; ([\dx ]+) would fit \(([^)]*)\)", str(caught.value)).groups()
     counts = dict(zip(names.split(", "), map(int, grid.split(" x ")), strict=True))
     assert list(counts) == list(controls)
-    fitting = explore(function, **{name: list(range(n)) for name, n in counts.items()})
+    fitting = explore(function, page=True, **{name: list(range(n)) for name, n in counts.items()})
     assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
 
 
 def test_one_frame_that_is_too_large_says_how_many_cells_fit():
     with pytest.raises(ValueError, match="at most 37500 cells fit"):
-        explore(lambda n: torch.eye(200), n=[1])
-    assert len(page_state(explore(lambda n: torch.eye(193), n=[1]))["frames"]["b64"]) <= 100_000
+        explore(lambda n: torch.eye(200), page=True, n=[1])
+    fitting = explore(lambda n: torch.eye(193), page=True, n=[1])
+    assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
+
+
+def test_without_a_page_the_function_is_called_once_and_may_be_of_any_size():
+    calls = []
+
+    def function(n):
+        calls.append(n)
+        return torch.eye(300)
+
+    widget = explore(function, n=(0, 1000, 1))
+    assert calls == [0]
+    assert page_state(widget)["frames"] is None
+    assert calls == [0]  # nor does displaying it call the function
+
+
+def test_what_a_function_prints_is_shown_with_its_map():
+    def function(n):
+        print("called with", n)  # noqa: T201
+        return torch.eye(2)
+
+    widget = explore(function, n=[1, 2])
+    widget.values = {"n": 2}
+    assert widget.printed == "called with 2\n"
+
+
+def test_a_move_interrupts_a_slow_call_and_the_newest_is_answered():
+    started, ended = [], []
+
+    def slow(n):
+        if n:
+            started.append(n)
+            for _ in range(2000 if n < 9 else 1):  # 20 s in all but the last
+                time.sleep(0.01)
+            ended.append(n)
+        return torch.full((2, 2), n / 10)
+
+    widget = explore(slow, n=[*range(10)])
+    began = time.monotonic()
+    for n in (1, 2, 3, 9):
+        widget.set_state({"values": {"n": n}})
+    while widget.answered != {"n": 9} and time.monotonic() < began + 15:
+        time.sleep(0.01)
+    assert widget.answered == {"n": 9}
+    assert widget.shown() == pytest.approx(0.9, abs=1e-4)
+    assert ended == [9]
+    assert set(started) <= {1, 9}  # of those that waited only the newest began
 
 
 # Wrong input

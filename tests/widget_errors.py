@@ -100,9 +100,15 @@ VALUES = [
         "key_dim = 2, got 3 and 2",
     ),
     (lambda: MaskPainter(torch.ones(2)), "must have 2 axes and not be empty, got shape (2,)"),
-    (lambda: explore(torch.eye, n=[1, 2]), "keep its shape (1, 1), got (2, 2) at {'n': 2}"),
+    (
+        lambda: explore(torch.eye, page=True, n=[1, 2]),
+        "keep its shape (1, 1), got (2, 2) at {'n': 2}",
+    ),
     (lambda: explore(lambda n: NAN * EYE, n=[1]), "weights at {'n': 1} must be finite"),
-    (lambda: explore(lambda n: n * EYE, n=[1, 2]), "at {'n': 2} must be from 0 to 1, got 0 to 2"),
+    (
+        lambda: explore(lambda n: n * EYE, page=True, n=[1, 2]),
+        "at {'n': 2} must be from 0 to 1, got 0 to 2",
+    ),
     (lambda: explore(flat, n=[1], query_tokens=["a"]), "query_tokens must be 2"),
     (lambda: explore(flat, n=(2, 1, 1)), "from 2 to 37500 positions, got n=(2, 1, 1)"),
     (lambda: explore(flat, n=(1, 2, 0)), "from 2 to 37500 positions"),

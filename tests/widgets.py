@@ -119,6 +119,7 @@ def of_letters(tokens: Sequence[str] = ("tea", "eat", "oats", "ox")) -> Spelling
 def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
     return explore(
         lambda **values: near(**values, S=len(tokens)),
+        page=True,
         query_tokens=tokens[:5],
         key_tokens=tokens,
         title=min(tokens),

@@ -1,8 +1,11 @@
 """Any torch function as a widget: `explore(function, **controls)`."""
 
+import io
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +14,7 @@ from torch import Tensor
 
 from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Table, plural
+from attn_notes.widgets.calling import LatestCall
 from attn_notes.widgets.heatmap import weights_table
 
 __all__ = ["Explorer", "explore"]
@@ -18,11 +22,13 @@ __all__ = ["Explorer", "explore"]
 Control = tuple[float, float, float] | Sequence[Any] | bool
 
 MOST_CELLS = 37_500  # of all frames on a page: 100 kB at two bytes a cell, in base64
+MOST_PRINTED = 2000  # characters of what a function prints
 
 
 def explore(
     function: Callable[..., Tensor],
     *,
+    page: bool = False,
     query_tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
     title: str = "",
@@ -30,12 +36,14 @@ def explore(
 ) -> "Explorer":
     """Turn a function that returns weights into a heatmap with one control for each argument.
 
-    With a live kernel the function is called as the reader moves. A published page has its results
-    over the whole grid of the controls, taken when the widget is made: 100 kB of them at most.
-    So it must give the same for the same arguments.
+    With a live kernel the function is called as the reader moves, in a thread: a move interrupts
+    a slow call for the one before. What the function prints is shown, and so is its error.
 
     Args:
         function: takes one keyword argument a control; returns weights from 0 to 1, always (L, S).
+        page: whether the widget also answers on a published page, where no kernel runs: the
+            function is called at once for the whole grid of the controls, 100 kB of results at
+            most. It must give the same for the same arguments.
         query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
         title: a line above the map.
         **controls: for each argument of `function`: `(low, high, step)` for a slider, a list of
@@ -49,9 +57,10 @@ def explore(
         >>> def flat(keys):
         ...     return torch.full((2, 3), 1 / 3, device="cpu")
         >>> explore(flat, keys=[3])
-        Explorer(keys=3; 1 frame of 2 queries x 3 keys)
+        Explorer(keys=3; 2 queries x 3 keys)
     """
-    return Explorer(function, controls, title, query_tokens=query_tokens, key_tokens=key_tokens)
+    tokens = {"query_tokens": query_tokens, "key_tokens": key_tokens}
+    return Explorer(function, controls, title, page=page, **tokens)
 
 
 class Explorer(DataWidget):
@@ -59,8 +68,10 @@ class Explorer(DataWidget):
 
     _widget = "explore"
     values = traitlets.Dict().tag(sync=True)
+    answered = traitlets.Dict().tag(sync=True)  # the values that the rest belongs to
     frame = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
+    printed = traitlets.Unicode("").tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
@@ -68,33 +79,42 @@ class Explorer(DataWidget):
         function: Callable[..., Tensor],
         controls: dict[str, Control],
         title: str,
+        *,
+        page: bool = False,
         **tokens: Any,
     ) -> None:
-        self._function = function
+        self._function, self._latest, self._is_moved = function, LatestCall(), False
         grid = {name: _choices(name, control) for name, control in controls.items()}
         first = {name: choices[0] for name, choices in grid.items()}
         first.update({name: c for name, c in controls.items() if isinstance(c, bool)})
-        L, S = shape = self._call(first).shape
-        fit = [len(choices) for choices in grid.values()]
-        count, most = math.prod(fit), MOST_CELLS // (L * S)
-        if count > most:
-            while math.prod(fit) > max(most, 1):  # thin out the longest control first
-                fit[fit.index(max(fit))] -= 1
-            fitting = f"{' x '.join(map(str, fit))} would fit ({', '.join(grid)})"
-            fitting = fitting if most else f"at most {MOST_CELLS} cells fit"
-            raise ValueError(f"{count} frames of {L * S} cells are beyond 100 kB; {fitting}")
-        points = list(itertools.product(*grid.values()))
-        self._frames = [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
+        self._device = torch.get_default_device()  # a thread starts with torch's own
+        start = self._call(first)
+        self._frames = self._sample(grid, start.shape) if page else None
         kinds = {bool: "box", tuple: "slider", list: "menu"}
         listed = [
             {"name": name, "kind": kinds[type(controls[name])], "choices": choices}
             for name, choices in grid.items()
         ]
-        axes = encoding.check_axes(L, S, **tokens)
+        axes = encoding.check_axes(*start.shape, **tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
-        start = self._frames[points.index(tuple(first.values()))]  # as on a page: not called again
-        super().__init__(data=data, values=first, frame=encoding.encode(start))
+        super().__init__(data=data, values=first, answered=first, frame=encoding.encode(start))
         self.observe(self._recompute, "values")
+
+    def _sample(self, grid: dict[str, list[Any]], shape: torch.Size) -> Tensor:
+        """The function's weights over the whole grid, (points, L, S), in the grid's order."""
+        fit = [len(choices) for choices in grid.values()]
+        count, most = math.prod(fit), MOST_CELLS // shape.numel()
+        if count > most:
+            while math.prod(fit) > max(most, 1):  # thin out the longest control first
+                fit[fit.index(max(fit))] -= 1
+            fitting = f"{' x '.join(map(str, fit))} would fit ({', '.join(grid)})"
+            fitting = fitting if most else f"at most {MOST_CELLS} cells fit"
+            wanted = f"{count} frames of {shape.numel()} cells are beyond 100 kB of a page"
+            raise ValueError(f"{wanted}; {fitting}; without page=True any size is answered live")
+        points = itertools.product(*grid.values())
+        return torch.stack(
+            [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
+        )
 
     @traitlets.validate("values")
     def _check_values(self, proposal: Any) -> dict[str, Any]:
@@ -116,27 +136,53 @@ class Explorer(DataWidget):
             raise ValueError(f"the function must keep its shape {tuple(shape)}, got {new}")
         return encoding.as_weights(f"the function's weights at {values}", weights, 2)
 
-    def _recompute(self, _: Any) -> None:
-        """Answer the reader's move; an error of the function is shown."""
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """As of every widget; remember meanwhile that it is the reader who moves."""
+        self._is_moved = True
         try:
-            weights = self._call(dict(self.values), torch.Size(self.frame["shape"]))
-            self.frame = encoding.encode(weights)
-            self.error = ""
-        except Exception as error:  # the reader's function may raise anything
-            self.error = f"{type(error).__name__}: {error}"
+            super().set_state(sync_data)
+        finally:
+            self._is_moved = False
+
+    def _recompute(self, _: Any) -> None:
+        """Answer the reader's move in a thread, and a change in Python at once."""
+        work = partial(self._answer, dict(self.values))
+        if self._is_moved:
+            self._latest.start(work, self._publish)
+        else:
+            self._publish(work())
+
+    def _answer(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The traits that show what the function gives, prints and raises."""
+        found, error, printed = self.frame, "", io.StringIO()
+        try:
+            with redirect_stdout(printed), self._device:
+                weights = self._call(values, torch.Size(self.frame["shape"]))
+            found = encoding.encode(weights)
+        except Exception as raised:  # the reader's function may raise anything
+            error = encoding.replace_surrogates(f"{type(raised).__name__}: {raised}")
+        text = encoding.replace_surrogates(printed.getvalue()[-MOST_PRINTED:])
+        return {"frame": found, "error": error, "printed": text, "answered": values}
+
+    def _publish(self, traits: dict[str, Any]) -> None:
+        with self.hold_sync():  # one message: no moment at which the parts do not fit
+            for name, value in traits.items():
+                setattr(self, name, value)
 
     def shown(self) -> Tensor:
         """The weights on the map, (L, S)."""
         return encoding.decode(self.frame)
 
     def page_state(self) -> dict[str, Any]:
-        """As `BookWidget.page_state`, with the frames that answer without a kernel."""
-        return {**super().page_state(), "frames": encoding.encode(torch.stack(self._frames))}
+        """As `BookWidget.page_state`, with the frames that answer without a kernel, or None."""
+        frames = None if self._frames is None else encoding.encode(self._frames)
+        return {**super().page_state(), "frames": frames}
 
     def _summary(self) -> str:
         values = ", ".join(f"{name}={value}" for name, value in self.values.items())
         L, S = self.frame["shape"]
-        return f"{values}; {plural(len(self._frames), 'frame')} of {L} queries x {S} keys"
+        frames = "" if self._frames is None else f"{plural(len(self._frames), 'frame')} of "
+        return f"{values}; {frames}{L} queries x {S} keys"
 
     def _table(self) -> Table:
         return weights_table(self.shown(), None, self.data["queries"], self.data["keys"])

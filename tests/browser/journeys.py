@@ -786,6 +786,8 @@ def explorer_from_page(state: dict) -> BookWidget:
         return frames[at]
 
     shown = {"query_tokens": state["data"]["queries"], "key_tokens": state["data"]["keys"]}
-    made = explore(frame, **shown, **{name: list(choices) for name, choices in grid.items()})
+    made = explore(
+        frame, page=True, **shown, **{name: list(choices) for name, choices in grid.items()}
+    )
     made.values = state["values"]
     return made

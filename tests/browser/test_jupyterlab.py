@@ -31,7 +31,7 @@ def falling(width):
 scores = torch.tensor([[0.0, 2.0], [1.0, -1.0]])
 live = AttentionHeatmap(scores=scores, query_tokens=["a", "b"])
 live.observe(lambda change: heard.append(change["new"]), "temperature")
-explorer = explore(falling, width=(0.5, 2.0, 0.5))
+explorer = explore(falling, page=True, width=(0.5, 2.0, 0.5))
 at_start = len(calls)
 
 def turned(text):  # what a network would make of it that turns its words round
