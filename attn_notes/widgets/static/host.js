@@ -24,6 +24,7 @@ class AttnWidget extends HTMLElement {
     const el = document.createElement("div");
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
+    this.classList.add("full-width"); // the book's style lets such an element take the margin
     try {
       const end = WIDGETS[widget].render({ model: new PageModel(state), el });
       this.end = () => { end(); el.remove(); };
