@@ -868,7 +868,14 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
         assert len(source) < 84_000
     shared = {f"{name}.js" for names in assets.SHARED.values() for name in names}
     own = {f"{name}.js" for name in assets.WIDGETS}
-    assert own | shared | {"core.js", "host.js"} == set(JAVASCRIPT)
+    core = {f"{name}.js" for name in assets.CORE}
+    assert own | shared | core | {"host.js"} == set(JAVASCRIPT)
+
+
+@pytest.mark.parametrize("name", JAVASCRIPT)
+def test_no_line_of_javascript_is_longer_than_120_columns(name):
+    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
+    assert [line for line in source.splitlines() if len(line) > 120] == []
 
 
 def test_weights_are_coloured_as_matplotlib_colours_them():

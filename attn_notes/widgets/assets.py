@@ -9,13 +9,14 @@ WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
     *("position", "translator", "sampler", "family"),
 )
-# What some widgets share, beside the core that all do; the page has each once.
+CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
+# What some widgets share beside; the page has each once.
 SHARED = {
     "heatmap": ("grid",),
     "alignment": ("links", "steps", "typing"),
     "heads": ("grid", "links", "typing"),
-    "translator": ("grid", "links", "steps", "transformer_model"),
-    "sampler": ("transformer_model",),
+    "translator": ("grid", "links", "steps", "transformer_model", "options"),
+    "sampler": ("transformer_model", "options"),
 }
 
 
@@ -26,12 +27,12 @@ def _read(name: str) -> str:
 
 def module_source(widget: str) -> str:
     """One widget's import-free front-end module, as anywidget loads it, with what it shares."""
-    parts = ("core", *SHARED.get(widget, ()), widget)
+    parts = (*CORE, *SHARED.get(widget, ()), widget)
     return "\n".join(_read(f"{part}.js") for part in parts)
 
 
 def page_script() -> str:
-    """The one classic script of the published pages: core, every widget, and the host.
+    """The one classic script of the published pages: what is shared, every widget, and the host.
 
     Each module becomes a function that returns what it would export, so that a page opened from
     the file system, where browsers load no modules, runs the same code.
@@ -46,7 +47,7 @@ def page_script() -> str:
         for name in WIDGETS
     )
     names = dict.fromkeys(name for shared in SHARED.values() for name in shared)
-    shared = (_read(f"{name}.js") for name in ("core", *names))
+    shared = (_read(f"{name}.js") for name in (*CORE, *names))
     parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]
     return "(() => {\n" + "\n".join(parts) + "\n})();\n"
 

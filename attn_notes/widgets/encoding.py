@@ -1,4 +1,4 @@
-"""Encode tensors for the front end, which `static/core.js` decodes, and check them first."""
+"""Encode tensors for the front end, which `static/numbers.js` decodes, and check them first."""
 
 import base64
 import math

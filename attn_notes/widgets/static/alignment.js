@@ -4,8 +4,8 @@
 
 // A short row of tokens as one would write it: characters stand together, words apart.
 function written(tokens, most = 40) {
-  const glue = tokens.every((token) => Array.from(token).length === 1) ? "" : " ";
-  return visible(tokens.join(glue), most);
+  const letters = tokens.every((token) => Array.from(token).length === 1);
+  return visible(joined(tokens, () => letters), most);
 }
 
 function render({ model, el }) {
@@ -25,9 +25,11 @@ function render({ model, el }) {
   }
 
   const look = (row) => { if (row !== peek) { peek = row; draw(); } };
-  const figure = links(life, { label: "Words that are read, above, and words that read, below. Arrow keys walk the words below.",
+  const figure = links(life, {
+    label: "Words that are read, above, and words that read, below. Arrow keys walk the words below.",
     captions: ["source (is read)", "output (reads)"], onPick: look });
-  const map = heatmap(life, { label: "Weights of the steps so far. Arrow keys walk the cells.", tallest: 26, onPick: look });
+  const map = heatmap(life, { label: "Weights of the steps so far. Arrow keys walk the cells.", tallest: 26,
+    onPick: look });
   const scale = colourScale(life);
   const said = h("p", { class: "attn-said", role: "status" });
   const verdict = h("p", { class: "attn-note attn-verdict" });
@@ -45,8 +47,9 @@ function render({ model, el }) {
   function draw() {
     const shows = now(), { example, state, T, S, step, chosen } = shows;
     const weights = decode(state.weights);
-    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
-    figure.show({ above: example.source, below: state.target, weights, reach: step + 1, chosen, wrong: state.wrong, top });
+    const top = scaleTop(model, weights);
+    figure.show({ above: example.source, below: state.target, weights, reach: step + 1, chosen, wrong: state.wrong,
+      top });
     map.show({ values: weights.subarray(0, (step + 1) * S), L: step + 1, S, mask: null, room: T, mark: chosen,
       queries: state.target, keys: example.source, top });
     scale.show(top);
@@ -73,7 +76,7 @@ function render({ model, el }) {
 
   const controls = [examples, states,
     steps.el,
-    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" })];
+    sharedScale(model, life)];
   if (model.get("typing") !== "off") {
     controls.push(typingBox(model, life, { label: "Type your own", send: "Decode", waiting: "The network reads \u2026",
       page: "Run this notebook, and a box stands here: the network reads what you type." }));

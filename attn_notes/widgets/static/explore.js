@@ -19,30 +19,23 @@ function render({ model, el }) {
   }
   function draw() {
     const values = frameNow();
-    const top = model.get("shared_scale") ? Math.max(largest(values), 1e-9) : 1;
+    const top = scaleTop(model, values);
     map.show({ values, L, S, mask: null, queries, keys, top });
     scale.show(top);
     problem.textContent = model.get("error") || "";
     problem.hidden = !problem.textContent;
   }
 
-  // A model of one control, so that the shared controls work on an entry of `values`.
-  function entry(name) {
-    return {
-      get: () => model.get("values")[name],
-      set: (_, value) => model.set("values", { ...model.get("values"), [name]: value }),
-      save_changes: () => model.save_changes && model.save_changes(),
-      on: (_, callback) => model.on("change:values", callback),
-      off: (_, callback) => model.off && model.off("change:values", callback),
-    };
-  }
+  // An entry of `values` as a model, so that the shared controls work on it.
+  const entry = (name) => part(model, ["values"], () => model.get("values")[name],
+    (value) => model.set("values", { ...model.get("values"), [name]: value }));
   const made = controls.map(({ name, kind, choices }) => {
     const label = name.replaceAll("_", " ");
     if (kind === "box") return tick(entry(name), life, name, { label });
     if (kind === "menu") return choice(entry(name), life, name, { label, choices: choices.map((c) => [c, String(c)]) });
     return slider(entry(name), life, name, { label, places: choices });
   });
-  made.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
+  made.push(sharedScale(model, life));
   frame(el, life, { title, controls: made, body: [map.el, scale.el, problem, map.table] });
   life.watch(["frame", "error", "shared_scale"].concat(frames ? ["values"] : []), draw);
   draw();

@@ -6,13 +6,15 @@ const MASK = "[MASK]", START = "<start>", END = "<end>"; // as in attn_notes.wid
 // What goes in, what each position is trained to say (null: nothing is asked), the mask (C, C), how
 // many of the positions are an encoder's that stands apart, and the prefix that all may read.
 function wiring(family, { source, target, masked }) {
-  const S = source.length, alone = family === "encoder-only", text = family === "decoder-only";
+  const S = source.length, alone = family === "encoder-only";
+  const text = family === "decoder-only";
   const inputs = alone ? source.map((token, n) => (n === masked ? MASK : token))
     : text ? [START, ...source] : [...source, START, ...target];
   const says = alone ? source.map((token, n) => (n === masked ? token : null))
     : text ? [...source, END] : [...source.map(() => null), ...target, END];
   const C = inputs.length, prefix = text ? 0 : S;
-  return { inputs, says, C, prefix, mask: namedMask("prefix", C, C, prefix), encoder: family === "encoder-decoder" ? S : 0 };
+  const encoder = family === "encoder-decoder" ? S : 0;
+  return { inputs, says, C, prefix, encoder, mask: namedMask("prefix", C, C, prefix) };
 }
 
 // The position that is asked for the masked word, or for the one beside it.
@@ -25,7 +27,8 @@ const firstPosition = (family, { source, target, masked }) => (
 function cone({ mask, C, encoder }, layers, picked) {
   const levels = Array.from({ length: layers + 1 }, () => new Uint8Array(C));
   levels[layers][picked] = 1;
-  const read = (i, memory, l) => { // position i reads its own stack at level l, itself too, and the memory
+  // position i reads its own stack at level l, itself too, and the memory
+  const read = (i, memory, l) => {
     for (let j = 0; j < C; j++) if (mask[i * C + j]) levels[j < encoder ? memory : l][j] = 1;
   };
   for (let l = layers; l > 0; l--) for (let i = encoder; i < C; i++) if (levels[l][i]) read(i, layers, l - 1);
@@ -48,7 +51,8 @@ function reads(now, i) {
 
 // What the picked position reads, and what is asked of it.
 function told({ family, inputs, says, encoder, prefix, picked, layers, levels, C }) {
-  const who = `Position ${picked}, ${quoted(inputs[picked])}, `, asked = says[picked] !== null && quoted(says[picked]);
+  const who = `Position ${picked}, ${quoted(inputs[picked])}, `;
+  const asked = says[picked] !== null && quoted(says[picked]);
   const earlier = picked > encoder ? `positions ${span(encoder, picked)}` : "itself";
   const all = (n) => (n > 1 ? `all ${n} positions, on both sides` : "itself, the only one");
   const known = levels[0].reduce((sum, one) => sum + one, 0);
@@ -58,20 +62,29 @@ function told({ family, inputs, says, encoder, prefix, picked, layers, levels, C
       ? `It is trained to say ${asked}: the word is hidden, so the others have to tell.`
       : "Nothing is asked here: its own word is among what it reads.");
   }
-  if (family === "decoder-only") return `${who}reads ${earlier} and nothing later.${knows} It is trained to say the next token, ${asked}.`;
+  if (family === "decoder-only")
+    return `${who}reads ${earlier} and nothing later.${knows} It is trained to say the next token, ${asked}.`;
   if (picked < prefix) {
-    return encoder ? `${who}reads ${all(prefix)}.${knows} It says nothing: each block of the decoder reads what the encoder's last block makes here.`
-      : `${who}reads the prefix, ${all(prefix)}, and nothing later.${knows} Nothing is asked here: the source is given.`;
+    const idle = "It says nothing: each block of the decoder reads what the encoder's last block makes here.";
+    return encoder ? `${who}reads ${all(prefix)}.${knows} ${idle}`
+      : `${who}reads the prefix, ${all(prefix)}, and nothing later.${knows} `
+        + "Nothing is asked here: the source is given.";
   }
-  return (encoder ? `${who}reads ${earlier} of the target and, by cross-attention, what the encoder's last block makes of the whole source.`
+  const both = "of the target and, by cross-attention, what the encoder's last block makes of the whole source.";
+  return (encoder ? `${who}reads ${earlier} ${both}`
     : `${who}reads positions ${span(0, picked)}: the source and the target so far, block by block.`)
     + `${knows} It is trained to say the target's next token, ${asked}.`;
 }
 const ABOUT = {
-  "encoder-only": "No mask: each position reads all, before and after it. Only a hidden word is worth asking for, since any other stands among the tokens that are read.",
-  "decoder-only": "The same blocks under a causal mask: no position reads a later one. So each can be asked for the token that comes next, and one pass trains them all.",
-  "encoder-decoder": "An encoder on the source, a decoder on the target. The decoder's blocks have one part more, \u25c6: it reads the encoder's last outputs, the memory, and brings the source to each word. The target stands one place later below than above.",
-  prefix: "One stack for both. What may be read is what the encoder-decoder's three masks allow, put together; but the target reads the source as it stands in the same block, and the same weights serve both.",
+  "encoder-only": "No mask: each position reads all, before and after it. Only a hidden word is worth asking for, "
+    + "since any other stands among the tokens that are read.",
+  "decoder-only": "The same blocks under a causal mask: no position reads a later one. So each can be asked for "
+    + "the token that comes next, and one pass trains them all.",
+  "encoder-decoder": "An encoder on the source, a decoder on the target. The decoder's blocks have one part more, "
+    + "\u25c6: it reads the encoder's last outputs, the memory, and brings the source to each word. The target stands "
+    + "one place later below than above.",
+  prefix: "One stack for both. What may be read is what the encoder-decoder's three masks allow, put together; but "
+    + "the target reads the source as it stands in the same block, and the same weights serve both.",
 };
 const PARTS = "\u25cf attention reads along the lines, \u25a0 feed-forward works on each position alone";
 
@@ -84,46 +97,64 @@ function diagram(life, { label, onPick }) {
   function layout(width) {
     const { inputs, says, C, encoder, layers } = now, pen = view.canvas.getContext("2d");
     const texts = [inputs, says].map((row) => row.map((token) => (token === null ? "" : visible(token, 14))));
-    const gap = encoder ? 40 : 0, side = 24, share = (slack) => Math.min(84, (width - 2 * (side + slack) - gap) / C), wide = share(0);
+    const gap = encoder ? 40 : 0, side = 24;
+    const share = (slack) => Math.min(84, (width - 2 * (side + slack) - gap) / C);
+    const wide = share(0);
     // Upright in the larger or the smaller type where no two tokens meet, else slanted.
     const measured = [13, 12].map((font) => {
       pen.font = `600 ${font}px ${view.colours.font}`;
-      const sizes = texts.map((row) => row.map((text) => Math.min(92, pen.measureText(text).width))), longest = Math.max(...sizes.flat());
+      const sizes = texts.map((row) => row.map((text) => Math.min(92, pen.measureText(text).width)));
+      const longest = Math.max(...sizes.flat());
       const pad = font === 13 ? 12 : 8;
-      const fits = longest + pad <= wide + side && sizes.every((row) => row.every((size, c) => !c || (size + row[c - 1]) / 2 + pad + 2 <= wide + (c === encoder ? gap : 0)));
+      const fits = longest + pad <= wide + side
+        && sizes.every((row) => row.every((size, c) => !c
+          || (size + row[c - 1]) / 2 + pad + 2 <= wide + (c === encoder ? gap : 0)));
       return { font, pad, sizes, longest, fits };
     });
     const { font, pad, sizes, longest, fits: upright } = measured.find((one) => one.fits) || measured[0];
     // Slanted labels lean out to the right above and to the left below.
-    const pitch = upright ? wide : share(Math.max(0, longest * Math.cos(TURN) - side - wide / 2) / 2), start = (width - pitch * C - gap) / 2;
+    const pitch = upright ? wide : share(Math.max(0, longest * Math.cos(TURN) - side - wide / 2) / 2);
+    const start = (width - pitch * C - gap) / 2;
     const x = (c) => start + (c + 0.5) * pitch + (encoder && c >= encoder ? gap : 0);
-    const tall = upright ? CHIP : longest * Math.sin(TURN) + 14, step = layers < 4 ? 82 : layers < 5 ? 74 : 62;
+    const tall = upright ? CHIP : longest * Math.sin(TURN) + 14;
+    const step = layers < 4 ? 82 : layers < 5 ? 74 : 62;
     const top = 18 + tall + 16, bottom = top + layers * step;
     // The feed-forward part of a level, its cross-attention and its attention; level 0 is the tokens.
-    const ff = (l) => (l ? bottom - l * step + HEAD : bottom + 8), cross = (l) => ff(l) + 14, attention = (l) => ff(l) + 28;
-    return { texts, sizes, font, pad: upright ? pad : 8, upright, pitch, x, tall, step, top, bottom, ff, cross, attention, gap,
-      every: upright ? 1 : Math.ceil(13 / (pitch * Math.sin(TURN))), r: Math.min(5, pitch * 0.28), height: bottom + 8 + tall + 26 };
+    const ff = (l) => (l ? bottom - l * step + HEAD : bottom + 8);
+    const cross = (l) => ff(l) + 14, attention = (l) => ff(l) + 28;
+    return {
+      texts, sizes, font, upright, pitch, x, tall, step, top, bottom, ff, cross, attention, gap,
+      pad: upright ? pad : 8, every: upright ? 1 : Math.ceil(13 / (pitch * Math.sin(TURN))),
+      r: Math.min(5, pitch * 0.28), height: bottom + 8 + tall + 26,
+    };
   }
 
-  function write(context, text, x, y, { align = "center", base = "middle", bold = false, colour = view.colours.muted, size = 11, room } = {}) {
+  function write(context, text, x, y, options = {}) {
+    const { align = "center", base = "middle", bold = false, colour = view.colours.muted, size = 11, room } = options;
     context.font = `${bold ? "600 " : ""}${size}px ${view.colours.font}`;
     context.textAlign = align; context.textBaseline = base; context.fillStyle = colour;
     context.fillText(text, x, y, room);
   }
   // The stacks, from where to where each goes; and what stands below, from which position on.
   const stacks = () => (now.encoder ? [[0, now.encoder], [now.encoder, now.C]] : [[0, now.C]]);
-  const captions = () => ({ "encoder-only": [[0, "the source, one word masked"]], "decoder-only": [[0, "the text so far"]],
+  const captions = () => ({ "encoder-only": [[0, "the source, one word masked"]],
+    "decoder-only": [[0, "the text so far"]],
     "encoder-decoder": [[0, "encoder: the source"], [now.prefix, "decoder: the target so far"]],
     prefix: [[0, "prefix: the source"], [now.prefix, "the target so far"]] }[now.family]);
   const across = (first, end, room = 0.5) => [at.x(first) - room * at.pitch, at.x(end - 1) + room * at.pitch];
-  const tint = (levels, first, end) => { // from where to where the cone goes at a level, or null
+  // from where to where the cone goes at a level, or null
+  const tint = (levels, first, end) => {
     const on = Array.from(levels.subarray(first, end), (one, n) => (one ? first + n : -1)).filter((n) => n >= 0);
     return on.length ? [on[0], on[on.length - 1] + 1] : null;
   };
 
   function stroke(context, colour, thick, alpha, lines) {
     context.beginPath(); lines();
-    context.strokeStyle = colour; context.lineWidth = thick; context.globalAlpha = alpha; context.stroke(); context.globalAlpha = 1;
+    context.strokeStyle = colour;
+    context.lineWidth = thick;
+    context.globalAlpha = alpha;
+    context.stroke();
+    context.globalAlpha = 1;
   }
 
   function paintBlocks(context) {
@@ -143,9 +174,11 @@ function diagram(life, { label, onPick }) {
         context.restore();
       }
     });
-    const below = captions().map(([first, words]) => [across(first, now.C)[0] - (first && !now.encoder ? -4 : 18), words]);
+    const begins = (first) => across(first, now.C)[0] - (first && !now.encoder ? -4 : 18);
+    const below = captions().map(([first, words]) => [begins(first), words]);
     below.forEach(([x, words], n) => {
-      write(context, words, x, at.height, { align: "left", base: "bottom", room: n + 1 < below.length ? Math.max(8, below[n + 1][0] - x - 8) : undefined });
+      const room = n + 1 < below.length ? Math.max(8, below[n + 1][0] - x - 8) : undefined;
+      write(context, words, x, at.height, { align: "left", base: "bottom", room });
     });
     if (now.family !== "prefix") return;
     const x = across(now.prefix, now.C)[0]; // where the prefix ends
@@ -157,7 +190,8 @@ function diagram(life, { label, onPick }) {
   // What the picked output depends on: a light from its word down to the tokens.
   function paintCone(context) {
     const { levels, layers, encoder, C, picked } = now;
-    for (const [first, end, colour] of [[encoder, C, view.colours.accent], [0, encoder, picked < encoder ? view.colours.accent : CROSS]]) {
+    const { accent } = view.colours;
+    for (const [first, end, colour] of [[encoder, C, accent], [0, encoder, picked < encoder ? accent : CROSS]]) {
       const ends = levels.map((level) => tint(level, first, end)).map((ends) => ends && across(...ends, 0.42));
       if (!ends[layers]) continue;
       const left = [], right = [];
@@ -168,25 +202,35 @@ function diagram(life, { label, onPick }) {
       }
       context.beginPath();
       [...left, ...right.reverse()].forEach((place) => context.lineTo(...place));
-      context.fillStyle = colour; context.globalAlpha = 0.13; context.fill(); context.globalAlpha = 1;
+      context.fillStyle = colour;
+      context.globalAlpha = 0.13;
+      context.fill();
+      context.globalAlpha = 1;
     }
   }
 
   // Who reads whom: every line that the mask allows, and over it those that the output depends on; of
   // many positions, whose lines would be one smear, the picked one's alone.
   function paintLines(context) {
-    const { levels, layers, encoder, C, mask, picked } = now, { line, muted, accent } = view.colours;
+    const { levels, layers, encoder, C, mask, picked } = now;
+    const { line, muted, accent } = view.colours;
     const wire = (l, i, j) => {
-      const [from, to, low, high] = [at.x(j), at.x(i), at.ff(l - 1), at.attention(l)], middle = (low + high) / 2;
+      const [from, to, low, high] = [at.x(j), at.x(i), at.ff(l - 1), at.attention(l)];
+      const middle = (low + high) / 2;
       context.moveTo(from, low); context.bezierCurveTo(from, middle, to, middle, to, high);
     };
     const each = (l, wanted) => { for (let i = 0; i < C; i++) {
       for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) wire(l, i, j);
     } };
     const few = C <= 32;
-    for (let l = 1; few && l <= layers; l++) stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
-    stroke(context, line, 1.5, 1, () => { // what each position carries along, past attention and feed-forward
-      for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) { context.moveTo(at.x(c), at.ff(l)); context.lineTo(at.x(c), at.attention(l)); }
+    for (let l = 1; few && l <= layers; l++)
+      stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    // what each position carries along, past attention and feed-forward
+    stroke(context, line, 1.5, 1, () => {
+      for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {
+        context.moveTo(at.x(c), at.ff(l));
+        context.lineTo(at.x(c), at.attention(l));
+      }
     });
     const deep = (i) => i < encoder && picked >= encoder ? CROSS : accent;
     for (let l = 1; l <= layers; l++) for (const colour of [CROSS, accent]) {
@@ -198,14 +242,18 @@ function diagram(life, { label, onPick }) {
   }
   // The encoder's outputs in one bar, and a branch from it into each of the decoder's blocks.
   function paintMemory(context) {
-    const { levels, layers, encoder, C, picked } = now, { muted } = view.colours, lit = picked >= encoder;
-    const y = at.top - 12, trunk = across(encoder, C)[0] - 18 - at.gap / 2 + 9, [left] = across(0, 1, 0.3);
+    const { levels, layers, encoder, C, picked } = now;
+    const { muted } = view.colours, lit = picked >= encoder;
+    const y = at.top - 12;
+    const trunk = across(encoder, C)[0] - 18 - at.gap / 2 + 9;
+    const [left] = across(0, 1, 0.3);
     stroke(context, lit ? CROSS : muted, lit ? 2.2 : 1, lit ? 1 : 0.6, () => {
       for (let c = 0; c < encoder; c++) { context.moveTo(at.x(c), at.ff(layers)); context.lineTo(at.x(c), y); }
       context.moveTo(left, y); context.lineTo(trunk, y); context.lineTo(trunk, at.cross(1));
     });
     for (let l = 1; l <= layers; l++) {
-      const ends = tint(levels[l], encoder, C), rail = (c) => { context.moveTo(trunk, at.cross(l)); context.lineTo(at.x(c), at.cross(l)); };
+      const ends = tint(levels[l], encoder, C);
+      const rail = (c) => { context.moveTo(trunk, at.cross(l)); context.lineTo(at.x(c), at.cross(l)); };
       stroke(context, muted, 1, 0.6, () => rail(C - 1));
       if (lit && ends) stroke(context, CROSS, 2.2, 1, () => rail(ends[1] - 1));
     }
@@ -213,9 +261,12 @@ function diagram(life, { label, onPick }) {
   }
 
   function paintParts(context) {
-    const { levels, layers, encoder, C, picked } = now, { paper, muted, accent } = view.colours;
+    const { levels, layers, encoder, C, picked } = now;
+    const { paper, muted, accent } = view.colours;
     for (let l = 1; l <= layers; l++) for (let c = 0; c < C; c++) {
-      const on = levels[l][c], x = at.x(c), colour = c < encoder && picked >= encoder ? CROSS : accent, r = at.r;
+      const on = levels[l][c], x = at.x(c);
+      const colour = c < encoder && picked >= encoder ? CROSS : accent;
+      const r = at.r;
       const shape = (lit, fill, draw) => {
         context.beginPath(); draw();
         context.fillStyle = lit ? fill : paper; context.fill();
@@ -223,7 +274,8 @@ function diagram(life, { label, onPick }) {
       };
       shape(on, colour, () => context.arc(x, at.attention(l), r, 0, 7));
       if (encoder && c >= encoder) shape(on, CROSS, () => { // a diamond
-        for (const [u, v] of [[0, -1], [1, 0], [0, 1], [-1, 0]]) context.lineTo(x + u * (r + 1), at.cross(l) + v * (r + 1));
+        for (const [u, v] of [[0, -1], [1, 0], [0, 1], [-1, 0]])
+          context.lineTo(x + u * (r + 1), at.cross(l) + v * (r + 1));
         context.closePath();
       });
       shape(on, colour, () => context.rect(x - r, at.ff(l) - r, 2 * r, 2 * r));
@@ -232,12 +284,15 @@ function diagram(life, { label, onPick }) {
 
   // A row of tokens: the inputs on chips below, what is asked for above.
   function paintTokens(context, row, y) {
-    const { levels, layers, inputs, encoder, picked, C } = now, { paper, panel, ink, muted, accent, line } = view.colours, below = row === 0;
+    const { levels, layers, inputs, encoder, picked, C } = now;
+    const { paper, panel, ink, muted, accent, line } = view.colours;
+    const below = row === 0;
     at.texts[row].forEach((text, c) => {
       if (!text) return;
       const lit = below ? levels[0][c] : c === picked, chosen = c === picked;
       if (c % at.every && !chosen) return; // no room for every label
-      const size = at.sizes[row][c], wide = size + at.pad, hidden = below && inputs[c] === MASK && now.family === "encoder-only";
+      const size = at.sizes[row][c], wide = size + at.pad;
+      const hidden = below && inputs[c] === MASK && now.family === "encoder-only";
       context.save();
       context.translate(at.x(c), y);
       if (!at.upright) context.rotate(-TURN);
@@ -246,15 +301,22 @@ function diagram(life, { label, onPick }) {
       context.beginPath(); context.roundRect(left, up, wide, CHIP, 5);
       context.fillStyle = chosen ? accent : below ? panel : paper;
       if (below || chosen) context.fill();
-      if (lit && !chosen) { context.globalAlpha = 0.22; context.fillStyle = colour; context.fill(); context.globalAlpha = 1; }
+      if (lit && !chosen) {
+        context.globalAlpha = 0.22;
+        context.fillStyle = colour;
+        context.fill();
+        context.globalAlpha = 1;
+      }
       context.strokeStyle = lit ? colour : line; context.lineWidth = 1;
       if (hidden) { context.setLineDash([4, 2]); context.lineWidth = 1.6; }
       if (below || chosen) context.stroke();
-      write(context, text, left + wide / 2, up + CHIP / 2 + 1, { bold: chosen, size: at.font, room: size, colour: chosen ? paper : below && !lit ? muted : ink });
+      write(context, text, left + wide / 2, up + CHIP / 2 + 1,
+        { bold: chosen, size: at.font, room: size, colour: chosen ? paper : below && !lit ? muted : ink });
       context.restore();
       if (below) return;
       const [x, head] = [at.x(c), at.ff(layers) - at.r];
-      arrow(context, [x, head], [x, y + 3], chosen ? accent : muted, chosen ? 2 : 1); // from the output to its word
+      // from the output to its word
+      arrow(context, [x, head], [x, y + 3], chosen ? accent : muted, chosen ? 2 : 1);
     });
     if (!below) write(context, "trained to say", across(encoder, C)[0] - 18, 0, { align: "left", base: "top" });
   }
@@ -297,7 +359,9 @@ function diagram(life, { label, onPick }) {
 function render({ model, el }) {
   const life = lifetime(model), data = model.get("data");
   function read() {
-    const family = model.get("family"), layers = model.get("num_layers"), wired = wiring(family, data);
+    const family = model.get("family");
+    const layers = model.get("num_layers");
+    const wired = wiring(family, data);
     const picked = Math.min(model.get("position"), wired.C - 1);
     return { ...wired, family, layers, picked, levels: cone(wired, layers, picked) };
   }
@@ -305,35 +369,44 @@ function render({ model, el }) {
   const pick = (position) => put(model, { position });
   const picture = diagram(life, { onPick: pick,
     label: "The network, from the tokens below to what it says above. Left and right arrow keys pick a position." });
-  const said = h("p", { class: "attn-said", role: "status" }), about = h("p", { class: "attn-note" }), parts = h("p", { class: "attn-note" });
+  const said = h("p", { class: "attn-said", role: "status" });
+  const about = h("p", { class: "attn-note" });
+  const parts = h("p", { class: "attn-note" });
   const words = h("div", {}, about, parts);
   const table = foldedTable(life, "The diagram as a table", () => ({
     corner: "position", columns: ["reads in each block", "is trained to say", `known at ${now.picked}`],
-    rows: now.inputs.map((token, n) => [`${n} ${visible(token)}`, reads(now, n), now.says[n] === null ? "" : visible(now.says[n]),
-      now.levels[0][n] ? "yes" : "no"]) }));
+    rows: now.inputs.map((token, n) => [`${n} ${visible(token)}`, reads(now, n),
+      now.says[n] === null ? "" : visible(now.says[n]), now.levels[0][n] ? "yes" : "no"]) }));
 
   // The masks: of the one stack, or of the encoder, the decoder, and between them.
   const masks = [0, 1, 2].map((n) => {
-    const map = heatmap(life, { label: "A mask: which keys each query may read. Arrow keys walk the cells and pick the query.", hint: n ? "" : HINT,
-      tableLabel: "The mask as a table", tallest: 24, onPick: (i) => pick(now.panels[n].first + i) });
+    const map = heatmap(life, {
+      label: "A mask: which keys each query may read. Arrow keys walk the cells and pick the query.",
+      hint: n ? "" : HINT, tableLabel: "The mask as a table", tallest: 24,
+      onPick: (i) => pick(now.panels[n].first + i) });
     const heading = h("p", { class: "attn-heading" });
     return { map, heading, el: h("div", {}, heading, map.el, map.table) };
   });
   function panels() {
     const { encoder: E, C, prefix, family } = now, all = { first: 0, L: C, from: 0, S: C };
     if (E) {
-      return [{ first: 0, L: E, from: 0, S: E, heading: "Encoder: no mask" }, { first: E, L: C - E, from: E, S: C - E, heading: "Decoder: causal mask" },
+      return [{ first: 0, L: E, from: 0, S: E, heading: "Encoder: no mask" },
+        { first: E, L: C - E, from: E, S: C - E, heading: "Decoder: causal mask" },
         { first: E, L: C - E, from: 0, S: E, heading: "Cross-attention: no mask" }];
     }
-    return [{ ...all, heading: { "encoder-only": "No mask", "decoder-only": "Causal mask", prefix: `Prefix mask: ${prefix} open to all` }[family] }];
+    const headings = { "encoder-only": "No mask", "decoder-only": "Causal mask",
+      prefix: `Prefix mask: ${prefix} open to all` };
+    return [{ ...all, heading: headings[family] }];
   }
   function drawMask({ map, heading, el: panel }, n) {
     panel.hidden = !now.panels[n];
     if (panel.hidden) return;
-    const { first, L, from, S, heading: title } = now.panels[n], { mask, C, inputs, picked } = now;
+    const { first, L, from, S, heading: title } = now.panels[n];
+    const { mask, C, inputs, picked } = now;
     const open = Uint8Array.from({ length: L * S }, (_, k) => mask[(first + ((k / S) | 0)) * C + from + (k % S)]);
     heading.textContent = title;
-    map.show({ values: Float64Array.from(open), L, S, mask: open, flat: true, queries: inputs.slice(first, first + L), keys: inputs.slice(from, from + S),
+    map.show({ values: Float64Array.from(open), L, S, mask: open, flat: true,
+      queries: inputs.slice(first, first + L), keys: inputs.slice(from, from + S),
       mark: picked >= first && picked < first + L ? picked - first : null });
   }
   function draw() {
@@ -351,15 +424,18 @@ function render({ model, el }) {
   // A slider that ends where the family does: told so before the slider itself hears of it.
   let places = null;
   life.watch(["family"], () => { places.querySelector("input").max = wiring(model.get("family"), data).C - 1; });
-  places = slider(part(model, ["position", "family"], () => read().picked, pick), life, "position", { label: "Position", min: 0, max: now.C - 1, step: 1 });
+  places = slider(part(model, ["position", "family"], () => read().picked, pick), life, "position",
+    { label: "Position", min: 0, max: now.C - 1, step: 1 });
   const controls = [
-    choice(part(model, ["family"], () => model.get("family"), (family) => put(model, { family, position: firstPosition(family, data) })), life, "family",
+    choice(part(model, ["family"], () => model.get("family"),
+      (family) => put(model, { family, position: firstPosition(family, data) })), life, "family",
       { label: "Family", choices: [["encoder-only", "encoder only (BERT)"], ["decoder-only", "decoder only (GPT)"],
         ["encoder-decoder", "encoder-decoder (T5)"], ["prefix", "decoder with a prefix"]] }),
     slider(model, life, "num_layers", { label: "Blocks", min: 1, max: 6, step: 1 }),
     places,
   ];
-  frame(el, life, { controls, body: [picture.el, said, table.el, h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
+  frame(el, life, { controls, body: [picture.el, said, table.el,
+    h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
   life.watch(["family", "num_layers", "position"], draw);
   draw();
   return life.end;

@@ -79,7 +79,8 @@ function sentenceReader(model) {
     const sentence = n < count || !typed ? data.sentences[Math.min(n, count - 1)] : typed;
     if (last.sentence !== sentence || last.hide !== hide) {
       const all = numbers(sentence), { tokens } = sentence;
-      const { weights, kept } = hide ? withoutSpecial(all, tokens, data.special) : { weights: all, kept: [...tokens.keys()] };
+      const { weights, kept } = hide ? withoutSpecial(all, tokens, data.special)
+        : { weights: all, kept: [...tokens.keys()] };
       last = { sentence, hide, weights, kept, tokens: kept.map((t) => tokens[t]), L: kept.length };
     }
     return last;
@@ -129,9 +130,11 @@ function render({ model, el }) {
   const grid = headGrid(life, model, { layers, heads, marks,
     size: () => [reader.now().L, reader.now().L],
     map: (layer, head) => ({ values: reader.map(reader.now(), layer, head), mask: null, top }) });
-  const figure = links(life, { label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk the tokens below.",
+  const figure = links(life, {
+    label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk the tokens below.",
     captions: ["keys (are read)", "queries (read)"], onPick: look });
-  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32, onPick: look, onHover: look });
+  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32, onPick: look,
+    onHover: look });
   const scale = colourScale(life);
   const which = h("p", { class: "attn-said", role: "status" });
   const said = h("p", { class: "attn-said", role: "status" });
@@ -140,7 +143,8 @@ function render({ model, el }) {
     const shows = reader.now(), { tokens, L } = shows, values = reader.map(shows, ...current()), chosen = row(shows);
     map.show({ values, L, S: L, mask: null, queries: tokens, keys: tokens, top, mark: chosen });
     figure.show({ above: tokens, below: tokens, weights: values, chosen, top });
-    said.textContent = `${quoted(tokens[chosen])} reads ${strongest(tokens, values.subarray(chosen * L, (chosen + 1) * L))}.`;
+    const read = values.subarray(chosen * L, (chosen + 1) * L);
+    said.textContent = `${quoted(tokens[chosen])} reads ${strongest(tokens, read)}.`;
   }
   function draw() {
     const [layer, head] = current();
@@ -155,7 +159,8 @@ function render({ model, el }) {
     const { pattern, told, means, order } = ranking();
     if (!pattern) return "";
     if (!means) return ": none of the sentences has such a pair.";
-    const here = reader.scores(pattern, reader.now().sentence)[n], rank = `rank ${order.indexOf(n) + 1} of ${layers * heads}`;
+    const here = reader.scores(pattern, reader.now().sentence)[n];
+    const rank = `rank ${order.indexOf(n) + 1} of ${layers * heads}`;
     const over = `${told < count ? `${told} of ` : ""}${count} sentence${count > 1 ? "s" : ""}`;
     return `: score ${means[n].toFixed(2)} over ${over}, ${rank}; `
       + (Number.isNaN(here) ? "this one has no such pair." : `${here.toFixed(2)} in this one.`);
@@ -169,7 +174,8 @@ function render({ model, el }) {
     const at = ranking().order[n];
     put(model, { layer: (at / heads) | 0, head: at % heads });
   }));
-  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group", "aria-label": "The best heads, layer.head: score" }, ...best);
+  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group",
+    "aria-label": "The best heads, layer.head: score" }, ...best);
   const about = h("p", { class: "attn-note" });
   const scoreTable = foldedTable(life, "The scores of all heads as a table", () => ({
     corner: "layer \u2193 head \u2192", columns: numbered(heads).map(([, text]) => text),

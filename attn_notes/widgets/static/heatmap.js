@@ -33,7 +33,8 @@ function render({ model, el }) {
   function scaleTop() {
     if (!model.get("shared_scale")) return 1;
     let most = 1e-9;
-    for (let n = 0; n < layers * heads; n++) most = Math.max(most, largest(reader.read((n / heads) | 0, n % heads, room)));
+    for (let n = 0; n < layers * heads; n++)
+      most = Math.max(most, largest(reader.read((n / heads) | 0, n % heads, room)));
     return most;
   }
   let top = 1;
@@ -50,15 +51,15 @@ function render({ model, el }) {
   }
 
   const controls = [];
-  const numbers = (count) => Array.from({ length: count }, (_, n) => [n, String(n)]);
-  if (layers > 1) controls.push(choice(model, life, "layer", { label: "Layer", choices: numbers(layers) }));
-  if (heads > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbers(heads) }));
+  if (layers > 1) controls.push(choice(model, life, "layer", { label: "Layer", choices: numbered(layers) }));
+  if (heads > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
   if (data.kind === "scores") {
-    controls.push(slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }));
+    controls.push(slider(model, life, "temperature",
+      { label: "Temperature", places: twoDigits(0.05, 20), format: sized }));
     const choices = [["none", "none"], ["causal", "causal"]].concat(data.mask ? [["given", "the given one"]] : []);
     controls.push(choice(model, life, "mask_choice", { label: "Mask", choices }));
   }
-  controls.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
+  controls.push(sharedScale(model, life));
   const body = [map.el, scale.el, map.table];
   if (layers * heads > 1) {
     controls.push(tick(model, life, "overview", { label: "All heads at once" }));

@@ -1,5 +1,5 @@
 // Mounts widgets on a page without a kernel: the same render({model, el}) that anywidget calls,
-// on a model that holds its state itself. Python puts core.js and WIDGETS in front (assets.py).
+// on a model that holds its state itself. Python puts what is shared and WIDGETS in front (assets.py).
 
 class PageModel {
   constructor(state) { this.state = state; this.listeners = {}; }

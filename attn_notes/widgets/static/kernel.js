@@ -4,7 +4,8 @@
 function render({ model, el }) {
   const life = lifetime(model);
   const { truth } = model.get("data");
-  const kernelNames = { gaussian: "Gaussian", boxcar: "boxcar", triangular: "triangular", epanechnikov: "Epanechnikov" };
+  const kernelNames = { gaussian: "Gaussian", boxcar: "boxcar", triangular: "triangular",
+    epanechnikov: "Epanechnikov" };
 
   // The window stays where the points were at first: it must not move under a dragging hand.
   const pad = (low, high, share) => { const m = (high - low || 1) * share; return [low - m, high + m]; };
@@ -38,9 +39,11 @@ function render({ model, el }) {
     context.strokeRect(box.left, box.top, width - box.left - box.right, box.bottom - box.top);
     const step = (span) => { const s = 10 ** Math.floor(Math.log10(span)); return span / s > 4 ? s : s / 2; };
     context.textAlign = "right"; context.textBaseline = "middle";
-    for (let s = step(y1 - y0), y = Math.ceil(y0 / s) * s; y <= y1; y += s) context.fillText(+y.toFixed(3), box.left - 6, py(y));
+    for (let s = step(y1 - y0), y = Math.ceil(y0 / s) * s; y <= y1; y += s)
+      context.fillText(+y.toFixed(3), box.left - 6, py(y));
     context.textAlign = "center"; context.textBaseline = "top";
-    for (let s = step(x1 - x0), x = Math.ceil(x0 / s) * s; x <= x1; x += s) context.fillText(+x.toFixed(3), px(x), box.bottom + 3);
+    for (let s = step(x1 - x0), x = Math.ceil(x0 / s) * s; x <= x1; x += s)
+      context.fillText(+x.toFixed(3), px(x), box.bottom + 3);
   }
   function bars(context, colours, weights, top) {
     const keys = model.get("xs"), base = box.bars - 2, tall = box.bars - box.bottom - 32;
@@ -74,7 +77,8 @@ function render({ model, el }) {
     context.arc(px(query), py(answer), 5.5, 0, 7); context.fill();
     bars(context, colours, weights, top);
   }
-  const view = sharpCanvas(life, { label: "Points, the fitted curve, the query and its weights. The controls above move them all.",
+  const view = sharpCanvas(life, {
+    label: "Points, the fitted curve, the query and its weights. The controls above move them all.",
     height: () => box.bars + 4, paint });
   view.canvas.classList.add("attn-drag");
 
@@ -87,17 +91,20 @@ function render({ model, el }) {
     const order = keys.map((_, n) => n).sort((a, b) => keys[a] - keys[b]);
     const weights = weightsAt([query]);
     const values = Float64Array.from(order, (n) => weights[n]);
-    const top = model.get("shared_scale") ? Math.max(largest(values), 1e-9) : 1;
-    map.show({ values, L: 1, S: keys.length, mask: null, queries: [query.toFixed(2)], keys: order.map((n) => keys[n].toFixed(2)), top });
+    const top = scaleTop(model, values);
+    map.show({ values, L: 1, S: keys.length, mask: null, queries: [query.toFixed(2)],
+      keys: order.map((n) => keys[n].toFixed(2)), top });
     scale.show(top);
     note.textContent = largest(weights) > 0
-      ? `Prediction at ${query.toFixed(2)}: ${predict(weights).toFixed(2)}, an average of ${weights.filter((w) => w > 0.005).length} points with a weight above 0.005.`
+      ? `Prediction at ${query.toFixed(2)}: ${predict(weights).toFixed(2)}, an average of `
+        + `${weights.filter((w) => w > 0.005).length} points with a weight above 0.005.`
       : `No point lies within one width of ${query.toFixed(2)}: every weight is 0, and so is the prediction.`;
   }
 
   // Dragging: the point under the hand, else the query.
   function grab(at) {
-    const values = model.get("ys"), far = model.get("xs").map((x, n) => Math.hypot(px(x) - at[0], py(values[n]) - at[1]));
+    const values = model.get("ys");
+    const far = model.get("xs").map((x, n) => Math.hypot(px(x) - at[0], py(values[n]) - at[1]));
     const nearest = far.indexOf(Math.min(...far)), held = far[nearest] < 14 ? nearest : "query";
     if (held !== "query") put(model, { point: held });
     drag(held, at);
@@ -126,7 +133,7 @@ function render({ model, el }) {
     slider(model, life, "point", { label: "Point", min: 0, max: model.get("xs").length - 1, step: 1 }),
     slider(coordinate("xs"), life, "x", { label: "its x", min: x0, max: x1, step: fine(x0, x1), format: two }),
     slider(coordinate("ys"), life, "y", { label: "its y", min: y0, max: y1, step: fine(y0, y1), format: two }),
-    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
+    sharedScale(model, life),
   ];
   frame(el, life, { controls, body: [view.el, note, map.el, scale.el, map.table] });
   life.watch(["xs", "ys", "query", "kernel", "bandwidth", "point", "shared_scale"], draw);

@@ -96,7 +96,8 @@ function links(life, { label, captions, onPick }) {
 
   function paintTokens(context, share) {
     const { above, below, reach, chosen, wrong } = data;
-    const lit = above.map((_, j) => share(chosen) * weight(chosen, j) + (before === null ? 0 : share(before) * weight(before, j)));
+    const lit = above.map((_, j) => share(chosen) * weight(chosen, j)
+      + (before === null ? 0 : share(before) * weight(before, j)));
     const faintFirst = above.map((_, j) => j).sort((i, j) => lit[i] - lit[j]);
     for (const j of faintFirst) chip(context, rows.above, j, { up: true, lit: lit[j] });
     const read = (i) => chip(context, rows.below, i, { up: false, solid: share(i), wrong: i === wrong });

@@ -48,7 +48,8 @@ function render({ model, el }) {
     cells[i * S + j] = brush;
     paintAll(cells);
   }
-  const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.", onPaint,
+  const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.",
+    onPaint,
     hint: "Paint with the pointer, or walk with the arrow keys and press space.",
     onPick: (i) => { chosen = i; sourcesOf(); } });
   const weightsMap = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.",
@@ -70,7 +71,7 @@ function render({ model, el }) {
   }
   function draw() {
     const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
-    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    const top = scaleTop(model, weights);
     const ones = Float64Array.from(mask);
     editor.show({ values: ones, L, S, mask, queries, keys, flat: true });
     weightsMap.show({ values: weights, L, S, mask, queries, keys, top });
@@ -79,7 +80,8 @@ function render({ model, el }) {
       const reach = reachable(mask, L, model.get("layers"));
       flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, flat: true });
     }
-    const empty = Array.from({ length: L }, (_, i) => i).filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
+    const empty = Array.from({ length: L }, (_, i) => i)
+      .filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
     empties.textContent = empty.length
       ? `Empty rows: ${empty.map((i) => token(queries, i)).join(", ")}. Their weights are 0 and so are their outputs.`
       : "No row is empty.";
@@ -97,13 +99,14 @@ function render({ model, el }) {
     choice(model, life, "combine", { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] }),
   ];
   if (flow) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: 8, step: 1 }));
-  controls.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }));
+  controls.push(sharedScale(model, life));
   const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
   const panels = [
     panel("Mask, to paint", editor.el),
     panel("Weights", weightsMap.el, scale.el, weightsMap.table)];
   if (flow) panels.push(panel("Reach through the layers", flow.el));
-  frame(el, life, { controls: [buttons, ...controls], body: [ h("div", { class: "attn-panels" }, ...panels), empties, sources] });
+  frame(el, life, { controls: [buttons, ...controls], body: [h("div", { class: "attn-panels" }, ...panels), empties,
+    sources] });
   life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
   draw();
   return life.end;

@@ -4,29 +4,40 @@
 
 const SPECIAL = ["padding", "start", "end of text", "unknown"], FIRST = SPECIAL.length;
 const SPACES = new Map([[" ", "space"], ["\n", "new line"], ["\t", "tab"], ["\u00a0", "no-break space"]]);
-const GLYPHS = new Map([["\n", "\u21b5"], ["\t", "\u21e5"], ["\u00a0", "\u237d"]]); // a space is made visible anyway
-const OPTIONS = 10, MANY = 100, SEEDS = 100, HOTTEST = 3, PACE = 120; // milliseconds a token
+// a space is made visible anyway
+const GLYPHS = new Map([["\n", "\u21b5"], ["\t", "\u21e5"], ["\u00a0", "\u237d"]]);
+// milliseconds a token
+const OPTIONS = 10, MANY = 100, SEEDS = 100, HOTTEST = 3, PACE = 120;
 const RECENT = 32; // tokens that stand in the map, each in a column of its own
 const LOUDEST = 8; // bits, at which the bar under a token is full
 
-const entropy = (probabilities) => Math.abs(probabilities.reduce((sum, p) => sum + (p > 0 ? p * Math.log2(p) : 0), 0)); // in bits
+// in bits
+const entropy = (probabilities) => Math.abs(probabilities.reduce((sum, p) => sum + (p > 0 ? p * Math.log2(p) : 0), 0));
 const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
 
 // The text so far, what the model had to say at each place of it, and the place looked at.
 function writer(model) {
-  const data = model.get("data"), network = new LanguageModel(data.model), reader = new Reader(network, data.context);
+  const data = model.get("data");
+  const network = new LanguageModel(data.model);
+  const reader = new Reader(network, data.context);
   const ids = new Map(data.tokens.map((token, n) => [token, n + FIRST]));
-  const token = (id) => data.tokens[id - FIRST], traits = (...names) => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const token = (id) => data.tokens[id - FIRST];
+  const traits = (...names) => Object.fromEntries(names.map((name) => [name, model.get(name)]));
   const name = (id) => SPECIAL[id] ?? SPACES.get(token(id)); // of what cannot be seen
-  const here = { data, name, vocabulary: data.tokens.length + 2, layers: Object.keys(network.body.blocks).length, heads: data.model.config.num_heads,
+  const here = { data, name, vocabulary: data.tokens.length + 2, layers: Object.keys(network.body.blocks).length,
+    heads: data.model.config.num_heads,
     label: (id, most) => name(id) ?? visible(token(id), most),
     spoken: (id) => name(id) ?? quoted(token(id)),
-    glyph: (id) => ({ [START]: "\u22a2", [END]: "\u220e", 3: "\ufffd" })[id] ?? GLYPHS.get(token(id)) ?? visible(token(id)),
+    glyph: (id) => ({ [START]: "\u22a2", [END]: "\u220e", 3: "\ufffd" })[id]
+      ?? GLYPHS.get(token(id)) ?? visible(token(id)),
     // A text as the ids of its known characters; which others there are; whether it is too long.
     read(text) {
-      const all = Array.from(text.replace(/\r\n?/g, "\n")), known = all.filter((character) => ids.has(character));
-      const unknown = [...new Set(all.filter((character) => !ids.has(character)))], kept = known.slice(0, data.most);
-      return { ids: kept.map((character) => ids.get(character)), text: kept.join(""), unknown, long: known.length > data.most };
+      const all = Array.from(text.replace(/\r\n?/g, "\n"));
+      const known = all.filter((character) => ids.has(character));
+      const unknown = [...new Set(all.filter((character) => !ids.has(character)))];
+      const kept = known.slice(0, data.most);
+      return { ids: kept.map((character) => ids.get(character)), text: kept.join(""), unknown,
+        long: known.length > data.most };
     },
     renew() {
       here.begun = here.read(model.get("prompt")).ids;
@@ -41,25 +52,31 @@ function writer(model) {
     get drawn() { return samplingDistribution(here.records[here.at].logits, traits("temperature", "top_k", "top_p")); },
     // `count` tokens more, or as many as there is room for.
     say(count) {
-      const said = [...model.get("said")], room = Math.min(count, data.most - here.text.length);
+      const said = [...model.get("said")];
+      const room = Math.min(count, data.most - here.text.length);
       for (let n = 0; n < room && !here.full; n++) {
         const { logits } = reader.read([START, ...here.begun, ...said]).at(-1);
-        said.push(drawn(samplingDistribution(logits, traits("temperature", "top_k", "top_p")), chance(model.get("seed"), said.length)));
+        said.push(drawn(samplingDistribution(logits, traits("temperature", "top_k", "top_p")),
+          chance(model.get("seed"), said.length)));
         if (said.at(-1) === END) break;
       }
       put(model, { position: data.most, said });
     },
     // This token in the place looked at, and nothing after it.
     put(id) {
-      const before = here.text.slice(0, here.at), begun = before.slice(0, here.begun.length);
+      const before = here.text.slice(0, here.at);
+      const begun = before.slice(0, here.begun.length);
       put(model, { prompt: begun.map(token).join(""), said: [...before.slice(begun.length), id], position: data.most });
     },
     // What each head reads there: the last tokens one by one, and all earlier ones together.
     reading() {
-      const { weights, start } = here.records[here.at], read = [START, ...here.text].slice(start, here.at + 1);
+      const { weights, start } = here.records[here.at];
+      const read = [START, ...here.text].slice(start, here.at + 1);
       const many = Math.max(0, read.length - RECENT), earlier = many > 0;
-      const rows = weights.flat().map((row) => [...(earlier ? [row.subarray(0, many).reduce((sum, w) => sum + w, 0)] : []), ...row.subarray(many)]);
-      const keys = read.slice(many), spoken = keys.map((id) => (id === START ? "the start" : here.spoken(id)));
+      const rows = weights.flat().map((row) =>
+        [...(earlier ? [row.subarray(0, many).reduce((sum, w) => sum + w, 0)] : []), ...row.subarray(many)]);
+      const keys = read.slice(many);
+      const spoken = keys.map((id) => (id === START ? "the start" : here.spoken(id)));
       return { rows, keys: [...(earlier ? ["\u2026"] : []), ...keys.map(here.glyph)],
         spoken: [...(earlier ? [`the ${many} earlier ones together`] : []), ...spoken] };
     },
@@ -70,7 +87,8 @@ function writer(model) {
 // The text, each token over a bar that is as high as it was surprising. A click or the arrow keys look
 // back at one; `point(n)` hears of the one under the pointer, or of null.
 function textPage(model, life, here, point) {
-  const el = h("div", { class: "attn-page", tabindex: 0, role: "group", "aria-label": "The text so far. Left and right look at its characters.", ...KEEP_KEYS });
+  const el = h("div", { class: "attn-page", tabindex: 0, role: "group",
+    "aria-label": "The text so far. Left and right look at its characters.", ...KEEP_KEYS });
   const places = []; // {span, is}: what it shows, so that only what changes is touched
   const look = (position) => put(model, { position: Math.max(0, Math.min(here.last, position)) });
   const under = (event) => places.findIndex(({ span }) => span === event.target);
@@ -87,7 +105,8 @@ function textPage(model, life, here, point) {
     const id = here.text[n], bits = here.bits[n], is = `${id} ${bits}`;
     if (places[n].is === is) return;
     places[n].is = is;
-    const { span } = places[n], next = id === undefined, token = here.data.tokens[id - FIRST];
+    const { span } = places[n], next = id === undefined;
+    const token = here.data.tokens[id - FIRST];
     span.textContent = next ? "\u00a0" : SPACES.has(token) ? token : here.glyph(id);
     span.style.setProperty("--attn-bits", next ? 0 : Math.min(1, bits / LOUDEST));
     span.classList.toggle("attn-line", token === "\n");
@@ -113,42 +132,48 @@ function textPage(model, life, here, point) {
 
 // What could stand there, the likeliest first: as the model has it, and as it is drawn. To press one is
 // to have it said.
-function optionList(model, life, here, press) {
-  let order = [];
-  const options = Array.from({ length: Math.min(OPTIONS, here.vocabulary) }, (_, n) => {
-    const word = h("bdi"), own = h("span", { class: "attn-own" }), after = h("span", { class: "attn-after" });
-    const before = h("span"), share = h("span"), el = button(life, "", () => press(order[n]));
-    el.classList.add("attn-option");
-    el.append(word, h("span", { class: "attn-twin" }, own, after), h("span", { class: "attn-share" }, before, share));
-    return { el, show(id, p, q) {
+function characterOptions(model, life, here, press) {
+  const options = optionList(life, Math.min(OPTIONS, here.vocabulary), { press,
+    make() {
+      const own = h("span", { class: "attn-own" }), after = h("span", { class: "attn-after" });
+      const before = h("span"), then = h("span");
+      return { own, after, before, then, middle: h("span", { class: "attn-twin" }, own, after),
+        share: h("span", { class: "attn-share" }, before, then) };
+    },
+    fill({ el, word, own, after, before, then }, id, all, kept) {
+      const p = all[id], q = kept[id];
       word.textContent = here.label(id, 12);
       word.classList.toggle("attn-named", here.name(id) !== undefined);
       own.style.width = `${100 * p}%`;
       after.style.width = `${100 * q}%`;
       before.textContent = p.toFixed(3);
-      share.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
+      then.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
       el.classList.toggle("attn-cut", !(q > 0));
       el.setAttribute("aria-pressed", id === here.text[here.at]);
-    } };
+    },
   });
   const title = h("p", { class: "attn-heading" }), note = h("p", { class: "attn-note" });
   const swatch = (name, words) => h("span", {}, h("span", { class: `attn-swatch ${name}` }), words);
-  const legend = h("p", { class: "attn-note attn-legend" }, swatch("attn-own", "the model"), swatch("attn-after", "what is drawn from"), swatch("attn-gone", "cut"));
+  const legend = h("p", { class: "attn-note attn-legend" }, swatch("attn-own", "the model"),
+    swatch("attn-after", "what is drawn from"), swatch("attn-gone", "cut"));
   const table = foldedTable(life, "All probabilities here as a table", () => {
     const { own, drawn: after } = here;
     return { corner: "character", columns: ["of the model", "drawn from"],
-      rows: order.map((id) => [here.label(id), own[id].toFixed(4), after[id] > 0 ? after[id].toFixed(4) : "cut"]) };
+      rows: likeliest(own).map((id) => [here.label(id), own[id].toFixed(4),
+        after[id] > 0 ? after[id].toFixed(4) : "cut"]) };
   });
   const controls = h("div", { class: "attn-controls" },
-    slider(model, life, "temperature", { label: "Temperature", min: 0.1, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
-    slider(model, life, "top_k", { label: "Top k", min: 1, max: here.vocabulary, step: 1, format: (k) => `${k} of ${here.vocabulary}` }),
+    slider(model, life, "temperature",
+      { label: "Temperature", min: 0.1, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
+    slider(model, life, "top_k",
+      { label: "Top k", min: 1, max: here.vocabulary, step: 1, format: (k) => `${k} of ${here.vocabulary}` }),
     slider(model, life, "top_p", { label: "Top p", min: 0.01, max: 1, step: 0.01, format: (p) => p.toFixed(2) }),
     slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }));
-  return { el: h("div", {}, title, legend, ...options.map(({ el }) => el), note, controls), table: table.el, draw() {
+  return { el: h("div", {}, title, legend, ...options.els, note, controls), table: table.el, draw() {
     const { own, drawn: after } = here;
-    order = [...own.keys()].filter((id) => !NEVER_SAID.includes(id)).sort((a, b) => own[b] - own[a]);
-    options.forEach((option, n) => option.show(order[n], own[order[n]], after[order[n]]));
-    title.textContent = here.at === here.text.length ? "The next character: press one to say it" : `Character ${here.at + 1}: press another to put it there`;
+    options.show(own, own, after);
+    title.textContent = here.at === here.text.length
+      ? "The next character: press one to say it" : `Character ${here.at + 1}: press another to put it there`;
     note.textContent = `Entropy ${entropy(own).toFixed(2)} \u2192 ${entropy(after).toFixed(2)} bits. `
       + `${after.filter((p) => p > 0).length} of ${here.vocabulary} characters remain.`;
     table.fill();
@@ -157,11 +182,13 @@ function optionList(model, life, here, press) {
 
 // The box that the text begins with, and the examples.
 function promptBox(model, life, here, begin) {
-  const input = h("textarea", { rows: 2, maxlength: here.data.most, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
+  const input = h("textarea", { rows: 2, maxlength: here.data.most, spellcheck: "false", autocomplete: "off",
+    ...KEEP_KEYS });
   const trouble = h("p", { class: "attn-note", role: "status" });
   function read(text) {
     const { text: prompt, unknown, long } = here.read(text);
-    const names = unknown.slice(0, 8).map((character) => quoted(character)).join(", ") + (unknown.length > 8 ? " and more" : "");
+    const names = unknown.slice(0, 8).map((character) => quoted(character)).join(", ")
+      + (unknown.length > 8 ? " and more" : "");
     trouble.textContent = (unknown.length ? `The model has never seen ${names}: left out. ` : "")
       + (long ? `Only the first ${here.data.most} characters are read.` : "");
     begin(prompt);
@@ -174,9 +201,13 @@ function promptBox(model, life, here, begin) {
   life.listen(input, "input", () => read(input.value));
   const box = labelled("Prompt", input);
   box.classList.add("attn-prompt");
-  const list = h("div", { class: "attn-controls attn-buttons attn-examples", role: "group", "aria-label": "Examples" }, ...examples.map(({ el }) => el));
+  const list = h("div", { class: "attn-controls attn-buttons attn-examples", role: "group", "aria-label": "Examples" },
+    ...examples.map(({ el }) => el));
   return { el: h("div", { class: "attn-begin" }, box, trouble, ...(examples.length ? [list] : [])), draw() {
-    if (here.read(input.value).text !== model.get("prompt")) { input.value = model.get("prompt"); trouble.textContent = ""; }
+    if (here.read(input.value).text !== model.get("prompt")) {
+      input.value = model.get("prompt");
+      trouble.textContent = "";
+    }
     examples.forEach((example) => example.draw());
   } };
 }
@@ -202,58 +233,79 @@ function sayButtons(model, life, here, { playing }) {
     timer = setTimeout(advance, 0);
   }
   const saying = (count) => () => { stop(); if (!here.full) here.say(count); };
-  const cutTo = (size) => () => { stop(); if (model.get("said").length) put(model, { position: here.data.most, said: model.get("said").slice(0, size) }); };
+  const cutTo = (size) => () => {
+    stop();
+    if (model.get("said").length) put(model, { position: here.data.most, said: model.get("said").slice(0, size) });
+  };
   const play = button(life, "Play", () => (timer ? stop() : here.full || start()));
-  const one = button(life, "Say one", saying(1)), many = button(life, `Say ${MANY}`, saying(MANY));
-  const back = button(life, "Take back", cutTo(-1)), clear = button(life, "Clear", cutTo(0));
+  const one = button(life, "Say one", saying(1));
+  const many = button(life, `Say ${MANY}`, saying(MANY));
+  const back = button(life, "Take back", cutTo(-1));
+  const clear = button(life, "Clear", cutTo(0));
   life.onEnd(stop);
-  return { stop, el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Say" }, one, play, many, back, clear), draw() {
-    for (const press of [one, many, play]) press.setAttribute("aria-disabled", here.full && !timer); // and not disabled: it would lose the focus
+  return { stop, el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Say" }, one, play,
+    many, back, clear), draw() {
+    // and not disabled: it would lose the focus
+    for (const press of [one, many, play]) press.setAttribute("aria-disabled", here.full && !timer);
     for (const press of [back, clear]) press.setAttribute("aria-disabled", !model.get("said").length);
   } };
 }
 
 function render({ model, el }) {
   const life = lifetime(model), here = writer(model), { data, heads, layers } = here;
-  const said = h("p", { class: "attn-said", role: "status" }), sofar = h("p", { class: "attn-note" });
+  const said = h("p", { class: "attn-said", role: "status" });
+  const sofar = h("p", { class: "attn-note" });
 
   function sentence() {
     const { at, text, own, drawn: after } = here, id = text[at];
     if (id === undefined) {
       const best = [...after.keys()].sort((a, b) => after[b] - after[a]).slice(0, 3).filter((n) => after[n] > 0);
       const before = text.slice(-20).map((n) => data.tokens[n - FIRST] ?? "\ufffd").join("");
-      return `After ${before ? quoted(before) : "nothing"}: ${best.map((n) => `${here.spoken(n)} ${after[n].toFixed(3)}`).join(", ")}.`;
+      const likely = best.map((n) => `${here.spoken(n)} ${after[n].toFixed(3)}`).join(", ");
+      return `After ${before ? quoted(before) : "nothing"}: ${likely}.`;
     }
     const rank = own.filter((p) => p > own[id]).length + 1;
-    return `Character ${at + 1}, ${here.spoken(id)}: ${here.bits[at].toFixed(2)} bits, probability ${own[id].toFixed(3)}, rank ${rank} of ${here.vocabulary}.`;
+    return `Character ${at + 1}, ${here.spoken(id)}: ${here.bits[at].toFixed(2)} bits, `
+      + `probability ${own[id].toFixed(3)}, rank ${rank} of ${here.vocabulary}.`;
   }
   // Under the text: of the token under the pointer, or else on average.
   function surprise(place) {
-    if (place !== null) return `Character ${place + 1}, ${here.spoken(here.text[place])}: ${here.bits[place].toFixed(2)} bits.`;
-    const parts = [["the prompt", here.bits.slice(0, here.begun.length)], ["what was said", here.bits.slice(here.begun.length)]];
+    if (place !== null)
+      return `Character ${place + 1}, ${here.spoken(here.text[place])}: ${here.bits[place].toFixed(2)} bits.`;
+    const parts = [["the prompt", here.bits.slice(0, here.begun.length)],
+      ["what was said", here.bits.slice(here.begun.length)]];
     const known = parts.filter(([, bits]) => bits.length).map(([name, bits]) => `${name} ${mean(bits).toFixed(2)}`);
-    const end = here.text.at(-1) === END ? " The model has ended its text." : here.full ? ` ${data.most} characters are as many as there is room for.` : "";
-    return `${known.length ? `Surprise in bits, a bar is full at ${LOUDEST}. On average: ${known.join(", ")}.` : "Nothing has been said yet."}${end}`;
+    const end = here.text.at(-1) === END ? " The model has ended its text." : here.full
+      ? ` ${data.most} characters are as many as there is room for.` : "";
+    if (!known.length) return `Nothing has been said yet.${end}`;
+    return `Surprise in bits, a bar is full at ${LOUDEST}. On average: ${known.join(", ")}.${end}`;
   }
 
   const page = textPage(model, life, here, (place) => { sofar.textContent = surprise(place); });
   const place = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
   const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.", tallest: 22,
-    hint: "Each row is a head, each column a character before this place. Point at a cell, or walk the map with the arrow keys.", tableLabel: "What each head reads as a table" });
-  const scale = colourScale(life), names = Array.from({ length: layers * heads }, (_, n) => `${(n / heads) | 0}.${n % heads}`);
+    tableLabel: "What each head reads as a table",
+    hint: "Each row is a head, each column a character before this place. "
+      + "Point at a cell, or walk the map with the arrow keys." });
+  const scale = colourScale(life);
+  const names = Array.from({ length: layers * heads }, (_, n) => `${(n / heads) | 0}.${n % heads}`);
   const heading = h("p", { class: "attn-heading" });
 
   function drawMap() {
     const { rows, keys, spoken } = here.reading(), values = Float64Array.from(rows.flat());
-    const top = model.get("shared_scale") ? Math.max(largest(values), 1e-9) : 1;
-    heading.textContent = here.at === here.text.length ? "What each head reads, to say what comes next" : `What each head read, to say character ${here.at + 1}`;
-    map.show({ values, L: names.length, S: keys.length, broad: RECENT + 1, mask: null, queries: names, keys, top, axes: {
-      columns: "characters before (are read)", rows: "layer . head", corner: "layer.head \u2193 character \u2192",
-      cell: (row, key) => `layer ${(row / heads) | 0}, head ${row % heads}, reads ${spoken[key]}` } });
+    const top = scaleTop(model, values);
+    heading.textContent = here.at === here.text.length
+      ? "What each head reads, to say what comes next" : `What each head read, to say character ${here.at + 1}`;
+    const axes = { columns: "characters before (are read)", rows: "layer . head",
+      corner: "layer.head \u2193 character \u2192",
+      cell: (row, key) => `layer ${(row / heads) | 0}, head ${row % heads}, reads ${spoken[key]}` };
+    map.show({ values, L: names.length, S: keys.length, broad: RECENT + 1, mask: null, queries: names, keys, top,
+      axes });
     scale.show(top);
   }
   function draw() {
-    const { at, last } = here, input = place.querySelector("input"), text = `${at + 1} of ${last + 1}`;
+    const { at, last } = here, input = place.querySelector("input");
+    const text = `${at + 1} of ${last + 1}`;
     input.max = last;
     input.value = at;
     place.querySelector("output").textContent = text;
@@ -264,13 +316,21 @@ function render({ model, el }) {
     drawMap();
   }
 
-  const buttons = sayButtons(model, life, here, { playing: (on) => { said.setAttribute("aria-live", on ? "off" : "polite"); buttons.draw(); } });
-  const options = optionList(model, life, here, (id) => { buttons.stop(); here.put(id); });
-  const box = promptBox(model, life, here, (prompt) => { buttons.stop(); put(model, { prompt, said: [], position: data.most }); });
+  const buttons = sayButtons(model, life, here, { playing: (on) => {
+    said.setAttribute("aria-live", on ? "off" : "polite");
+    buttons.draw();
+  } });
+  const options = characterOptions(model, life, here, (id) => { buttons.stop(); here.put(id); });
+  const box = promptBox(model, life, here, (prompt) => {
+    buttons.stop();
+    put(model, { prompt, said: [], position: data.most });
+  });
   frame(el, life, { title: data.title, body: [
     box.el,
-    h("div", { class: "attn-player attn-sampler" }, h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el),
-    heading, map.el, h("div", { class: "attn-controls" }, scale.el, tick(model, life, "shared_scale", { label: "Colour up to the largest weight" })),
+    h("div", { class: "attn-player attn-sampler" },
+      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el),
+    heading, map.el, h("div", { class: "attn-controls" }, scale.el,
+      sharedScale(model, life)),
     map.table, options.table] });
   const renew = () => { here.renew(); draw(); };
   life.watch(["prompt", "said"], renew);

@@ -4,7 +4,8 @@
 function render({ model, el }) {
   const life = lifetime(model);
   const { tokens, offered, parameters } = model.get("data");
-  const names = { dot: "dot product", scaled_dot: "scaled dot product", gaussian: "Gaussian", bilinear: "bilinear", additive: "additive" };
+  const names = { dot: "dot product", scaled_dot: "scaled dot product", gaussian: "Gaussian", bilinear: "bilinear",
+    additive: "additive" };
   const reach = 3;
   const colour = (n) => PALETTE.categorical[n % PALETTE.categorical.length];
 
@@ -50,12 +51,14 @@ function render({ model, el }) {
     context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
     context.arc(...chosen, 11, 0, 7); context.stroke();
   }
-  const view = sharpCanvas(life, { label: "Query and keys as arrows from the origin; the square is the weighted average of the keys.",
+  const view = sharpCanvas(life, {
+    label: "Query and keys as arrows from the origin; the square is the weighted average of the keys.",
     height: (width) => Math.min(width, 340), paint });
   view.canvas.classList.add("attn-drag");
 
   // ---- scores and weights as bars
-  const barsView = sharpCanvas(life, { label: "For each key its score and its weight; the same numbers are in the table.",
+  const barsView = sharpCanvas(life, {
+    label: "For each key its score and its weight; the same numbers are in the table.",
     height: () => 30 * tokens.length + 22,
     paint(context, width) {
       const { colours } = barsView, { scores, weights } = answer();
@@ -69,7 +72,9 @@ function render({ model, el }) {
         context.textAlign = "right"; context.fillText(scores[n].toFixed(2), left - 8, y);
         context.fillStyle = colours.panel; context.fillRect(left, y - 8, room, 16);
         context.fillStyle = colour(n); context.fillRect(left, y - 8, room * weights[n], 16);
-        context.fillStyle = colours.ink; context.textAlign = "left"; context.fillText(weights[n].toFixed(3), left + room + 8, y);
+        context.fillStyle = colours.ink;
+        context.textAlign = "left";
+        context.fillText(weights[n].toFixed(3), left + room + 8, y);
       });
     } });
 
@@ -78,17 +83,19 @@ function render({ model, el }) {
   const table = foldedTable(life, "Scores and weights as a table", () => {
     const { scores, weights } = answer();
     return { corner: "key", columns: ["x", "y", "score", "weight"],
-      rows: tokens.map((token, n) => [visible(token), ...model.get("key_vectors")[n].map(shown), shown(scores[n]), shown(weights[n])]) };
+      rows: tokens.map((token, n) => [visible(token), ...model.get("key_vectors")[n].map(shown), shown(scores[n]),
+        shown(weights[n])]) };
   });
   const note = h("p", { class: "attn-note" });
   function draw() {
     view.draw(); barsView.draw();
     const { weights } = answer();
-    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    const top = scaleTop(model, weights);
     map.show({ values: weights, L: 1, S: weights.length, mask: null, queries: ["query"], keys: tokens, top });
     scale.show(top);
     const entropy = -weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0);
-    note.textContent = `Entropy ${Math.abs(entropy).toFixed(2)} nats of at most ${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.`;
+    note.textContent = `Entropy ${Math.abs(entropy).toFixed(2)} nats of at most `
+      + `${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.`;
     table.fill();
   }
 
@@ -109,7 +116,8 @@ function render({ model, el }) {
     put(model, moved(held, [(a - middle[0]) / unit, (middle[1] - b) / unit])));
 
   // One coordinate of the chosen arrow, as a model for a slider.
-  const coordinate = (c) => part(model, ["query", "key_vectors", "arrow"], () => vector(model.get("arrow"))[c], (value) => {
+  const coordinate = (c) => part(model, ["query", "key_vectors", "arrow"], () => vector(model.get("arrow"))[c],
+    (value) => {
     const end = vector(model.get("arrow")).map((old, m) => (m === c ? value : old));
     for (const [name, to] of Object.entries(moved(model.get("arrow"), end))) model.set(name, to);
   });
@@ -117,12 +125,14 @@ function render({ model, el }) {
   const controls = [
     choice(model, life, "score", { label: "Score", choices: offered.map((name) => [name, names[name]]) }),
     slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }),
-    choice(model, life, "arrow", { label: "Move", choices: [[-1, "query"], ...tokens.map((token, n) => [n, visible(token)])] }),
+    choice(model, life, "arrow",
+      { label: "Move", choices: [[-1, "query"], ...tokens.map((token, n) => [n, visible(token)])] }),
     slider(coordinate(0), life, "x", { label: "its x", min: -reach, max: reach, step: 0.05, format: two }),
     slider(coordinate(1), life, "y", { label: "its y", min: -reach, max: reach, step: 0.05, format: two }),
-    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
+    sharedScale(model, life),
   ];
-  const panels = h("div", { class: "attn-panels" }, view.el, h("div", {}, barsView.el, note, map.el, scale.el, table.el));
+  const panels = h("div", { class: "attn-panels" }, view.el,
+    h("div", {}, barsView.el, note, map.el, scale.el, table.el));
   frame(el, life, { controls, body: [panels] });
   life.watch(["query", "key_vectors", "score", "temperature", "arrow", "shared_scale"], draw);
   draw();

@@ -30,7 +30,7 @@ function render({ model, el }) {
     const L = words.length;
     const mask = model.get("causal") ? namedMask("causal", L, L) : null;
     const weights = maskedSoftmax(spellingScores(words), mask, L, L, model.get("temperature"));
-    const top = model.get("shared_scale") ? Math.max(largest(weights), 1e-9) : 1;
+    const top = scaleTop(model, weights);
     map.show({ values: weights, L, S: L, mask, queries: words, keys: words, top });
     scale.show(top);
     note.textContent = L === 0 ? "Type a word or two."
@@ -41,7 +41,7 @@ function render({ model, el }) {
     labelled("Words", input),
     slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.02, 5), format: sized }),
     tick(model, life, "causal", { label: "Read no later word (causal mask)" }),
-    tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
+    sharedScale(model, life),
   ];
   frame(el, life, { controls, body: [note, map.el, scale.el, map.table] });
   life.watch(["text", "temperature", "causal", "shared_scale"], draw);

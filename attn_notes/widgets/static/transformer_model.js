@@ -257,7 +257,8 @@ function translateTokens(model, source, { temperature = 0, seed = 0, prefix = []
   const state = model.start(source), steps = [];
   for (let token = START; token !== END && steps.length < most; token = steps.at(-1).token) {
     const said = model.step(token, state), probabilities = nextProbabilities(said.logits, temperature);
-    const free = temperature ? drawn(probabilities, chance(seed, steps.length)) : probabilities.indexOf(largest(probabilities));
+    const free = temperature
+      ? drawn(probabilities, chance(seed, steps.length)) : probabilities.indexOf(largest(probabilities));
     steps.push({ ...said, probabilities, token: prefix[steps.length] ?? free });
   }
   return { steps, encoder: state.maps };

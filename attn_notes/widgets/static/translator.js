@@ -34,7 +34,7 @@ function cut(text, known) {
 // Tokens as one writes them: a hyphen joins, and so does a language whose words are written as one.
 function written(tokens, compound) {
   const joins = (a, b) => b.startsWith("-") || (compound && [a, b].every((token) => token === token.toLowerCase()));
-  return tokens.reduce((text, token, n) => text + (n && !joins(tokens[n - 1], token) ? " " : "") + token, "");
+  return joined(tokens, joins);
 }
 
 // Rows of weights, the later ones perhaps longer, as one map of `width` columns.
@@ -53,7 +53,8 @@ function translator(model) {
   const here = { data, known, heads, depth, name, room: data.most_source - (tags.length > 0),
     // The whole translation, made anew where something that it hangs on has changed.
     renew() {
-      const tokens = cut(model.get("text"), known).tokens, source = tags.length ? [model.get("language"), ...tokens] : tokens;
+      const tokens = cut(model.get("text"), known).tokens;
+      const source = tags.length ? [model.get("language"), ...tokens] : tokens;
       const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
       const options = { temperature: model.get("temperature"), seed: model.get("seed"), prefix: model.get("prefix") };
       Object.assign(here, translateTokens(network, ids, { ...options, most: data.most }), { source, peek: null });
@@ -71,12 +72,15 @@ function translator(model) {
   };
   // Of each kind of attention who reads, who is read up to a step, and the rows of a head's weights.
   here.kinds = {
-    cross: { noun: "cross-attention", captions: ["source (is read)", "output (reads)"], label: "output reads source", queries: () => here.said, keys: () => here.source,
+    cross: { noun: "cross-attention", captions: ["source (is read)", "output (reads)"], label: "output reads source",
+      queries: () => here.said, keys: () => here.source,
       rows: (layer, head) => here.steps.map(({ cross }) => cross[layer][head]) },
-    decoder: { noun: "decoder\u2019s self-attention", captions: ["output so far (is read)", "output (reads)"], label: "output reads output", queries: () => here.said,
+    decoder: { noun: "decoder\u2019s self-attention", captions: ["output so far (is read)", "output (reads)"],
+      label: "output reads output", queries: () => here.said,
       keys: (step) => here.heard.map((token, n) => (n <= step ? token : UNSAID)),
       rows: (layer, head) => here.steps.map(({ decoder }) => decoder[layer][head]) },
-    encoder: { noun: "encoder\u2019s self-attention", captions: ["source (is read)", "source (reads)"], label: "source reads source", queries: () => here.source, keys: () => here.source,
+    encoder: { noun: "encoder\u2019s self-attention", captions: ["source (is read)", "source (reads)"],
+      label: "source reads source", queries: () => here.source, keys: () => here.source,
       rows: (layer, head) => here.encoder[layer].map((token) => token[head]) },
   };
   return here;
@@ -103,44 +107,47 @@ function headRows(life, here, { kind, columns, hint, choose }) {
 }
 
 // What could be said at this step, the likeliest first. To press another is to have it said.
-function optionList(model, life, here) {
+function stepOptions(model, life, here) {
   const probabilities = () => here.steps[here.step].probabilities;
-  const likeliest = () => [...probabilities().keys()].filter((token) => !NEVER_SAID.includes(token))
-    .sort((a, b) => probabilities()[b] - probabilities()[a]);
-  function say(token) {
-    const before = here.steps.slice(0, here.step).map((one) => one.token);
-    put(model, { prefix: [...before, token], step: here.step });
-  }
-  const options = Array.from({ length: Math.min(OPTIONS, here.data.target.length + 2) }, (_, n) => {
-    const word = h("bdi"), bar = h("span", { class: "attn-filled" }), share = h("span", { class: "attn-share" });
-    const press = button(life, "", () => say(likeliest()[n]));
-    press.classList.add("attn-option");
-    press.append(word, h("span", { class: "attn-bar" }, bar), share);
-    return { el: press, show(token) {
-      const p = probabilities()[token];
+  const options = optionList(life, Math.min(OPTIONS, here.data.target.length + 2), {
+    make() {
+      const bar = h("span", { class: "attn-filled" });
+      return { bar, middle: h("span", { class: "attn-bar" }, bar) };
+    },
+    fill({ el, word, bar, share }, token, all) {
+      const p = all[token];
       word.textContent = visible(here.name(token), 16);
       bar.style.width = `${100 * p}%`;
       share.textContent = p.toFixed(3);
-      press.setAttribute("aria-pressed", token === here.steps[here.step].token);
-    } };
+      el.setAttribute("aria-pressed", token === here.steps[here.step].token);
+    },
+    press(token) {
+      const before = here.steps.slice(0, here.step).map((one) => one.token);
+      put(model, { prefix: [...before, token], step: here.step });
+    },
   });
   const title = h("p", { class: "attn-heading" }), note = h("p", { class: "attn-note" });
   const table = foldedTable(life, "All probabilities of this step as a table", () => ({
     corner: "token", columns: ["probability", "logit"],
-    rows: likeliest().map((token) => [visible(here.name(token)), probabilities()[token].toFixed(4), here.steps[here.step].logits[token].toFixed(4)]),
+    rows: likeliest(probabilities()).map((token) => [visible(here.name(token)), probabilities()[token].toFixed(4),
+      here.steps[here.step].logits[token].toFixed(4)]),
   }));
   const again = button(life, "Draw again", () => {
     if (model.get("temperature")) put(model, { seed: (model.get("seed") + 1) % SEEDS });
   });
-  const undo = button(life, "Its own words again", () => { if (model.get("prefix").length) put(model, { prefix: [] }); });
+  const undo = button(life, "Its own words again", () => {
+    if (model.get("prefix").length) put(model, { prefix: [] });
+  });
   const controls = h("div", { class: "attn-controls" },
-    slider(model, life, "temperature", { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
+    slider(model, life, "temperature",
+      { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
     slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again, undo);
-  return { el: h("div", {}, title, ...options.map(({ el }) => el), note, controls), table: table.el, draw() {
-    const temperature = model.get("temperature"), order = likeliest();
-    options.forEach((option, n) => option.show(order[n]));
+  return { el: h("div", {}, title, ...options.els, note, controls), table: table.el, draw() {
+    const temperature = model.get("temperature");
+    options.show(probabilities(), probabilities());
     title.textContent = `What step ${here.step + 1} could say`;
-    note.textContent = temperature ? "It is drawn by chance, with the seed below. Press another, and the model goes on from there."
+    note.textContent = temperature
+      ? "It is drawn by chance, with the seed below. Press another, and the model goes on from there."
       : "At temperature 0 the likeliest is said. Press another, and the model goes on from there.";
     again.setAttribute("aria-disabled", !temperature); // and not disabled: it would lose the focus
     undo.setAttribute("aria-disabled", !model.get("prefix").length);
@@ -182,7 +189,8 @@ function textBox(model, life, here, { begin, play }) {
   });
   const box = labelled("Translate", input);
   box.classList.add("attn-text");
-  const list = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Examples" }, ...examples.map(({ el }) => el));
+  const list = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Examples" },
+    ...examples.map(({ el }) => el));
   say("");
   return { controls: [box], examples: examples.length ? [list] : [], trouble, draw() {
     const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
@@ -205,8 +213,9 @@ function render({ model, el }) {
   function sentence() {
     const { step, chosen, kind, layer, head } = here, { noun, rows, queries, keys } = kinds[kind];
     const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
+    const { token, probabilities } = here.steps[step];
     return `Step ${step + 1} of ${here.said.length} says ${quoted(here.said[step])}, probability `
-      + `${here.steps[step].probabilities[here.steps[step].token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
+      + `${probabilities[token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
       + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
   }
 
@@ -215,7 +224,9 @@ function render({ model, el }) {
     else if (row !== null) here.asker = row;
     draw();
   }
-  const captions = ["", ""], figure = links(life, { label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk those below.",
+  const captions = ["", ""];
+  const figure = links(life, {
+    label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk those below.",
     captions, onPick: look });
   const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 26,
     tableLabel: "The chosen head as a table", onPick: look });
@@ -224,14 +235,18 @@ function render({ model, el }) {
     if (attention !== here.kind || layer !== here.layer || head !== here.head) put(model, { attention, layer, head });
   };
   const strips = [
-    headRows(life, here, { kind: "cross", columns: "source (is read)", hint: "Press a row, or walk to it, to choose its head.", choose }),
+    headRows(life, here, { kind: "cross", columns: "source (is read)",
+      hint: "Press a row, or walk to it, to choose its head.", choose }),
     headRows(life, here, { kind: "decoder", columns: "output so far (is read)", hint: "", choose })];
-  const asEncoder = { get: (trait) => (trait === "head" ? here.head : Math.min(model.get("layer"), depth("encoder") - 1)),
+  const asEncoder = { get: (trait) =>
+    (trait === "head" ? here.head : Math.min(model.get("layer"), depth("encoder") - 1)),
     set: (trait, value) => { model.set(trait, value); model.set("attention", "encoder"); },
     save_changes: () => model.save_changes && model.save_changes() };
-  const grid = headGrid(life, asEncoder, { layers: depth("encoder"), heads, side: 72, outlined: () => here.kind === "encoder",
+  const grid = headGrid(life, asEncoder,
+    { layers: depth("encoder"), heads, side: 72, outlined: () => here.kind === "encoder",
     size: () => [here.source.length, here.source.length],
-    map: (layer, head) => ({ values: together(kinds.encoder.rows(layer, head), here.source.length), mask: null, top: 1 }) });
+    map: (layer, head) => ({ values: together(kinds.encoder.rows(layer, head), here.source.length), mask: null,
+      top: 1 }) });
 
   function draw() {
     const { kind, chosen, last, layer, head } = here, { queries, keys, rows } = kinds[kind];
@@ -241,7 +256,8 @@ function render({ model, el }) {
     said.textContent = sentence();
     Object.assign(captions, kinds[kind].captions);
     figure.show({ above, below, weights, reach, chosen });
-    map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length, mark: chosen,
+    map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length,
+      mark: chosen,
       mask: kind === "decoder" ? namedMask("causal", reach, S) : null });
     for (const part of [...strips, grid, options, box]) part.draw();
     steps.follow();
@@ -254,13 +270,14 @@ function render({ model, el }) {
   }
   const steps = stepper(model, life, { pace: PACE, place: () => ({ step: here.last, count: here.said.length }) });
   const box = textBox(model, life, here, { begin, play: () => { begin({}); steps.start(); } });
-  const options = optionList(model, life, here);
+  const options = stepOptions(model, life, here);
   const ofLanguage = { get: () => model.get("language"), set: (_, language) => begin({ language }),
     on: (...all) => model.on(...all), off: (...all) => model.off && model.off(...all) };
-  const languages = data.languages.length ? [choice(ofLanguage, life, "language", { label: "into", choices: data.languages })] : [];
-  const numbered = (size) => Array.from({ length: size }, (_, n) => [n, String(n)]);
+  const languages = data.languages.length
+    ? [choice(ofLanguage, life, "language", { label: "into", choices: data.languages })] : [];
   const which = h("div", { class: "attn-controls" },
-    choice(model, life, "attention", { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
+    choice(model, life, "attention",
+      { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
     choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
     choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
   const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
@@ -270,7 +287,8 @@ function render({ model, el }) {
     h("div", { class: "attn-positions" },
       panel("Each head at this step: output reads source", strips[0].el),
       panel("Each head at this step: output reads output", strips[1].el),
-      panel("Each head, all tokens: source reads source", grid.el, h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
+      panel("Each head, all tokens: source reads source", grid.el,
+        h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
       panel("The chosen head in full", map.el, scale.el)),
     map.table, strips[0].table, strips[1].table, options.table] });
   scale.show(1);

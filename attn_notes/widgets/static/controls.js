@@ -1,0 +1,263 @@
+// What every widget shares, second of three files: life and state, elements and controls, canvases.
+
+// ---------------------------------------------------------------- life and state
+
+// Everything that a widget starts, and one call that ends it all.
+function lifetime(model) {
+  const ends = [];
+  const life = {
+    onEnd: (end) => ends.push(end),
+    watch(names, callback, source = model) { // a control may stand on a part of the model
+      for (const name of names) {
+        source.on(`change:${name}`, callback);
+        ends.push(() => source.off && source.off(`change:${name}`, callback)); // some hosts have no off
+      }
+    },
+    listen(target, type, callback, options) {
+      target.addEventListener(type, callback, options);
+      ends.push(() => target.removeEventListener(type, callback, options));
+    },
+    // Call back whenever the page turns dark or light.
+    onTheme(callback) {
+      const observer = new MutationObserver(callback);
+      const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
+      observer.observe(document.documentElement, watched);
+      if (document.body) observer.observe(document.body, watched);
+      ends.push(() => observer.disconnect());
+      life.listen(matchMedia("(prefers-color-scheme: dark)"), "change", callback);
+    },
+    onResize(el, callback) {
+      let width = 0; // only the width: drawing changes the height
+      const observer = new ResizeObserver(([entry]) => {
+        const now = Math.round(entry.contentRect.width);
+        if (now !== width) { width = now; callback(); }
+      });
+      observer.observe(el);
+      ends.push(() => observer.disconnect());
+    },
+    end: () => ends.splice(0).forEach((end) => end()),
+  };
+  return life;
+}
+
+function put(model, values) {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  if (model.save_changes) model.save_changes();
+}
+
+// A part of the model as a model for a control: `get()` reads it from these traits, `set(value)`
+// sets them.
+const part = (model, names, get, set) => ({
+  get, set: (_, value) => set(value),
+  save_changes: () => model.save_changes && model.save_changes(),
+  on: (_, callback) => names.forEach((name) => model.on(`change:${name}`, callback)),
+  off: (_, callback) => names.forEach((name) => model.off && model.off(`change:${name}`, callback)),
+});
+
+// ---------------------------------------------------------------- elements and controls
+
+// An element with attributes and children; strings become text, never markup.
+function h(tag, attributes = {}, ...children) {
+  const el = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) el.setAttribute(name, "");
+    else if (value !== false && value != null) el.setAttribute(name, value);
+  }
+  el.append(...children);
+  return el;
+}
+
+// Alt and an arrow turn the browser's page: such keys are not ours.
+const withModifier = (event) => event.altKey || event.ctrlKey || event.metaKey;
+
+// JupyterLab takes arrow keys away from focused elements unless they say this themselves.
+const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
+// Ids count on the document: in JupyterLab every widget has a copy of this file of its own.
+const unique = (stem) => `attn-${stem}-${(document.attnNotesIds = (document.attnNotesIds || 0) + 1)}`;
+
+function labelled(label, input, ...rest) {
+  const id = unique("control");
+  input.id = id;
+  return h("div", { class: "attn-control" }, h("label", { for: id }, label), input, ...rest);
+}
+
+// Every number of two digits from `min` to `max`: a logarithmic scale, nearly, on which each step
+// is a number that one can say, and a step back returns to where one was.
+function twoDigits(min, max) {
+  const all = [];
+  for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power++) {
+    for (let n = 10; n < 100; n++) all.push(Number(`${n}e${power - 1}`));
+  }
+  return all.filter((x) => x >= min && x <= max);
+}
+const sized = (x) => x.toFixed(x < 0.1 ? 3 : 2);
+
+const nearest = (places, x) => places.reduce(
+  (best, place, n) => (Math.abs(place - x) < Math.abs(places[best] - x) ? n : best), 0);
+
+// A slider tied to a trait: from `min` to `max`, or over the numbers of the list `places`.
+function slider(model, life, name, { label, min, max, step, places, format = (x) => String(x) }) {
+  const into = places ? (x) => nearest(places, x) : (x) => x;
+  const out = places ? (n) => places[n] : (x) => x;
+  const ends = places ? { min: 0, max: places.length - 1, step: 1 } : { min, max, step };
+  const input = h("input", { type: "range", ...ends, ...KEEP_KEYS });
+  const output = h("output", {});
+  const show = () => {
+    input.value = into(model.get(name));
+    output.textContent = format(model.get(name));
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  life.listen(input, "input", () => put(model, { [name]: out(Number(input.value)) }));
+  life.watch([name], show, model);
+  show();
+  const control = labelled(label, input, output);
+  output.htmlFor = input.id;
+  return control;
+}
+
+// A choice tied to a trait; choices are [value, label] or [value, label, heading].
+function choice(model, life, name, { label, choices }) {
+  const input = h("select", KEEP_KEYS);
+  let place = input;
+  choices.forEach(([, text, heading = ""], n) => {
+    if (heading !== (place.label || "")) {
+      place = heading ? h("optgroup", { label: heading }) : input;
+      if (heading) input.append(place);
+    }
+    place.append(h("option", { value: n }, text));
+  });
+  const show = () => {
+    input.value = String(choices.findIndex(([value]) => value === model.get(name)));
+  };
+  life.listen(input, "change", () => put(model, { [name]: choices[Number(input.value)][0] }));
+  life.watch([name], show, model);
+  show();
+  return labelled(label, input);
+}
+
+// The choices of a number from 0 on.
+const numbered = (size) => Array.from({ length: size }, (_, n) => [n, String(n)]);
+
+function tick(model, life, name, { label }) {
+  const input = h("input", { type: "checkbox", ...KEEP_KEYS });
+  const show = () => { input.checked = model.get(name); };
+  life.listen(input, "change", () => put(model, { [name]: input.checked }));
+  life.watch([name], show, model);
+  show();
+  return labelled(label, input);
+}
+
+function button(life, label, onClick) {
+  const el = h("button", { type: "button", ...KEEP_KEYS }, label);
+  life.listen(el, "click", onClick);
+  return el;
+}
+
+// A folded table that is filled only while it is open: `read()` gives {corner, columns, rows},
+// each row [header, ...cells].
+function foldedTable(life, summary, read) {
+  const table = h("table", {});
+  const details = h("details", { class: "attn-table" }, h("summary", KEEP_KEYS, summary),
+    h("div", { class: "attn-scroll", tabindex: 0, role: "group", "aria-label": summary }, table));
+  const fill = () => {
+    if (!details.open) return;
+    const { corner, columns, rows } = read();
+    table.replaceChildren(
+      h("thead", {}, h("tr", {}, h("td", {}, corner),
+        ...columns.map((text) => h("th", { scope: "col" }, h("bdi", {}, text))))),
+      h("tbody", {}, ...rows.map(([header, ...cells]) =>
+        h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, header)), ...cells.map((text) => h("td", {}, text))))));
+  };
+  life.listen(details, "toggle", fill);
+  return { el: details, fill };
+}
+
+// A canvas as wide as its place, sharp on every screen. `paint(context, width)` draws and
+// `height(width)` says how tall it is.
+function sharpCanvas(life, { label, height, paint, keyboard = false }) {
+  const canvas = h("canvas", keyboard
+    ? { tabindex: 0, role: "application", "aria-label": label, ...KEEP_KEYS }
+    : { role: "img", "aria-label": label });
+  const place = h("div", { class: "attn-canvas" }, canvas);
+  let colours = null;
+  const view = {
+    el: place, canvas,
+    get colours() { // a notebook draws before it puts us on the page, where no colour is known yet
+      if (!colours || !colours.ink) colours = inks(canvas);
+      return colours;
+    },
+    draw() {
+      if (!place.clientWidth && place.isConnected) return; // folded away: drawn when it shows
+      const width = Math.max(200, Math.floor(place.clientWidth || 600));
+      const tall = Math.ceil(height(width));
+      const ratio = window.devicePixelRatio || 1;
+      if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
+        canvas.width = Math.round(width * ratio);
+        canvas.height = Math.round(tall * ratio);
+        canvas.style.width = `${width}px`;
+        canvas.style.height = `${tall}px`;
+      }
+      const context = canvas.getContext("2d");
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.clearRect(0, 0, width, tall);
+      paint(context, width, tall);
+    },
+    // Where on the canvas an event happened, in CSS pixels.
+    at(event) {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    },
+  };
+  life.onTheme(() => { // classes of a page change for many reasons: draw only where colours did
+    const now = inks(canvas);
+    if (JSON.stringify(now) === JSON.stringify(colours)) return;
+    colours = now;
+    view.draw();
+  });
+  life.onResize(place, () => view.draw());
+  return view;
+}
+
+// Dragging on a canvas: `grab(place)` says what is held from there on, or null for nothing, and
+// `drag(held, place)` moves it.
+function dragging(life, view, grab, drag) {
+  let held = null;
+  life.listen(view.canvas, "pointerdown", (event) => {
+    if (event.button !== 0) return;
+    held = grab(view.at(event));
+    if (held !== null) view.canvas.setPointerCapture(event.pointerId);
+  });
+  life.listen(view.canvas, "pointermove", (event) => { if (held !== null) drag(held, view.at(event)); });
+  for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+}
+
+// A frame that shows on every colour: dark inside light.
+function outline(context, x, y, width, height) {
+  for (const [colour, thick] of [["#ffffff", 5], ["#000000", 2]]) {
+    context.strokeStyle = colour; context.lineWidth = thick;
+    context.strokeRect(x, y, width, height);
+  }
+}
+
+// From a place on a canvas to another.
+function arrow(context, from, to, stroke, thick) {
+  const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
+  context.strokeStyle = context.fillStyle = stroke; context.lineWidth = thick;
+  context.beginPath(); context.moveTo(...from);
+  context.lineTo(to[0] - 6 * Math.cos(angle), to[1] - 6 * Math.sin(angle)); context.stroke();
+  context.beginPath(); context.moveTo(...to);
+  for (const turn of [2.7, -2.7])
+    context.lineTo(to[0] + (7 + thick) * Math.cos(angle + turn), to[1] + (7 + thick) * Math.sin(angle + turn));
+  context.fill();
+}
+
+// The frame of a widget: title, controls, then whatever it draws.
+function frame(el, life, { title, controls = [], body }) {
+  const root = h("div", { class: "attn-root" });
+  if (title) root.append(h("p", { class: "attn-title" }, title));
+  if (controls.length) root.append(h("div", { class: "attn-controls" }, ...controls));
+  root.append(...body);
+  el.append(root);
+  life.onEnd(() => root.remove());
+  return root;
+}
