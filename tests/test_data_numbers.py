@@ -15,7 +15,7 @@ from attn_notes.data import (
     split_number,
 )
 from attn_notes.data import numbers as N
-from attn_notes.data.numbers import NUMBER_LANGUAGES
+from attn_notes.data.numbers import BELOW_TEN_THOUSAND, NUMBER_LANGUAGES
 from tests.number_words import value_of
 
 LARGEST = 10**12 - 1
@@ -197,3 +197,12 @@ def test_all_numbers_can_be_drawn_and_those_of_one_digit_are_trained_on():
 
 def test_another_seed_draws_others():
     assert number_pairs("de", "en", count=50) != number_pairs("de", "en", count=50, seed=1)
+
+
+def test_the_pattern_matches_every_number_below_ten_thousand_and_no_other_text():
+    for value in range(10_000):
+        for text in (str(value), join_words(number_words(value, "en"), "en")):
+            assert re.fullmatch(BELOW_TEN_THOUSAND, text), text
+    larger = [join_words(number_words(value, "en"), "en") for value in range(10_000, 10**6, 997)]
+    others = ["", "007", "12345", "3.5", "1,99", "hundred", "ninety thousand", "twenty ten"]
+    assert not [text for text in larger + others if re.fullmatch(BELOW_TEN_THOUSAND, text)]

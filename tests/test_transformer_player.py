@@ -48,6 +48,7 @@ NUMBERS = ("0", "1", "9", "ninety", "nine", "-nine", "thousand,", "teen", "ninet
         (" 1 9\t9\n9 ", "1 9 9 9"),
         ("1,999", "1 9 9 9"),
         ("1.999", "1 9 9 9"),
+        ("1,999.", "1 9 9 9"),
         ("ninety-nine", "ninety -nine"),
         ("Ninety-NINE", "ninety -nine"),
         ("nineteen", "nineteen"),
@@ -63,7 +64,9 @@ def test_a_text_is_cut_at_spaces_and_into_few_known_tokens(text, tokens):
     assert cut(text, NUMBERS) == tokens.split()
 
 
-@pytest.mark.parametrize("text", ["x", "9x", "haus", "ninety-", "19 20", "\u0669", "\ud800"])
+@pytest.mark.parametrize(
+    "text", ["x", "9x", "9.1", "1,9", "haus", "ninety-", "19 20", "\u0669", "\ud800"]
+)
 def test_a_word_that_is_not_made_of_known_tokens_is_named(text):
     with pytest.raises(TraitError, match=r"text must be made of known tokens, got '"):
         cut(text, NUMBERS)
@@ -78,6 +81,23 @@ def test_no_way_to_cut_a_word_has_fewer_tokens(tokens):
 
 
 # Translations
+
+
+def test_a_step_beyond_the_last_is_that_of_the_last_word():
+    player = of_player()
+    for text in ("407", "1999", "0", "73"):
+        player.text, player.step = text, 7
+        tokens = player.translation().tokens
+        words = [token for token in tokens if token != END]
+        assert len(player.shown()) == max(len(words), 1)
+        assert f"step {max(len(words), 1)}, " in repr(player)
+
+
+def test_a_domain_must_be_a_pattern_and_its_name():
+    words = Vocabulary(["a"])
+    model = random_transformer(vocab_size=5, target_vocab_size=5)
+    with pytest.raises(ValueError, match="domain must be 2"):
+        TransformerPlayer(model, words, words, examples=("a",), domain=("a*",))
 
 
 def test_at_temperature_0_it_says_what_greedy_says():
@@ -152,7 +172,7 @@ def test_the_shown_map_is_that_of_the_kind_layer_and_head_and_of_the_steps_so_fa
     player.attention = "encoder"
     assert player.shown().equal(weights.encoder[1][0, 1])
     player.step, player.layer, player.head, player.attention = 99, 99, 99, "cross"
-    assert player.shown().equal(weights.cross[1][0, 1])
+    assert player.shown().equal(weights.cross[1][0, 1, :-1])  # but for END
 
 
 def plain(**given) -> TransformerPlayer:

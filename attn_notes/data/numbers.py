@@ -17,7 +17,14 @@ from typing import Any
 from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data.split import Pair, is_held_out
 
-__all__ = ["NUMBER_LANGUAGES", "join_words", "number_pairs", "number_words", "split_number"]
+__all__ = [
+    "BELOW_TEN_THOUSAND",
+    "NUMBER_LANGUAGES",
+    "join_words",
+    "number_pairs",
+    "number_words",
+    "split_number",
+]
 
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12
@@ -28,6 +35,17 @@ _CORRECTIONS = {
     "de": [(r"eins(?=tausend| Milli)", "ein")],  # einhunderteintausend
     "es": [(r"veintiuno (?=mil)", "veintiún "), (r"uno (?=mil)", "un ")],  # veintiún mil
 }
+
+_ONES = "(?:one|two|three|four|five|six|seven|eight|nine)"
+_TENS = "(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
+_TEENS = "(?:ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen)"
+_TO_99 = f"(?:{_ONES}|{_TEENS}|{_TENS}(?:[ -]{_ONES})?)"
+_TO_999 = f"(?:{_TO_99}|{_ONES} hundred(?: and {_TO_99})?)"
+# A regular expression of the numbers from 0 to 9999, in digits or in English words.
+BELOW_TEN_THOUSAND = (
+    f"zero|{_TO_999}|{_ONES} thousand(?:,? {_ONES} hundred(?: and {_TO_99})?| and {_TO_99})?"
+    "|0|[1-9][0-9]{0,3}|[1-9][.,][0-9]{3}"
+)
 
 
 def number_words(value: int, language: str) -> tuple[str, ...]:

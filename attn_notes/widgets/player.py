@@ -36,16 +36,19 @@ def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:
         raise ValueError(f"{name} must have the model's {size} ids, got {len(vocab)}")
 
 
+_MARKS = re.compile(r"[.,](?=[0-9]{3}(?![0-9]))|[.,]+$")
+
+
 def cut(text: str, known: Sequence[str]) -> list[str]:
     """Words at spaces, each cut into as few of the known tokens as possible.
 
     A word that is not made of known tokens is tried in small letters, then with a comma at its
-    end, then without commas and points.
+    end, then without commas and points before three digits and at the end.
     """
     tokens = []
     for word in filter(None, re.split(r"[ \t\r\n]+", text)):
         small = word.lower()
-        tries = (word, small, f"{small},", re.sub("[.,]", "", small))
+        tries = (word, small, f"{small},", _MARKS.sub("", small))
         found = next(filter(None, (_segments(one, known) for one in tries)), None)
         if found is None:
             raise TraitError(f"text must be made of known tokens, got {word!r}")

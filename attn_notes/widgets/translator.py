@@ -46,6 +46,10 @@ class TransformerPlayer(ModelPlayer):
         languages: what the source begins with, such as "<de>", or "de" for short, and the name of
             the language; empty if the model knows only one language.
         examples: texts to choose from, at least one.
+        domain: a regular expression that whole texts of the training data match in small letters,
+            and what they are: what the model writes for other texts is marked as a guess.
+        compact: whether to leave out temperature, seed and the overview of all heads, and to play
+            once when the widget comes on the screen.
         most: the largest number of tokens in a translation.
         title: a line above the widget.
 
@@ -62,7 +66,7 @@ class TransformerPlayer(ModelPlayer):
     language = traitlets.Unicode("").tag(sync=True)
     temperature = traitlets.Float(0.0, min=0.0, max=3.0).tag(sync=True)  # 0: the likeliest
     prefix = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that the reader put there
-    step = traitlets.Int(0, min=0).tag(sync=True)
+    step = traitlets.Int(0, min=0).tag(sync=True)  # beyond the last: that of the last word
     attention = traitlets.Enum(TransformerWeights._fields, "cross").tag(sync=True)
     layer = traitlets.Int(0, min=0).tag(sync=True)
     head = traitlets.Int(0, min=0).tag(sync=True)
@@ -75,6 +79,8 @@ class TransformerPlayer(ModelPlayer):
         *,
         languages: Mapping[str, str] | None = None,
         examples: Sequence[str] = ("1999",),
+        domain: tuple[str, str] | None = None,
+        compact: bool = False,
         most: int = 32,
         title: str = "",
     ) -> None:
@@ -91,12 +97,14 @@ class TransformerPlayer(ModelPlayer):
             "languages": [[tag, replace_surrogates(name)] for tag, name in tags.items()],
             "compound": [tag for tag in tags if tag.strip("<>") == "de"],  # written as one word
             "examples": check_tokens("examples", examples),
+            "domain": None if domain is None else check_tokens("domain", domain, 2),
+            "compact": compact,
             "most": min(most, reach),
             "most_source": min(MOST_SOURCE, reach),
             "title": replace_surrogates(title),
         }
-        super().__init__(data=data, text=examples[0], language=next(iter(tags), ""))
-        self.step = len(self.translation().tokens) - 1
+        start = {"text": examples[0], "language": next(iter(tags), ""), "step": data["most"]}
+        super().__init__(data=data, **start)
 
     @property
     def _names(self) -> list[str]:
@@ -143,7 +151,9 @@ class TransformerPlayer(ModelPlayer):
         layers = getattr(made.weights, self.attention)
         layer, head = min(self.layer, len(layers) - 1), min(self.head, layers[0].shape[1] - 1)
         place = f"{self.attention} attention of layer {layer}, head {head}"
-        return made, min(self.step, len(made.tokens) - 1), layers[layer][0, head], place
+        count = len(made.tokens)
+        whole = count - 1 - (count > 1 and made.tokens[-1] == END)
+        return made, self.step if self.step < count else whole, layers[layer][0, head], place
 
     def shown(self) -> Tensor:
         """The weights of the chosen head, with a row a step so far, or the encoder's (S, S)."""

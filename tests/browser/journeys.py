@@ -94,11 +94,11 @@ def choose_family(widget: FamilyDiagram, at: float) -> None:
 
 
 def choose_language(widget: TransformerPlayer, at: float) -> None:
-    widget.language, widget.step = widget.data["languages"][int(at)][0], widget.data["most"] - 1
+    widget.language, widget.step = widget.data["languages"][int(at)][0], widget.data["most"]
 
 
 def type_number(widget: TransformerPlayer, at: float) -> None:
-    widget.text, widget.step = str(int(at)), widget.data["most"] - 1
+    widget.text, widget.step = str(int(at)), widget.data["most"]
 
 
 def begin_text(widget: LanguageModelPlayer, at: float) -> None:
@@ -538,18 +538,19 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
         assert found == token
         assert float(share) == pytest.approx(probability, abs=0.00056)
     said = [names[token] for token in made.tokens]
-    ends = made.tokens[step] == 2
+    count, ends = len(said), made.tokens[step] == 2
+    is_over = made.tokens[-1] == 2
     compound = widget.language in widget.data["compound"]
     words = ("" if compound else " ").join(said[: step + 1 - ends]).replace(" -", "-")
-    stopped = f" (stopped after {len(said)} tokens)" if step == len(said) - 1 else ""
+    stopped = "" if is_over else f" \u2026 (stopped after {count} tokens)"
     headline = panel.el.locator(".attn-translation").inner_text()
     language = dict(widget.data["languages"])[widget.language]
-    rest = "" if ends else f" \u2026{stopped}"
+    rest = " \u2026" if step < count - 1 - (is_over and count > 1) else stopped
     assert headline == f"\u201c\u2068{widget.text}\u2069\u201d in {language}: {words}{rest}"
     assert panel.output("Step") == f"{step + 1} of {len(said)}"
     says = panel.el.locator(".attn-said").inner_text()
     start = (
-        f"Step {step + 1} of {len(said)} says \u201c\u2068{said[step]}\u2069\u201d, probability "
+        f"Step {step + 1} of {len(said)} writes \u201c\u2068{said[step]}\u2069\u201d, probability "
     )
     assert_says(says, start, made.probabilities[step, made.tokens[step]], digits=3)
     assert f", {place.partition(' of ')[2]}" in says

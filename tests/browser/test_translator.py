@@ -5,11 +5,12 @@ import re
 
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from traitlets import TraitError
 
 from attn_notes.cli import load_translator
 from attn_notes.data import join_words, number_pairs
+from attn_notes.data.numbers import BELOW_TEN_THOUSAND
 from attn_notes.decoding import translate
 from attn_notes.widgets import TransformerPlayer, page_script, page_style
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
@@ -183,6 +184,85 @@ def trained(tmp_path_factory, stored):
     return (folder / "trained.html").as_uri()
 
 
+@pytest.fixture(scope="module")
+def compact(tmp_path_factory, stored):
+    """The address of a page with the stored model, as the opening page shows it."""
+    folder = tmp_path_factory.mktemp("compact")
+    (folder / "page.css").touch()
+    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
+    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    vocabularies = stored.source_vocab, stored.target_vocab
+    domain = BELOW_TEN_THOUSAND, "numbers below ten thousand"
+    options = {"languages": LANGUAGES, "examples": ("4729", "73"), "domain": domain}
+    player = TransformerPlayer(stored.model, *vocabularies, **options, compact=True)
+    write_page(folder, "compact", player.page_html())
+    return (folder / "compact.html").as_uri()
+
+
+WHOLE = "viertausendsiebenhundertneunundzwanzig"
+
+
+def test_a_compact_player_plays_once_by_itself_and_stands_still_for_who_wants_it(visit, compact):
+    page = visit(compact)
+    panel = Panel(page)
+    page.wait_for_timeout(1500)
+    assert headline(panel) == WHOLE  # reduced motion
+    page.emulate_media(reduced_motion="no-preference")
+    page.reload()
+    expect(panel.el.get_by_role("button", name="Pause")).to_be_visible()
+    words = {headline(panel)}
+    while panel.el.get_by_role("button", name="Pause").is_visible():
+        words.add(headline(panel))
+        page.wait_for_timeout(100)
+    assert {"viertausend", "viertausendsieben", WHOLE} <= words
+    page.wait_for_timeout(1500)
+    assert headline(panel) == WHOLE  # once
+    assert panel.output("Step") == "7 of 8"
+
+
+def test_a_compact_player_goes_on_from_a_candidate_step_by_step(visit, compact):
+    page = visit(compact)
+    page.emulate_media(reduced_motion="no-preference")
+    panel = Panel(page)
+    panel.press("Step", "Home")
+    stop_time(page)
+    first = panel.el.locator(".attn-option").nth(1)
+    other = first.locator("bdi").inner_text()
+    first.click()
+    assert headline(panel) == other
+    page.clock.run_for(20_000)
+    assert headline(panel).startswith(other)
+    assert panel.el.get_by_role("button", name="Play").is_visible()
+    panel.el.get_by_role("button", name="Undo").click()
+    assert other not in headline(panel)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"),
+    [
+        *(("9999", True), ("Nine thousand and  one", True), ("1,999", True)),
+        *(("12345", False), ("07", False), ("ninety thousand", False), ("hundred", False)),
+    ],
+)
+def test_what_the_model_was_not_trained_on_is_translated_with_a_warning(
+    visit, compact, text, is_known
+):
+    panel = Panel(visit(compact))
+    type_text(panel, text)
+    warned = f"numbers below ten thousand only. What it writes for \u201c\u2068{text}"
+    found = trouble(panel)
+    assert (warned in found, found == "") == (not is_known, is_known)
+    assert headline(panel) not in (WHOLE, "")
+
+
+@pytest.mark.parametrize("text", ["3.5", "1,99", "7 cats"])
+def test_what_is_not_a_number_is_refused_and_not_changed_into_one(visit, compact, text):
+    panel = Panel(visit(compact))
+    panel.control("Translate").fill(text)
+    assert trouble(panel).startswith("The model does not know \u201c\u2068")
+    assert headline(panel) == WHOLE
+
+
 def test_what_is_typed_is_translated_at_every_key(visit, trained):
     panel = Panel(visit(trained))
     assert headline(panel) == "eintausendneunhundertneunundneunzig"
@@ -195,13 +275,13 @@ def test_what_is_typed_is_translated_at_every_key(visit, trained):
     type_text(panel, "Eight thousand and ninety-two")
     assert headline(panel) == "huit mille quatre-vingt-douze"
     assert trouble(panel) == ""
-    assert panel.output("Step") == "6 of 6"
+    assert panel.output("Step") == "5 of 6"
 
 
 def test_what_the_model_does_not_know_is_said_kindly_and_the_last_translation_stays(visit, bare):
     panel, widget = Panel(visit(bare("player"))), of_player()
     type_text(panel, "19x")
-    widget.text, widget.step = "19", 6
+    widget.text, widget.step = "19", 7
     assert_shown(panel, widget)
     known = " ".join(f"\u2068{token}\u2069" for token in [*"0123456789", *sorted(WORDS)])
     start = "The model does not know \u201c\u206819x\u2069\u201d, nor its parts."
@@ -213,7 +293,7 @@ def test_what_the_model_does_not_know_is_said_kindly_and_the_last_translation_st
     type_text(panel, "")
     assert trouble(panel).startswith("Type what is to be translated.\n")
     type_text(panel, "9" * 40)
-    assert trouble(panel) == "That makes 40 tokens, and 39 at most are read here."
+    assert trouble(panel) == "That makes 40 tokens; the model reads at most 39."
     widget.text = "9" * 39
     assert_shown(panel, widget)
     panel.press("into", "ArrowDown")  # what cannot be read gives way to what is shown
@@ -228,7 +308,7 @@ def test_an_example_is_taken_by_its_button(visit, bare):
     buttons = panel.el.get_by_role("group", name="Examples").get_by_role("button")
     for text in ("1999", "407"):
         panel.el.get_by_role("button", name=text, exact=True).press("Enter")
-        widget.text, widget.step = text, 6
+        widget.text, widget.step = text, 7
         assert panel.control("Translate").input_value() == text
         assert_shown(panel, widget)
         pressed = [button.get_attribute("aria-pressed") for button in buttons.all()]
@@ -237,7 +317,7 @@ def test_an_example_is_taken_by_its_button(visit, bare):
 
 def test_another_token_is_put_there_and_the_model_goes_on_from_it(visit, bare):
     panel, widget = Panel(visit(bare("player"))), of_player()
-    undo = panel.el.get_by_role("button", name="Its own words again")
+    undo = panel.el.get_by_role("button", name="Undo")
     assert undo.get_attribute("aria-disabled") == "true"
     panel.press("Step", "ArrowRight")
     widget.step = 1
@@ -246,8 +326,11 @@ def test_another_token_is_put_there_and_the_model_goes_on_from_it(visit, bare):
         order = made.probabilities[widget.step].argsort(descending=True).tolist()
         widget.prefix = [*made.tokens[: widget.step], order[nth]]
         panel.el.locator(".attn-option").nth(nth).press("Enter")
+        at, widget.step = widget.step, 7  # where nothing shall move, the rest comes at once
         assert_shown(panel, widget)
-        assert panel.value("Step") == widget.step
+        panel.press("Step", "Home", *["ArrowRight"] * at)
+        widget.step = at
+        assert_shown(panel, widget)
         pressed = [o.get_attribute("aria-pressed") for o in panel.el.locator(".attn-option").all()]
         assert [n for n, one in enumerate(pressed) if one == "true"] == [nth]
         panel.press("Step", "ArrowRight")
@@ -313,11 +396,11 @@ def test_enter_and_play_let_the_words_come_one_by_one(visit, bare):
     panel.press("Translate", "Enter", "Enter")  # once again, and not twice as fast
     assert after(10) == ("1 of 6", "Pause", "like")
     assert after(650) == ("2 of 6", "Pause", "likelike")
-    assert after(5000) == ("6 of 6", "Play", "likelikelikelikean")
+    assert after(5000) == ("5 of 6", "Play", "likelikelikelikean")
     panel.press("Translate", "Enter")
     panel.press("Translate", "5")  # whatever is typed is there as a whole
     *whole, words = after(5000)
-    assert whole in (["6 of 6", "Play"], ["7 of 7", "Play"])
+    assert whole in (["5 of 6", "Play"], ["7 of 7", "Play"])
     panel.press("Translate", "x", "Enter")  # not a text
     assert after(10) == (*whole, words)
 

@@ -71,7 +71,7 @@ function render({ model, el }) {
     menu.value = data.states.indexOf(state.name);
     const own = inside(examples, "select").options[count];
     if (own) own.disabled = !model.get("reply").example;
-    steps.follow();
+    steps.draw();
   }
 
   const controls = [examples, states,

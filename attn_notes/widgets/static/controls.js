@@ -40,6 +40,9 @@ function lifetime(model) {
   return life;
 }
 
+// Whether the reader lets things move by themselves.
+const mayMove = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;
+
 function put(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   if (model.save_changes) model.save_changes();

@@ -1,14 +1,22 @@
 // A heatmap that a Python function answers: live by the kernel, on a page from stored frames.
-// Traits: data {controls, queries, keys, title}, values, frame, error, shared_scale; frames on a page.
+// Traits: data {controls, queries, keys, title}, values, answered (the values that the rest belongs to),
+// frame, error, printed, shared_scale; on a page frames, or null where none were stored.
+
+const PATIENCE = 300; // milliseconds
 
 function render({ model, el }) {
   const life = lifetime(model);
   const { controls, queries, keys, title } = model.get("data");
-  const stored = model.get("frames"), frames = stored && decode(stored);
+  const stored = model.get("frames"), frames = stored && decode(stored), isLive = stored === undefined;
   const [L, S] = model.get("frame").shape;
   const map = heatmap(life, { label: `${title || "Weights"}. Arrow keys walk the cells.` });
   const scale = colourScale(life);
-  const problem = h("p", { class: "attn-error", role: "alert" });
+  const problem = h("p", { class: "attn-error", role: "alert" }), printed = h("pre");
+  const note = h("p", { class: "attn-note attn-readout", role: "status" });
+  note.hidden = Boolean(frames);
+  if (stored === null) note.textContent = "These controls need a kernel: run the notebook to move them.";
+  let wait = 0; // an answer that comes at once needs no word
+  const same = (a, b) => controls.every(({ name }) => a[name] === b[name]);
 
   // Frames lie in the order of the grid, the last control fastest.
   function frameNow() {
@@ -22,8 +30,16 @@ function render({ model, el }) {
     const top = scaleTop(model, values);
     map.show({ values, L, S, mask: null, queries, keys, top });
     scale.show(top);
+    const isBusy = isLive && !same(model.get("values"), model.get("answered"));
+    root.classList.toggle("attn-busy", isBusy);
+    clearTimeout(wait);
+    if (isBusy) wait = setTimeout(() => { note.textContent = "Python is computing \u2026"; }, PATIENCE);
+    else if (isLive) note.textContent = "";
     problem.textContent = model.get("error") || "";
     problem.hidden = !problem.textContent;
+    map.el.hidden = scale.el.hidden = map.table.hidden = !problem.hidden; // not a picture of other values
+    printed.textContent = model.get("printed") || "";
+    printed.hidden = !printed.textContent;
   }
 
   // An entry of `values` as a model, so that the shared controls work on it.
@@ -36,8 +52,11 @@ function render({ model, el }) {
     return slider(entry(name), life, name, { label, places: choices });
   });
   made.push(sharedScale(model, life));
-  frame(el, life, { title, controls: made, body: [map.el, scale.el, problem, map.table] });
-  life.watch(["frame", "error", "shared_scale"].concat(frames ? ["values"] : []), draw);
+  if (stored === null) made.slice(0, -1).forEach((one) => { one.querySelector("input, select").disabled = true; });
+  const body = [note, map.el, scale.el, problem, printed, map.table];
+  const root = frame(el, life, { title, controls: made, body });
+  life.watch(["frame", "error", "printed", "answered", "values", "shared_scale"], draw);
+  life.onEnd(() => clearTimeout(wait));
   draw();
   return life.end;
 }

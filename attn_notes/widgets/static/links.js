@@ -167,7 +167,7 @@ function links(life, { label, captions, onPick }) {
     show(next) {
       next = { reach: next.below.length, top: 1, ...next };
       const moves = data && data.below === next.below && data.chosen !== next.chosen && data.chosen < next.reach;
-      before = moves && !matchMedia("(prefers-reduced-motion: reduce)").matches ? data.chosen : null;
+      before = moves && mayMove() ? data.chosen : null;
       started = performance.now();
       cancelAnimationFrame(request);
       data = next;

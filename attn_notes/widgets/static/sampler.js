@@ -225,7 +225,7 @@ function sayButtons(model, life, here, { playing }) {
   function advance() {
     here.say(1);
     if (here.full) return stop();
-    timer = setTimeout(advance, PACE * (matchMedia("(prefers-reduced-motion: reduce)").matches ? 4 : 1));
+    timer = setTimeout(advance, PACE * (mayMove() ? 1 : 4));
   }
   function start() {
     play.textContent = "Pause";

@@ -1,5 +1,6 @@
-// Buttons and a slider for something that comes step by step. Trait: step. `place()` gives {step, count}:
-// the step on show, and how many there are; `follow()` is to be called after both are drawn.
+// Buttons and a slider for something that comes step by step. Trait: step. `place()` gives {step, count,
+// whole}: the step on show, how many there are, and the first at which nothing is missing any more;
+// `draw()` is to be called after they are drawn.
 function stepper(model, life, { pace, place }) {
   const slide = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
   let timer = 0;
@@ -13,17 +14,31 @@ function stepper(model, life, { pace, place }) {
     put(model, { step: Math.max(0, Math.min(count - 1, step + by)) });
   }
   function advance() {
-    const { step, count } = place();
-    if (step === count - 1) return stop();
+    const { step, count, whole = count - 1 } = place();
+    if (step >= whole) return stop();
     go(1);
     timer = setTimeout(advance, pace);
   }
   // From where it stands, or from the first step where there is none left; where nothing plays yet.
-  function start() {
-    const { step, count } = place();
+  function start(wait = 0) {
+    const { step, count, whole = count - 1 } = place(), again = step >= whole;
+    clearTimeout(timer);
     play.textContent = "Pause";
-    if (step === count - 1) put(model, { step: 0 });
-    timer = setTimeout(advance, step === count - 1 ? pace : 0);
+    if (again) put(model, { step: 0 });
+    timer = setTimeout(advance, again ? pace : wait);
+  }
+  // By itself, once, when most of the widget is on the screen; the reader's first touch comes before that.
+  function playOnce(root) {
+    if (!mayMove()) return;
+    const seen = new IntersectionObserver(([{ intersectionRatio }]) => {
+      if (intersectionRatio < 0.6) return;
+      seen.disconnect();
+      put(model, { step: 0 });
+      start(pace);
+    }, { threshold: 0.6 });
+    seen.observe(root);
+    life.onEnd(() => seen.disconnect());
+    for (const type of ["pointerdown", "keydown"]) life.listen(root, type, () => seen.disconnect());
   }
   const back = button(life, "Previous", () => { stop(); go(-1); });
   const play = button(life, "Play", () => (timer ? stop() : start()));
@@ -31,8 +46,8 @@ function stepper(model, life, { pace, place }) {
   life.onEnd(stop);
   return {
     el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Steps" }, back, play, on, slide),
-    start, stop,
-    follow() {
+    start, stop, playOnce,
+    draw() {
       const { step, count } = place(), input = slide.querySelector("input"), text = `${step + 1} of ${count}`;
       input.max = count - 1;
       input.value = step;

@@ -1,7 +1,7 @@
 // A Transformer at work: a text is typed, and transformer_model.js translates it here, token by token.
-// Traits: data {model, source, target, languages, compound, examples, most, most_source, title}, text,
-// language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step,
-// attention ("cross", "decoder" or "encoder"), layer, head.
+// Traits: data {model, source, target, languages, compound, examples, domain, compact, most, most_source,
+// title}, text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
+// (from the number of steps on: the last word), attention ("cross", "decoder" or "encoder"), layer, head.
 
 const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"], UNSAID = "\u00b7";
 const OPTIONS = 5, HOTTEST = 3, SEEDS = 100, PACE = 650; // milliseconds a step
@@ -19,11 +19,14 @@ function segments(word, known) {
   return best[0];
 }
 
+// Without commas and points before three digits, and without those at the end.
+const withoutMarks = (word) => word.replace(/[.,](?=[0-9]{3}(?![0-9]))/g, "").replace(/[.,]+$/, "");
+
 // A text as {tokens}, or {wrong}: the first word that is not made of known ones.
 function cut(text, known) {
   const tokens = [];
   for (const word of text.split(/[ \t\r\n]+/).filter(Boolean)) {
-    const small = word.toLowerCase(), tries = [word, small, `${small},`, small.replace(/[.,]/g, "")];
+    const small = word.toLowerCase(), tries = [word, small, `${small},`, withoutMarks(small)];
     const found = tries.map((one) => segments(one, known)).find((all) => all && all.length);
     if (!found) return { wrong: word };
     tokens.push(...found);
@@ -63,7 +66,8 @@ function translator(model) {
     },
     peek: null, // an earlier step that the reader looks back at
     asker: 0, // the source token whose reading is shown
-    get last() { return Math.min(model.get("step"), here.steps.length - 1); },
+    get whole() { return here.steps.length - 1 - (here.steps.at(-1).token === END && here.steps.length > 1); },
+    get last() { return model.get("step") < here.steps.length ? model.get("step") : here.whole; },
     get step() { return Math.min(here.peek ?? here.last, here.last); },
     get kind() { return model.get("attention"); },
     get layer() { return Math.min(model.get("layer"), depth(here.kind) - 1); },
@@ -107,7 +111,7 @@ function headRows(life, here, { kind, columns, hint, choose }) {
 }
 
 // What could be said at this step, the likeliest first. To press another is to have it said.
-function stepOptions(model, life, here) {
+function stepOptions(model, life, here, { play }) {
   const probabilities = () => here.steps[here.step].probabilities;
   const options = optionList(life, Math.min(OPTIONS, here.data.target.length + 2), {
     make() {
@@ -124,6 +128,7 @@ function stepOptions(model, life, here) {
     press(token) {
       const before = here.steps.slice(0, here.step).map((one) => one.token);
       put(model, { prefix: [...before, token], step: here.step });
+      play();
     },
   });
   const title = h("p", { class: "attn-heading" }), note = h("p", { class: "attn-note" });
@@ -135,20 +140,21 @@ function stepOptions(model, life, here) {
   const again = button(life, "Draw again", () => {
     if (model.get("temperature")) put(model, { seed: (model.get("seed") + 1) % SEEDS });
   });
-  const undo = button(life, "Its own words again", () => {
+  const undo = button(life, "Undo", () => {
     if (model.get("prefix").length) put(model, { prefix: [] });
   });
-  const controls = h("div", { class: "attn-controls" },
+  const drawing = here.data.compact ? [] : [
     slider(model, life, "temperature",
       { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
-    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again, undo);
+    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again];
+  const controls = h("div", { class: "attn-controls" }, ...drawing, undo);
   return { el: h("div", {}, title, ...options.els, note, controls), table: table.el, draw() {
     const temperature = model.get("temperature");
     options.show(probabilities(), probabilities());
-    title.textContent = `What step ${here.step + 1} could say`;
+    title.textContent = `Candidates for step ${here.step + 1}`;
     note.textContent = temperature
-      ? "It is drawn by chance, with the seed below. Press another, and the model goes on from there."
-      : "At temperature 0 the likeliest is said. Press another, and the model goes on from there.";
+      ? "The token is drawn at random, with the seed below. Press another: the model continues from it."
+      : "The model writes the most likely token. Press another: the model continues from it.";
     again.setAttribute("aria-disabled", !temperature); // and not disabled: it would lose the focus
     undo.setAttribute("aria-disabled", !model.get("prefix").length);
     table.fill();
@@ -160,21 +166,32 @@ function textBox(model, life, here, { begin, play }) {
   const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
   const { known, room, data } = here, problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
   const trouble = h("div", { role: "status" }, problem, hint);
+  const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
   const byName = (a, b) => a.startsWith("-") - b.startsWith("-") || (a < b ? -1 : 1), MOST = 60;
   const words = [...known].sort(byName).slice(0, MOST).map((token) => `\u2068${visible(token)}\u2069`).join(" ");
+  let readable = true;
   const help = `It knows: ${words}${known.length > MOST ? ` and ${known.length - MOST} more` : ""}.`;
   function say(what, more = "") {
     problem.textContent = what;
     hint.textContent = more;
     trouble.hidden = !what;
+    return !what;
+  }
+  // Say where a text is not of the kind that the model was trained on: it translates that, too.
+  function warn(text) {
+    if (!domain || domain.test(text.trim().toLowerCase().replace(/[ \t\r\n]+/g, " "))) return say("");
+    return say(`The model was trained on ${visible(data.domain[1], 80)} only. `
+      + `What it writes for ${quoted(text, 40)} is a guess.`);
   }
   function read(text) {
     const { tokens, wrong } = cut(text, known);
-    if (wrong) say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
-    else if (!tokens.length) say("Type what is to be translated.", help);
-    else if (tokens.length > room) say(`That makes ${tokens.length} tokens, and ${room} at most are read here.`);
-    else say("");
-    if (trouble.hidden) begin({ text });
+    readable = false;
+    if (wrong) return say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
+    if (!tokens.length) return say("Type what is to be translated.", help);
+    if (tokens.length > room) return say(`That makes ${tokens.length} tokens; the model reads at most ${room}.`);
+    readable = true;
+    begin({ text });
+    return warn(text);
   }
   const examples = data.examples.map((text) => {
     const press = button(life, "", () => { input.value = text; read(text); });
@@ -185,52 +202,23 @@ function textBox(model, life, here, { begin, play }) {
   life.listen(input, "keydown", (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
-    if (trouble.hidden) play();
+    if (readable) play();
   });
   const box = labelled("Translate", input);
   box.classList.add("attn-text");
-  const list = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Examples" },
+  const list = h("div", { class: "attn-controls attn-buttons attn-inline", role: "group", "aria-label": "Examples" },
     ...examples.map(({ el }) => el));
   say("");
   return { controls: [box], examples: examples.length ? [list] : [], trouble, draw() {
     const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
-    if (!same(input.value, model.get("text"))) { input.value = model.get("text"); say(""); }
+    if (!same(input.value, model.get("text"))) { input.value = model.get("text"); readable = true; warn(input.value); }
     examples.forEach((example) => example.draw());
   } };
 }
 
-function render({ model, el }) {
-  const life = lifetime(model), here = translator(model), { data, kinds, heads, depth } = here;
-
-  const headline = h("p", { class: "attn-translation" }), said = h("p", { class: "attn-said", role: "status" });
-  function words() {
-    const at = here.last, tag = model.get("language"), [, language] = data.languages.find(([one]) => one === tag) || [];
-    const whole = here.said.filter((_, n) => n <= at && here.steps[n].token !== END), T = here.said.length;
-    const rest = here.steps[at].token === END ? "" : at < T - 1 ? " \u2026" : ` \u2026 (stopped after ${T} tokens)`;
-    return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
-      h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
-  }
-  function sentence() {
-    const { step, chosen, kind, layer, head } = here, { noun, rows, queries, keys } = kinds[kind];
-    const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
-    const { token, probabilities } = here.steps[step];
-    return `Step ${step + 1} of ${here.said.length} says ${quoted(here.said[step])}, probability `
-      + `${probabilities[token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
-      + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
-  }
-
-  function look(row) {
-    if (here.kind !== "encoder") here.peek = row;
-    else if (row !== null) here.asker = row;
-    draw();
-  }
-  const captions = ["", ""];
-  const figure = links(life, {
-    label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk those below.",
-    captions, onPick: look });
-  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 26,
-    tableLabel: "The chosen head as a table", onPick: look });
-  const scale = colourScale(life);
+// All heads: of each kind what they read at this step, or everywhere, and the chosen one in full.
+function allHeads(model, life, here, { look, optionTable }) {
+  const { kinds, heads, depth } = here;
   const choose = (attention, layer, head) => {
     if (attention !== here.kind || layer !== here.layer || head !== here.head) put(model, { attention, layer, head });
   };
@@ -247,7 +235,62 @@ function render({ model, el }) {
     size: () => [here.source.length, here.source.length],
     map: (layer, head) => ({ values: together(kinds.encoder.rows(layer, head), here.source.length), mask: null,
       top: 1 }) });
+  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 26,
+    tableLabel: "The chosen head as a table", onPick: look });
+  const scale = colourScale(life);
+  scale.show(1);
+  const which = h("div", { class: "attn-controls" },
+    choice(model, life, "attention",
+      { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
+    choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
+    choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
+  const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
+  const panels = h("div", { class: "attn-columns" },
+    panel("Each head at this step: output reads source", strips[0].el),
+    panel("Each head at this step: output reads output", strips[1].el),
+    h("div", { class: "attn-tall" }, panel("Each head, all tokens: source reads source", grid.el,
+      h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
+    panel("The chosen head, all tokens", map.el, scale.el)),
+    h("div", { class: "attn-tables" }, map.table, strips[0].table, strips[1].table, optionTable));
+  return { els: [which, panels],
+    draw({ above, below, weights, reach }) {
+      const S = above.length;
+      map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length,
+        mark: here.chosen, mask: here.kind === "decoder" ? namedMask("causal", reach, S) : null });
+      for (const one of [...strips, grid]) one.draw();
+    } };
+}
 
+function render({ model, el }) {
+  const life = lifetime(model), here = translator(model), { data, kinds } = here;
+
+  const headline = h("p", { class: "attn-translation" }), said = h("p", { class: "attn-said", role: "status" });
+  function words() {
+    const at = here.last, tag = model.get("language"), [, language] = data.languages.find(([one]) => one === tag) || [];
+    const whole = here.said.filter((_, n) => n <= at && here.steps[n].token !== END), T = here.said.length;
+    const stopped = here.steps.at(-1).token === END ? "" : ` \u2026 (stopped after ${T} tokens)`;
+    const rest = at < here.whole ? " \u2026" : stopped;
+    return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
+      h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
+  }
+  function sentence() {
+    const { step, chosen, kind, layer, head } = here, { noun, rows, queries, keys } = kinds[kind];
+    const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
+    const { token, probabilities } = here.steps[step];
+    return `Step ${step + 1} of ${here.said.length} writes ${quoted(here.said[step])}, probability `
+      + `${probabilities[token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
+      + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
+  }
+
+  function look(row) {
+    if (here.kind !== "encoder") here.peek = row;
+    else if (row !== null) here.asker = row;
+    draw();
+  }
+  const captions = ["", ""];
+  const figure = links(life, {
+    label: "Tokens that are read, above, and tokens that read, below. Arrow keys walk those below.",
+    captions, onPick: look });
   function draw() {
     const { kind, chosen, last, layer, head } = here, { queries, keys, rows } = kinds[kind];
     const below = queries(), above = keys(last), S = above.length, reach = kind === "encoder" ? S : last + 1;
@@ -256,42 +299,33 @@ function render({ model, el }) {
     said.textContent = sentence();
     Object.assign(captions, kinds[kind].captions);
     figure.show({ above, below, weights, reach, chosen });
-    map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length,
-      mark: chosen,
-      mask: kind === "decoder" ? namedMask("causal", reach, S) : null });
-    for (const part of [...strips, grid, options, box]) part.draw();
-    steps.follow();
+    overview.draw({ above, below, weights, reach });
+    for (const one of [options, box, steps]) one.draw();
   }
 
   // Another text or language is shown as a whole, and without what was put into the old one.
   function begin(values) {
     steps.stop();
-    put(model, { ...(model.get("prefix").length && { prefix: [] }), ...values, step: data.most - 1 });
+    put(model, { ...(model.get("prefix").length && { prefix: [] }), ...values, step: data.most });
   }
-  const steps = stepper(model, life, { pace: PACE, place: () => ({ step: here.last, count: here.said.length }) });
+  const place = () => ({ step: here.last, count: here.said.length, whole: here.whole });
+  const steps = stepper(model, life, { pace: PACE, place });
   const box = textBox(model, life, here, { begin, play: () => { begin({}); steps.start(); } });
-  const options = stepOptions(model, life, here);
+  // From a token that the reader chose, the rest comes step by step, or at once where nothing shall move.
+  const options = stepOptions(model, life, here, { play: () => {
+    if (mayMove()) steps.start(PACE);
+    else put(model, { step: data.most });
+  } });
   const ofLanguage = { get: () => model.get("language"), set: (_, language) => begin({ language }),
     on: (...all) => model.on(...all), off: (...all) => model.off && model.off(...all) };
   const languages = data.languages.length
     ? [choice(ofLanguage, life, "language", { label: "into", choices: data.languages })] : [];
-  const which = h("div", { class: "attn-controls" },
-    choice(model, life, "attention",
-      { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
-    choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
-    choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
-  const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
-  frame(el, life, { title: data.title, controls: [...box.controls, ...languages, ...box.examples, steps.el], body: [
-    box.trouble, headline,
-    which, h("div", { class: "attn-player" }, h("div", {}, figure.el, said), options.el),
-    h("div", { class: "attn-positions" },
-      panel("Each head at this step: output reads source", strips[0].el),
-      panel("Each head at this step: output reads output", strips[1].el),
-      panel("Each head, all tokens: source reads source", grid.el,
-        h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
-      panel("The chosen head in full", map.el, scale.el)),
-    map.table, strips[0].table, strips[1].table, options.table] });
-  scale.show(1);
+  const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, said, steps.el), options.el);
+  const overview = data.compact ? { els: [options.table], draw() {} }
+    : allHeads(model, life, here, { look, optionTable: options.table });
+  const root = frame(el, life, { title: data.title, controls: [...box.controls, ...languages, ...box.examples],
+    body: [box.trouble, headline, player, ...overview.els] });
+  if (data.compact) steps.playOnce(root);
   life.watch(["text", "language", "temperature", "seed", "prefix"], () => { here.renew(); draw(); });
   life.watch(["step"], () => { here.peek = null; draw(); });
   life.watch(["attention", "layer", "head"], draw);
