@@ -41,12 +41,24 @@ def write_page(folder: Path, name: str, *elements: str, policy: str = POLICY) ->
     (folder / f"{name}.html").write_text(text, encoding="utf-8")
 
 
-def write_bare_pages(folder: Path) -> None:
-    """One page a widget, one with all, one with hostile tokens and no policy, one broken."""
+def write_files(folder: Path) -> None:
+    """What every page of a folder loads."""
     (folder / "favicon.ico").touch()  # a browser asks for one
     (folder / "page.css").write_text(STYLE, encoding="utf-8")
     (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
     (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+
+
+def page_of(folder: Path, *elements: str) -> str:
+    """The address of a page of its own with these elements."""
+    write_files(folder)
+    write_page(folder, "page", *elements)
+    return (folder / "page.html").as_uri()
+
+
+def write_bare_pages(folder: Path) -> None:
+    """One page a widget, one with all, one with hostile tokens and no policy, one broken."""
+    write_files(folder)
     elements = {name: make().page_html() for name, make in EVERY.items()}
     for name, element in elements.items():
         write_page(folder, name, element)

@@ -12,10 +12,10 @@ from attn_notes.cli import load_translator
 from attn_notes.data import join_words, number_pairs
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND
 from attn_notes.decoding import translate
-from attn_notes.widgets import TransformerPlayer, page_script, page_style
+from attn_notes.widgets import TransformerPlayer
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.player import chance, cut
-from tests.browser.bare import write_page
+from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, stop_time
@@ -173,30 +173,20 @@ def type_text(panel: Panel, text: str) -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, stored):
     """The address of a page with the stored model."""
-    folder = tmp_path_factory.mktemp("trained")
-    (folder / "page.css").touch()
-    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
-    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
     player = TransformerPlayer(
         stored.model, stored.source_vocab, stored.target_vocab, languages=LANGUAGES
     )
-    write_page(folder, "trained", player.page_html())
-    return (folder / "trained.html").as_uri()
+    return page_of(tmp_path_factory.mktemp("trained"), player.page_html())
 
 
 @pytest.fixture(scope="module")
 def compact(tmp_path_factory, stored):
     """The address of a page with the stored model, as the opening page shows it."""
-    folder = tmp_path_factory.mktemp("compact")
-    (folder / "page.css").touch()
-    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
-    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
     vocabularies = stored.source_vocab, stored.target_vocab
     domain = BELOW_TEN_THOUSAND, "numbers below ten thousand"
     options = {"languages": LANGUAGES, "examples": ("4729", "73"), "domain": domain}
     player = TransformerPlayer(stored.model, *vocabularies, **options, compact=True)
-    write_page(folder, "compact", player.page_html())
-    return (folder / "compact.html").as_uri()
+    return page_of(tmp_path_factory.mktemp("compact"), player.page_html())
 
 
 WHOLE = "viertausendsiebenhundertneunundzwanzig"

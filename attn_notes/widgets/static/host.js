@@ -21,13 +21,18 @@ class AttnWidget extends HTMLElement {
     const script = this.querySelector("script[type='application/json']");
     if (this.end || !script) return;
     const { widget, state } = JSON.parse(script.textContent);
+    this.start = { ...state };
+    this.model = new PageModel(state);
     const el = document.createElement("div");
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
-    this.classList.add("full-width"); // the book's style lets such an element take the margin
+    // The book's style lets such an element take the margin; one small map has no use for it.
+    this.classList.toggle("full-width", !["spelling", "explore"].includes(widget));
     try {
-      const end = WIDGETS[widget].render({ model: new PageModel(state), el });
+      const end = WIDGETS[widget].render({ model: this.model, el });
       this.end = () => { end(); el.remove(); };
+      this.dataset.widget = widget;
+      el.firstChild.append(copyLink(this));
       if (fallback) fallback.hidden = true;
     } catch (error) { // the table stays, and the console says why
       el.remove();
@@ -41,3 +46,82 @@ class AttnWidget extends HTMLElement {
 }
 
 if (!customElements.get("attn-widget")) customElements.define("attn-widget", AttnWidget);
+
+// ---------------------------------------------------------------- states as links
+
+// A link such as #kernel?bandwidth=0.3, in the text or in the address, sets the state of the page's first
+// kernel widget; #kernel-2? is for the second.
+const ofKind = (widget) => [...document.querySelectorAll(`attn-widget[data-widget="${CSS.escape(widget)}"]`)];
+
+function readState(hash) {
+  const [, widget, nth = "1", traits] = /^#([a-z]+)(?:-([0-9]+))?\?(.+)$/.exec(hash) || [];
+  const element = widget && ofKind(widget)[nth - 1];
+  return element ? { element, traits: [...new URLSearchParams(traits)] } : null;
+}
+
+// A value as a trait can take it, whose present value is known, or undefined: links may say anything.
+function fitting(text, now) {
+  if (typeof now === "string") return text.slice(0, 1000);
+  let value;
+  try { value = JSON.parse(text); } catch { return undefined; }
+  const fits = (x, like) => typeof x === typeof like
+    && (typeof x === "boolean" || (Number.isFinite(x) && Math.abs(x) <= 1e4 * Math.max(1, Math.abs(like))));
+  if (Array.isArray(now) && Array.isArray(value) && value.length <= 1000) {
+    return value.every((x, n) => fits(x, now[n] ?? 1)) ? value : undefined;
+  }
+  return fits(value, now) ? value : undefined;
+}
+
+function setState({ element, traits }) {
+  const { model } = element, before = { ...model.state };
+  try {
+    for (const [name, text] of traits) {
+      const value = Object.hasOwn(before, name) ? fitting(text, before[name]) : undefined;
+      if (value !== undefined) model.set(name, value);
+    }
+  } catch { // a value that the widget does not know
+    for (const [name] of traits) if (Object.hasOwn(before, name)) model.set(name, before[name]);
+  }
+  element.scrollIntoView({ block: "nearest", behavior: mayMove() ? "smooth" : "auto" });
+}
+
+// The traits that the reader has moved, as a link.
+function stateLink(element) {
+  const { model, start, dataset: { widget } } = element, nth = ofKind(widget).indexOf(element) + 1;
+  const moved = Object.keys(start).filter((name) => fitting(asText(start[name]), start[name]) !== undefined
+    && asText(model.get(name)) !== asText(start[name]));
+  const traits = new URLSearchParams(moved.map((name) => [name, asText(model.get(name))]));
+  return `#${widget}${nth > 1 ? `-${nth}` : ""}?${traits}`;
+}
+const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
+
+function copyLink(element) {
+  const press = h("button", { type: "button", class: "attn-link" }, "Copy link");
+  const told = h("span", { class: "attn-copied", role: "status" });
+  press.addEventListener("click", async () => {
+    history.replaceState(null, "", stateLink(element));
+    try {
+      await navigator.clipboard.writeText(location.href);
+      told.textContent = "Copied: the link opens this page with the widget as it is now.";
+    } catch { // not on every page may a script write to the clipboard
+      told.textContent = "The address of this page is now the link.";
+    }
+  });
+  return h("div", { class: "attn-foot" }, told, press);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest && event.target.closest("a[href^='#']");
+  const state = link && !withModifier(event) && readState(link.getAttribute("href"));
+  if (!state) return;
+  event.preventDefault();
+  history.replaceState(null, "", link.getAttribute("href"));
+  setState(state);
+});
+function openLink() {
+  const state = readState(location.hash);
+  if (state) setState(state);
+}
+addEventListener("hashchange", openLink);
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", openLink);
+else openLink();

@@ -27,8 +27,8 @@ function stepper(model, life, { pace, place }) {
     if (again) put(model, { step: 0 });
     timer = setTimeout(advance, again ? pace : wait);
   }
-  // By itself, once, when most of the widget is on the screen; the reader's first touch comes before that.
-  function playOnce(root) {
+  // By itself, once, when most of the figure is on the screen; the reader's first touch comes before that.
+  function playOnce(root, figure) {
     if (!mayMove()) return;
     const seen = new IntersectionObserver(([{ intersectionRatio }]) => {
       if (intersectionRatio < 0.6) return;
@@ -36,7 +36,7 @@ function stepper(model, life, { pace, place }) {
       put(model, { step: 0 });
       start(pace);
     }, { threshold: 0.6 });
-    seen.observe(root);
+    seen.observe(figure);
     life.onEnd(() => seen.disconnect());
     for (const type of ["pointerdown", "keydown"]) life.listen(root, type, () => seen.disconnect());
   }

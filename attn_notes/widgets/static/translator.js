@@ -59,6 +59,7 @@ function translator(model) {
       const tokens = cut(model.get("text"), known).tokens;
       const source = tags.length ? [model.get("language"), ...tokens] : tokens;
       const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
+      if (ids.includes(SPECIAL.length - 1)) throw new RangeError("a token of the source is not known");
       const options = { temperature: model.get("temperature"), seed: model.get("seed"), prefix: model.get("prefix") };
       Object.assign(here, translateTokens(network, ids, { ...options, most: data.most }), { source, peek: null });
       here.said = here.steps.map(({ token }) => name(token));
@@ -325,7 +326,7 @@ function render({ model, el }) {
     : allHeads(model, life, here, { look, optionTable: options.table });
   const root = frame(el, life, { title: data.title, controls: [...box.controls, ...languages, ...box.examples],
     body: [box.trouble, headline, player, ...overview.els] });
-  if (data.compact) steps.playOnce(root);
+  if (data.compact) steps.playOnce(root, figure.el);
   life.watch(["text", "language", "temperature", "seed", "prefix"], () => { here.renew(); draw(); });
   life.watch(["step"], () => { here.peek = null; draw(); });
   life.watch(["attention", "layer", "head"], draw);
