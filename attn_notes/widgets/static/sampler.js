@@ -283,7 +283,7 @@ function render({ model, el }) {
 
   const page = textPage(model, life, here, (place) => { sofar.textContent = surprise(place); });
   const place = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
-  const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.", tallest: 22,
+  const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.", tallest: 22, shortest: 15,
     tableLabel: "What each head reads as a table",
     hint: "Each row is a head, each column a character before this place. "
       + "Point at a cell, or walk the map with the arrow keys." });
@@ -328,9 +328,8 @@ function render({ model, el }) {
   frame(el, life, { title: data.title, body: [
     box.el,
     h("div", { class: "attn-player attn-sampler" },
-      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el),
-    heading, map.el, h("div", { class: "attn-controls" }, scale.el,
-      sharedScale(model, life)),
+      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el,
+      h("div", {}, heading, map.el, h("div", { class: "attn-controls" }, scale.el, sharedScale(model, life)))),
     map.table, options.table] });
   const renew = () => { here.renew(); draw(); };
   life.watch(["prompt", "said"], renew);
