@@ -389,7 +389,7 @@ BUTTONS = {
     "player": [
         *("407", "1999", "Previous", "Play", "Next"),
         *("like\n0.700", "an\n0.140", "<unk>\n0.077", "<end>\n0.058", "arrow\n0.023"),
-        *("Draw again", "Its own words again"),
+        *("Draw again", "Undo"),
     ],
     "steps": ["Previous", "Play", "Next"],
     "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10"],
@@ -447,6 +447,21 @@ def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
     found = re.match(r"Entropy (\S+) nats of at most (\S+)\. ", note)
     assert float(found[1]) == pytest.approx(entropy, abs=0.00501)
     assert float(found[2]) == pytest.approx(torch.tensor(len(weights)).log().item(), abs=0.00501)
+    assert_seen(note, widget.score, float(scores[0, max(0, widget.arrow)]))
+
+
+def assert_seen(note: str, score: str, expected: float) -> None:
+    """The score as the picture shows it: a length times a shadow, or a distance."""
+    if score == "additive":
+        assert "Score of" not in note
+    elif score == "gaussian":
+        (distance,) = re.findall(r"\u2212\u00bd \u00d7 (\S+)\u00b2,", note)
+        assert -(float(distance) ** 2) / 2 == pytest.approx(expected, abs=0.04)
+    else:
+        length, shadow = map(float, re.findall(r": (\S+) \(length .* \u00d7 (\S+) \(", note)[0])
+        found = length * shadow / (math.sqrt(2) if "\u221a2" in note else 1)
+        assert found == pytest.approx(expected, abs=0.04)
+        assert ("\u221a2" in note) == (score == "scaled_dot")
 
 
 def assert_steps(panel: Panel, widget: AlignmentSteps) -> None:

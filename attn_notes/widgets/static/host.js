@@ -29,10 +29,11 @@ class AttnWidget extends HTMLElement {
     // The book's style lets such an element take the margin; one small map has no use for it.
     this.classList.toggle("full-width", !["spelling", "explore"].includes(widget));
     try {
-      const end = WIDGETS[widget].render({ model: this.model, el });
-      this.end = () => { end(); el.remove(); };
+      const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
+      this.end = () => { life.end(); end(); el.remove(); };
       this.dataset.widget = widget;
-      el.firstChild.append(copyLink(this));
+      el.firstChild.append(copyLink(life, this));
+      followLinks(life, this);
       if (fallback) fallback.hidden = true;
     } catch (error) { // the table stays, and the console says why
       el.remove();
@@ -44,8 +45,6 @@ class AttnWidget extends HTMLElement {
     this.end = null;
   }
 }
-
-if (!customElements.get("attn-widget")) customElements.define("attn-widget", AttnWidget);
 
 // ---------------------------------------------------------------- states as links
 
@@ -95,10 +94,9 @@ function stateLink(element) {
 }
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
 
-function copyLink(element) {
-  const press = h("button", { type: "button", class: "attn-link" }, "Copy link");
+function copyLink(life, element) {
   const told = h("span", { class: "attn-copied", role: "status" });
-  press.addEventListener("click", async () => {
+  const press = button(life, "Copy link", async () => {
     history.replaceState(null, "", stateLink(element));
     try {
       await navigator.clipboard.writeText(location.href);
@@ -107,21 +105,25 @@ function copyLink(element) {
       told.textContent = "The address of this page is now the link.";
     }
   });
+  press.classList.add("attn-link");
   return h("div", { class: "attn-foot" }, told, press);
 }
 
-document.addEventListener("click", (event) => {
-  const link = event.target.closest && event.target.closest("a[href^='#']");
-  const state = link && !withModifier(event) && readState(link.getAttribute("href"));
-  if (!state) return;
-  event.preventDefault();
-  history.replaceState(null, "", link.getAttribute("href"));
-  setState(state);
-});
-function openLink() {
-  const state = readState(location.hash);
-  if (state) setState(state);
+// Follow the links that name this widget: in the address, now and later, and in the text.
+function followLinks(life, element) {
+  const follow = (hash) => {
+    const state = readState(hash), isOurs = Boolean(state) && state.element === element;
+    if (isOurs) setState(state);
+    return isOurs;
+  };
+  life.listen(window, "hashchange", () => follow(location.hash));
+  life.listen(document, "click", (event) => {
+    const link = event.target.closest && event.target.closest("a[href^='#']"), hash = link && link.getAttribute("href");
+    if (!link || withModifier(event) || !follow(hash)) return;
+    event.preventDefault();
+    history.replaceState(null, "", hash);
+  });
+  follow(location.hash);
 }
-addEventListener("hashchange", openLink);
-if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", openLink);
-else openLink();
+
+if (!customElements.get("attn-widget")) customElements.define("attn-widget", AttnWidget);

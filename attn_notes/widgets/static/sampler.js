@@ -283,7 +283,8 @@ function render({ model, el }) {
 
   const page = textPage(model, life, here, (place) => { sofar.textContent = surprise(place); });
   const place = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
-  const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.", tallest: 22, shortest: 15,
+  const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.",
+    tallest: 22, shortest: 15,
     tableLabel: "What each head reads as a table",
     hint: "Each row is a head, each column a character before this place. "
       + "Point at a cell, or walk the map with the arrow keys." });

@@ -17,6 +17,51 @@ function render({ model, el }) {
   // ---- the plane
   let unit = 40, middle = [150, 150];
   const px = ([x, y]) => [middle[0] + x * unit, middle[1] - y * unit];
+  // Against which vector a score measures the keys: a key's score is the product of that vector's length
+  // with the key's shadow on its line. The Gaussian score measures the distance from the query's end.
+  function against() {
+    const query = model.get("query"), W = parameters.bilinear;
+    return { dot: query, scaled_dot: query,
+      bilinear: W && [0, 1].map((c) => query[0] * W[0][c] + query[1] * W[1][c]) }[model.get("score")];
+  }
+  const shadow = (key, line) => dot(key, line) / (Math.hypot(...line) || 1);
+  function stroke(context, from, to, colour, dash) {
+    context.setLineDash(dash); context.strokeStyle = colour;
+    context.beginPath(); context.moveTo(...px(from)); context.lineTo(...px(to)); context.stroke();
+    context.setLineDash([]);
+  }
+  function paintShadows(context, colours) {
+    const line = against(), length = line && Math.hypot(...line);
+    context.lineWidth = 1;
+    if (length) {
+      const far = line.map((x) => (2 * reach * x) / length);
+      context.save();
+      context.beginPath(); context.rect(...px([-reach, reach]), 2 * reach * unit, 2 * reach * unit); context.clip();
+      stroke(context, far.map((x) => -x), far, colours.muted, [2, 4]);
+      context.restore();
+    }
+    model.get("key_vectors").forEach((key, n) => {
+      if (model.get("score") === "gaussian") stroke(context, key, model.get("query"), colour(n), [4, 3]);
+      if (!length) return;
+      const foot = line.map((x) => (shadow(key, line) * x) / length);
+      stroke(context, key, foot, colour(n), [4, 3]);
+      context.fillStyle = colour(n); context.beginPath(); context.arc(...px(foot), 4, 0, 7); context.fill();
+    });
+  }
+  // The chosen arrow's score, as the picture shows it.
+  function reading() {
+    const n = Math.max(0, model.get("arrow")), key = model.get("key_vectors")[n], score = model.get("score");
+    const line = against(), token = quoted(tokens[n], 12), two = (x) => x.toFixed(2);
+    if (score === "gaussian") {
+      const distance = Math.hypot(key[0] - model.get("query")[0], key[1] - model.get("query")[1]);
+      return ` Score of ${token}: \u2212\u00bd \u00d7 ${two(distance)}\u00b2, the distance from the query squared.`;
+    }
+    if (!line) return "";
+    const vector = score === "bilinear" ? "W\u1d40q" : "query";
+    return ` Score of ${token}: ${two(Math.hypot(...line))} (length of the ${vector}) \u00d7 ${two(shadow(key, line))} `
+      + `(the key\u2019s shadow on its line)${score === "scaled_dot" ? " / \u221a2" : ""}.`;
+  }
+
   // A name beyond the arrow's end, where it does not lie on the arrow.
   function name(context, text, end, colour) {
     const length = Math.hypot(...end) || 1, [a, b] = px(end);
@@ -36,6 +81,7 @@ function render({ model, el }) {
     context.strokeStyle = colours.muted; context.beginPath();
     context.moveTo(...px([0, -reach])); context.lineTo(...px([0, reach]));
     context.moveTo(...px([-reach, 0])); context.lineTo(...px([reach, 0])); context.stroke();
+    paintShadows(context, colours);
     const keys = model.get("key_vectors"), { weights } = answer();
     context.font = `12px ${colours.font}`; context.textBaseline = "middle";
     keys.forEach((key, n) => {
@@ -95,7 +141,7 @@ function render({ model, el }) {
     scale.show(top);
     const entropy = -weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0);
     note.textContent = `Entropy ${Math.abs(entropy).toFixed(2)} nats of at most `
-      + `${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.`;
+      + `${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.${reading()}`;
     table.fill();
   }
 

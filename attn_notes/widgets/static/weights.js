@@ -24,7 +24,8 @@ const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.
 // all are there yet, and `broad` how many columns; `mark` frames a row. `axes` says what else rows and
 // columns are: {columns, rows, corner, cell(i, j)}.
 const ATTENTION = { columns: "keys (are read)", rows: "queries (read)", corner: "query \u2193 key \u2192" };
-function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a table", tallest = 42, shortest = 0, widest = 3,
+function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a table", tallest = 42, shortest = 0,
+  widest = 3,
   onPick = () => {}, onHover = () => {}, onPaint = null }) {
   let data = null, place = null, pixels = null, hover = null, cursor = [0, 0], told = null;
   const readout = h("p", { class: "attn-readout", role: "status" }, hint);
@@ -48,7 +49,8 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     const left = Math.min(0.4 * width, 26 + longest(queries, L));
     const wide = (width - left - 10) / Math.max(broad, 1);
     const cell = Math.min(42, wide < 3 ? wide : Math.floor(wide), Math.max(widest, Math.floor(640 / Math.max(L, 1))));
-    const tall = Math.min(tallest, Math.max(cell, shortest, Math.min(24, 60 / Math.max(L, 1)))); // a long row is no hairline
+    // a long row is no hairline
+    const tall = Math.min(tallest, Math.max(cell, shortest, Math.min(24, 60 / Math.max(L, 1))));
     const upright = across + 4 < cell; // short labels need no turning
     const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
     return { left, top: 6, cell, tall, below, upright, width: cell * S, height: tall * L };
