@@ -36,7 +36,7 @@ class MaskPainter(DataWidget):
     second = traitlets.Enum(PRESETS, "none").tag(sync=True)
     second_size = traitlets.Int(2, min=1).tag(sync=True)
     combine = traitlets.Enum(("and", "or"), "and").tag(sync=True)
-    layers = traitlets.Int(1, min=1, max=8).tag(sync=True)
+    layers = traitlets.Int(2, min=1, max=8).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
 
     def __init__(

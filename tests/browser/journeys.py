@@ -274,7 +274,7 @@ JOURNEYS = {
         Move(COLOUR, ["Space"], numbers=False),
         Move("Combine with", ["ArrowUp"] * 2),
         Move("by", ["ArrowUp"]),
-        Move("Layers", ["ArrowRight"] * 3, numbers=False),
+        Move("Layers", ["Home"], numbers=False),
         Move(SIZE, ["ArrowRight"], numbers=False, drawn=False),
     ],
     "letters": [

@@ -1,5 +1,6 @@
 """What JavaScript computes is what torch computes in float64, to 1e-6, at every edge."""
 
+import itertools
 import math
 
 import pytest
@@ -108,6 +109,22 @@ def test_what_can_be_reached_through_the_layers_is_a_power_of_the_mask(js):
     for (mask, layers), cells in zip(cases, js("mask", "reachable", *calls), strict=True):
         step = mask.double() + torch.eye(len(mask))
         assert cells == flat((torch.linalg.matrix_power(step, layers) > 0).int())
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 8])
+def test_a_way_through_the_layers_exists_where_they_reach_and_is_a_shortest(js, layers):
+    for mask in (coin(6, 6, seed=3), coin(7, 7, seed=8), NAMED_MASKS["window"](9, 9, 2)):
+        L, step = len(mask), mask.double() + torch.eye(len(mask))
+        pairs = [(i, j) for i in range(L) for j in range(L)]
+        calls = [(flat(mask.int()), L, layers, i, j) for i, j in pairs]
+        for (i, j), way in zip(pairs, js("mask", "shortestWay", *calls), strict=True):
+            powers = [torch.linalg.matrix_power(step, n)[i, j] > 0 for n in range(layers + 1)]
+            if way is None:
+                assert not any(powers)
+                continue
+            assert (way[0], way[-1]) == (j, i)
+            assert len(way) - 1 == powers.index(True)
+            assert all(mask[later, earlier] for earlier, later in itertools.pairwise(way))
 
 
 # The three families

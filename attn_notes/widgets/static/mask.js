@@ -22,6 +22,20 @@ function reachable(mask, L, layers) {
   return now;
 }
 
+// A shortest way from position j to output i over at most so many layers: the positions passed, j first;
+// null where there is none.
+function shortestWay(mask, L, layers, i, j) {
+  let ways = [[i]];
+  const seen = new Set([i]);
+  for (let layer = 0; layer <= layers; layer++) {
+    const found = ways.find(([first]) => first === j);
+    if (found) return found;
+    ways = ways.flatMap((way) => Array.from({ length: L }, (_, k) => k)
+      .filter((k) => mask[way[0] * L + k] && !seen.has(k) && seen.add(k)).map((k) => [k, ...way]));
+  }
+  return null;
+}
+
 function render({ model, el }) {
   const life = lifetime(model);
   const { scores: packedScores, queries, keys } = model.get("data");
@@ -56,10 +70,20 @@ function render({ model, el }) {
     onPick: (i) => { chosen = i; sourcesOf(); } });
   const square = L === S;
   const flow = square ? heatmap(life, { hint: "",
-    label: "From which position something can reach which output. Arrow keys walk the cells." }) : null;
+    label: "From which position something can reach which output. Arrow keys walk the cells.",
+    onPick: tellWay, onHover: tellWay }) : null;
+  const way = h("p", { class: "attn-note", role: "status" }, "Point at a cell, and a way through the layers is named.");
   const scale = colourScale(life);
   const empties = h("p", { class: "attn-note", role: "status" });
   const sources = h("p", { class: "attn-note" });
+
+  function tellWay(i, j) {
+    const found = shortestWay(combined(), L, model.get("layers"), i, j), names = [j, i].map((n) => token(queries, n));
+    if (!found) way.textContent = `Nothing of ${names[0]} reaches output ${names[1]}.`;
+    else if (i === j) way.textContent = `Each layer carries ${names[1]} along, by the residual connection.`;
+    else way.textContent = `${found.map((n) => token(queries, n)).join(" \u2192 ")}: ${found.length - 1} `
+      + `layer${found.length > 2 ? "s" : ""} of ${model.get("layers")}.`;
+  }
 
   let chosen = 0;
   const token = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
@@ -104,7 +128,7 @@ function render({ model, el }) {
   const panels = [
     panel("Mask, to paint", editor.el),
     panel("Weights", weightsMap.el, scale.el, weightsMap.table)];
-  if (flow) panels.push(panel("Reach through the layers", flow.el));
+  if (flow) panels.push(panel("Reach through the layers", flow.el, way));
   frame(el, life, { controls: [buttons, ...controls], body: [h("div", { class: "attn-panels" }, ...panels), empties,
     sources] });
   life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
