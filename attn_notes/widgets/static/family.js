@@ -223,8 +223,10 @@ function diagram(life, { label, onPick }) {
       for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) wire(l, i, j);
     } };
     const few = C <= 32;
-    for (let l = 1; few && l <= layers; l++)
-      stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    if (few) {
+      for (let l = 1; l <= layers; l++)
+        stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    }
     // what each position carries along, past attention and feed-forward
     stroke(context, line, 1.5, 1, () => {
       for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {

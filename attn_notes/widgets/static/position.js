@@ -256,7 +256,7 @@ function render({ model, el }) {
       for (let p = 0; p < L; p += Math.ceil(L / 8)) context.fillText(p, px(p), box.bottom + 4);
       context.fillText("position", (box.left + wide - box.right) / 2, box.bottom + 20);
       const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
-      for (let head = 0; bias && head < HEADS; head++)
+      for (let head = 0; head < (bias ? HEADS : 0); head++)
         if (head !== chosen) line(similarities(now, i, 0, L, head), colours.muted, 0.7);
       line(answers, PALETTE.categorical[0], 2);
       context.setLineDash([2, 3]);

@@ -136,18 +136,18 @@ function characterOptions(model, life, here, press) {
   const options = optionList(life, Math.min(OPTIONS, here.vocabulary), { press,
     make() {
       const own = h("span", { class: "attn-own" }), after = h("span", { class: "attn-after" });
-      const before = h("span"), then = h("span");
-      return { own, after, before, then, middle: h("span", { class: "attn-twin" }, own, after),
-        share: h("span", { class: "attn-share" }, before, then) };
+      const before = h("span"), drawn = h("span");
+      return { own, after, before, drawn, middle: h("span", { class: "attn-twin" }, own, after),
+        share: h("span", { class: "attn-share" }, before, drawn) };
     },
-    fill({ el, word, own, after, before, then }, id, all, kept) {
+    fill({ el, word, own, after, before, drawn }, id, all, kept) {
       const p = all[id], q = kept[id];
       word.textContent = here.label(id, 12);
       word.classList.toggle("attn-named", here.name(id) !== undefined);
       own.style.width = `${100 * p}%`;
       after.style.width = `${100 * q}%`;
       before.textContent = p.toFixed(3);
-      then.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
+      drawn.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
       el.classList.toggle("attn-cut", !(q > 0));
       el.setAttribute("aria-pressed", id === here.text[here.at]);
     },

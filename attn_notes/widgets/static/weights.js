@@ -272,7 +272,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
 }
 
 // The colour scale: a strip from `low` to `top`, with its two numbers.
-function colourScale(life) {
+function colourScale(_life) {
   let ends = [0, 1, false];
   const low = h("span", {}), high = h("span", {});
   const strip = h("canvas", { width: 128, height: 10, "aria-hidden": "true" });
