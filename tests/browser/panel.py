@@ -47,8 +47,10 @@ TWO_FRAMES = """() => new Promise((done) => {
   requestAnimationFrame(() => requestAnimationFrame(done));
 })"""
 
-# The colours of a canvas at some places, in its own pixels: red, green, blue, alpha.
-PIXELS = """(canvas, places) => {
+# The colours of a canvas at some places, in its own pixels: red, green, blue, alpha; once all that
+# was asked for is drawn.
+PIXELS = """async (canvas, places) => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const copy = document.createElement("canvas");
   copy.width = canvas.width; copy.height = canvas.height;
   const context = copy.getContext("2d", { willReadFrequently: true });
@@ -120,7 +122,8 @@ class Panel:
         return self.el.locator(".attn-heatmap canvas").nth(nth)
 
     def picture(self) -> str:
-        """All that is drawn, in one word."""
+        """All that is drawn, in one word, once all that was asked for is."""
+        settle(self.page)
         read = """(el) => [...el.querySelectorAll("canvas")]
           .filter((canvas) => canvas.offsetWidth).map((canvas) => canvas.toDataURL()).join()"""
         return hashlib.sha256(self.el.evaluate(read).encode()).hexdigest()

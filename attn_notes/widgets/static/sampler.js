@@ -285,8 +285,8 @@ function render({ model, el }) {
   const place = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
   const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.", tallest: 22,
     tableLabel: "What each head reads as a table",
-    hint: "Each row is a head, each column a character before this place. "
-      + "Point at a cell, or walk the map with the arrow keys." });
+    hint: ["Point at a cell, or walk the map with the arrow keys.", "Tap a cell to read it."]
+      .map((how) => `Each row is a head, each column a character before this place. ${how}`) });
   const scale = colourScale(life);
   const names = Array.from({ length: layers * heads }, (_, n) => `${(n / heads) | 0}.${n % heads}`);
   const heading = h("p", { class: "attn-heading" });
