@@ -37,7 +37,8 @@ SETUP = """
   const { layers, heads, L, S } = reader, room = new Float64Array(L * S);
   const view = layers * heads > 1
     ? headGrid(life, model, { layers, heads, size: () => [L, S], map: (layer, head) => (
-        { values: reader.read(layer, head, room), mask: reader.mask(), top: 1, scale: state.scale }) })
+        { values: reader.read(layer, head, room), mask: reader.mask(), top: 1,
+          scale: state.scale }) })
     : heatmap(life, { label: "Attention weights" });
   document.body.append(view.el);
   const draw = () => (view.draw ? view.draw() : view.show({ values: reader.read(0, 0),
@@ -45,8 +46,10 @@ SETUP = """
 """
 # The pointer goes from cell to cell of a map that stays as it is.
 HOVERED = """
-  render({ model: { get: (name) => state[name], set() {}, on() {}, off() {} }, el: document.body });
-  const canvas = document.querySelector(".attn-heatmap canvas"), box = canvas.getBoundingClientRect();
+  const model = { get: (name) => state[name], set() {}, on() {}, off() {} };
+  render({ model, el: document.body });
+  const canvas = document.querySelector(".attn-heatmap canvas");
+  const box = canvas.getBoundingClientRect();
   let turn = 0;
   const draw = () => canvas.dispatchEvent(new PointerEvent("pointermove", {
     clientX: box.left + 150 + (turn++ % 90) * 5, clientY: box.top + 150 }));
@@ -83,8 +86,8 @@ WRITTEN = f"""
 # What is asked for is drawn with the next frame: the script that runs then counts too.
 TIMES = """async ([state, rounds]) => {
   let start = 0, spent = 0;
-  const frame = window.requestAnimationFrame.bind(window);
-  window.requestAnimationFrame = (call) => frame((time) => {
+  const nextFrame = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (call) => nextFrame((time) => {
     const begun = performance.now();
     call(time);
     spent += performance.now() - begun;
@@ -92,13 +95,13 @@ TIMES = """async ([state, rounds]) => {
   %s
   const times = [];
   for (let n = -10; n < rounds; n++) {
-    await new Promise(frame);
+    await new Promise(nextFrame);
     state.temperature = 1 + (n & 15) / 8;
     spent = 0;
     start = performance.now();
     draw();
     const asked = performance.now() - start;
-    await new Promise(frame);
+    await new Promise(nextFrame);
     if (n >= 0) times.push(asked + spent);
   }
   return times;

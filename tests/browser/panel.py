@@ -29,7 +29,7 @@ FIND_CELLS = r"""(canvas) => {
     const found = cell(x, 10);
     if (found) (columns[found[1]] ??= []).push(x);
   }
-  const inside = columns[0][0];
+  const [first] = Object.values(columns), inside = first[0]; // of a map zoomed into not column 0
   for (let y = 0; y < box.height; y++) {
     const found = cell(inside, y);
     if (found) (rows[found[0]] ??= []).push(y);
@@ -37,7 +37,7 @@ FIND_CELLS = r"""(canvas) => {
   canvas.dispatchEvent(new PointerEvent("pointerleave"));
   readout.textContent = "";
   const middle = (all) => all.map((of) => (of[0] + of.at(-1)) / 2);
-  const size = [columns[0].length, rows[0].length];
+  const size = [first.length, Object.values(rows)[0].length];
   return { columns: middle(columns), rows: middle(rows), size };
 }"""
 

@@ -1,3 +1,5 @@
+const MOST_HEADS = 65_536; // more are no model's
+
 // All heads of all layers in one canvas, a layer a row; a click or the arrow keys choose one. `size()`
 // gives rows and columns of a map, `map(layer, head)` its {values, mask, top, scale}. `marks()`, where heads
 // are ranked, gives {strength, best}: `strength(layer, head)`, from 0 to 1, is how far a head is not
@@ -5,6 +7,7 @@
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true, side = 44 }) {
   const gap = 1, left = 22, below = 18;
+  checked(layers * heads, MOST_HEADS);
   let sheet = null, rows = 0, columns = 0;
   function renew() { // the canvas on which a pixel is a cell
     [rows, columns] = size();
@@ -56,7 +59,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     paint(context, width) {
       const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
       fill();
-      context.imageSmoothingEnabled = sheet.canvas.width > wide;
+      context.imageSmoothingEnabled = sheet.canvas.width > wide * view.ratio;
       context.drawImage(sheet.canvas, left, 0, wide, tall);
       if (marked) paintMarks(context, marked, w, t);
       if (outlined()) outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);

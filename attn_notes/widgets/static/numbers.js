@@ -190,9 +190,9 @@ const PALETTE = { categorical: ["#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a
   negative: "#3f7fbf", neutral: "#e9e6df", positive: "#c9643c" };
 
 const rgb = (hex) => [0, 2, 4].map((n) => parseInt(hex.slice(n, n + 2), 16));
-// Of a colour as a style sheet gives it, "#rrggbb" or "rgb(r, g, b)".
+// Of a colour as a style sheet gives it, "#rrggbb" or "rgb(r, g, b)"; black where it gives none yet.
 const channels = (colour) => (colour.startsWith("#") ? rgb(colour.slice(1))
-  : colour.match(/\d+/g).slice(0, 3).map(Number));
+  : (colour.match(/\d+/g) || [0, 0, 0]).slice(0, 3).map(Number));
 const mix = (a, b, t) => a.map((x, n) => Math.round(x + (b[n] - x) * t));
 const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 

@@ -270,7 +270,7 @@ function render({ model, el }) {
       context.fillText(i, px(i), box.top - 4);
       disc(context, at(answers[i], i), 5, colours.accent, colours.paper, 1.5);
       knob = inside ? at(answers[other], other) : null;
-      if (knob) handle(context, { paper: OTHER, ink: colours.ink }, ...knob);
+      if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
     } });
   curve.canvas.classList.add("attn-slide");
   function drag(_, [x]) {

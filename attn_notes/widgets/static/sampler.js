@@ -8,6 +8,7 @@ const SPACES = new Map([[" ", "space"], ["\n", "new line"], ["\t", "tab"], ["\u0
 const GLYPHS = new Map([["\n", "\u21b5"], ["\t", "\u21e5"], ["\u00a0", "\u237d"]]);
 // milliseconds a token
 const OPTIONS = 10, MANY = 100, SEEDS = 100, HOTTEST = 3, PACE = 120;
+const LONGEST_TEXT = 65_536;
 const RECENT = 32; // tokens that stand in the map, each in a column of its own
 const LOUDEST = 8; // bits, at which the bar under a token is full
 
@@ -18,6 +19,7 @@ const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.lengt
 // The text so far, what the model had to say at each place of it, and the place looked at.
 function writer(model) {
   const data = model.get("data");
+  checked(data.most, LONGEST_TEXT);
   const network = new LanguageModel(data.model);
   const reader = new Reader(network, data.context);
   const ids = new Map(data.tokens.map((token, n) => [token, n + FIRST]));

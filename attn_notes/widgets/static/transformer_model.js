@@ -54,7 +54,8 @@ class Blocks {
     this.config = stored.config;
     const { num_heads: heads, embed_dim: E } = this.config;
     if (E % checked(heads, E)) throw new RangeError(`${heads} heads do not share ${E} dimensions`);
-    Object.assign(this, unpackWeights(stored)); // encoder and decoder, or body; and out_proj
+    const { encoder, decoder, body, out_proj } = unpackWeights(stored); // the first two, or the third
+    Object.assign(this, { encoder, decoder, body, out_proj });
   }
 
   // The token's vector and its position's.

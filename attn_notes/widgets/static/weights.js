@@ -5,12 +5,13 @@
 // How far up the colours a share of the largest weight lies. The cube root tells small weights apart,
 // such as a 64th, which it takes to a quarter; "row" measures each row by its own largest.
 const SCALES = [["linear", "linear"], ["root", "cube root"], ["row", "each row by its largest"]];
-const STEPS = 65535;
+const STEPS = 32767, ALMOST = 1 - 1e-9;
 const RAMPS = new Map(); // for each step up to the largest weight its colour, once it is wanted
 function ramp(scale) {
   const shade = scale === "root" ? Math.cbrt : (share) => share;
   if (!RAMPS.has(scale)) {
-    RAMPS.set(scale, Uint32Array.from({ length: STEPS + 1 }, (_, n) => SEQUENTIAL[Math.round(255 * shade(n / STEPS))]));
+    RAMPS.set(scale, Uint32Array.from({ length: STEPS + 2 },
+      (_, n) => SEQUENTIAL[Math.round(255 * shade(Math.min(1, Math.max(0, n - 0.5) / STEPS)))]));
   }
   return RAMPS.get(scale);
 }
@@ -27,12 +28,11 @@ function rowTop(values, mask, row, S) {
 function colourCells(words, map, { zero, closed, start = 0, stride = map.S }) {
   const { values, L, S, mask, top = 1, scale = "linear" } = map;
   const colours = ramp(scale);
+  colours[0] = zero; // any weight above 0 is taken to the step above it: nothing else is looked at in here
   for (let i = 0; i < L; i++) {
-    const step = STEPS / (scale === "row" ? rowTop(values, mask, i * S, S) : top);
+    const step = STEPS / ((scale === "row" ? rowTop(values, mask, i * S, S) : top) || 1);
     for (let j = 0, n = i * S, word = start + i * stride; j < S; j++, n++, word++) {
-      const value = values[n];
-      if (mask && !mask[n]) words[word] = closed;
-      else words[word] = value === 0 ? zero : colours[Math.min(STEPS, (value * step + 0.5) | 0)];
+      words[word] = mask && !mask[n] ? closed : colours[(values[n] * step + ALMOST) | 0];
     }
   }
 }
@@ -67,6 +67,7 @@ function colourScale(life) {
   const short = (x) => shown(x).replace(/\.?0+$/, "");
   let paint = () => {};
   life.onTheme(() => paint());
+  life.onResize(view, () => paint()); // put on the page, it has colours
   return {
     el: view,
     show(top, signed = false, scale = "linear") {
@@ -182,7 +183,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   const yOf = (i) => place.top + (i - place.i0) * place.tall;
 
   // ---- the cells, a pixel each, coloured when their numbers change or the page's colours
-  const pixels = { key: "", words: null, canvas: document.createElement("canvas") };
+  const pixels = { key: "", image: null, words: null, canvas: document.createElement("canvas") };
   const isFine = () => Math.min(place.cell, place.tall) < 3; // too small to be hatched
   function colourPixels() {
     const { values, L, S, top = 1, signed = false, flat = false, mask } = data;
@@ -190,9 +191,13 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     const key = [version, accent, panel, isFine()].join();
     if (pixels.key === key) return;
     pixels.key = key;
-    pixels.canvas.width = S; pixels.canvas.height = L;
-    const pen = pixels.canvas.getContext("2d"), image = pen.createImageData(S, L);
-    const words = pixels.words = new Uint32Array(image.data.buffer);
+    const pen = pixels.canvas.getContext("2d");
+    if (!pixels.image || pixels.image.width !== S || pixels.image.height !== L) {
+      pixels.canvas.width = S; pixels.canvas.height = L;
+      pixels.image = pen.createImageData(S, L);
+      pixels.words = new Uint32Array(pixels.image.data.buffer);
+    }
+    const { image, words } = pixels;
     const closed = isFine() ? packed(mix(channels(line), channels(muted), 0.3)) : 0;
     if (signed || flat) {
       const open = packed(channels(accent));
@@ -338,13 +343,19 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
       Math.round(i + ((k - i) * (n + 1)) / steps), Math.round(j + ((l - j) * (n + 1)) / steps)]);
   }
 
-  // Cells and numbers are drawn once, and copied from there while only the pointer moves.
-  const still = { key: [], canvas: document.createElement("canvas") };
+  // While only the pointer moves, cells and numbers are copied from the first picture without it.
+  const still = { key: [], isKept: false, canvas: document.createElement("canvas") };
   function paintStill(context) {
     const { canvas } = view, key = [version, view.colours, canvas.width, canvas.height, place.i0, place.j0,
       place.rows, place.columns];
     if (key.some((part, n) => part !== still.key[n])) {
-      still.key = key;
+      Object.assign(still, { key, isKept: false });
+      paintCells(context);
+      paintNumbers(context);
+      return;
+    }
+    if (!still.isKept) {
+      still.isKept = true;
       still.canvas.width = canvas.width; still.canvas.height = canvas.height;
       const pen = still.canvas.getContext("2d");
       pen.setTransform(context.getTransform());
