@@ -18,7 +18,7 @@ test: lint unit book nbval browser  ## everything that CI runs
 
 lint: .venv/ready
 	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
-	$(PY) tools/notebooks.py --check
+	$(PY) tools/notebooks.py --check && $(PY) tools/javascript.py
 
 unit: .venv/ready  ## doctests and unit tests
 	$(CPU) $(PY) -m pytest -n 2 --ignore=tests/browser

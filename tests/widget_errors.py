@@ -89,6 +89,10 @@ VALUES = [
     (lambda: AttentionHeatmap(scores=FAR), "within 100 of one another, got -1.5e+308 to 1.5e+308"),
     (lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3) > 0), "mask (2, 3) and weights (2, 2)"),
     (lambda: AttentionHeatmap(EYE, query_tokens=["a"]), "query_tokens must be 2, one a row or"),
+    (
+        lambda: AttentionHeatmap(EYE, key_tokens=["a", "b" * 10_001]),
+        "at most 10000 characters, got",
+    ),
     (lambda: AttentionHeatmap(EYE, key_tokens=["a", "b", "c"]), "key_tokens must be 2"),
     (lambda: KernelExplorer(torch.ones(2), torch.ones(3)), "same shape (N,), got (2,) and (3,)"),
     (lambda: KernelExplorer(torch.ones(2, 2), torch.ones(2, 2)), "must have 1 axes"),
@@ -240,6 +244,7 @@ SETTINGS = [
             *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
         )
     ),
+    (of_scores, "scale", "square", "scale"),
     (player_of, "text", "x", "text must be made of known tokens, got 'x'"),
     (writer_of, "prompt", "c", "prompt must be made of known characters, got 'c'"),
 ]

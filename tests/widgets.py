@@ -94,6 +94,16 @@ def of_layers(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
     )
 
 
+def of_many() -> AttentionHeatmap:
+    """Two heads of 72 queries and 150 keys, with weights of 0 and masked cells."""
+    numbers = weights(2, 72, 150, seed=2)
+    numbers[:, :, ::7] = 0
+    mask = sliding_window_mask(72, 150, window=60)
+    mask[:, 100:] = True
+    queries = [f"all of these begin alike {n}" for n in range(72)]
+    return AttentionHeatmap(numbers, mask=mask, query_tokens=queries)
+
+
 def of_points() -> KernelExplorer:
     generator = rng(1)
     x = 5 * torch.rand(20, generator=generator)

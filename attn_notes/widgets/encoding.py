@@ -28,6 +28,7 @@ __all__ = [
 
 WIDEST = 100  # range of scores that 16 bits resolve to 0.0015
 ROUNDING = 1e-4  # how far outside 0 to 1 a weight may be
+LONGEST = 10_000  # characters of a token, of which a page shows the first few
 LOOSE = 0.01  # how far from 1 the sum of a row may be: half precision on a long sequence
 
 # C1 controls; line separators and marks that would turn the text around them; isolates, whose end
@@ -75,6 +76,8 @@ def check_tokens(name: str, tokens: Sequence[str], size: int | None = None) -> l
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"{name} must be strings, got {type(token).__name__}")
+        if len(token) > LONGEST:
+            raise ValueError(f"{name} must have at most {LONGEST} characters, got {len(token)}")
     if size is not None and len(tokens) != size:
         raise ValueError(f"{name} must be {size}, one a row or column, got {len(tokens)}")
     return [replace_surrogates(token) for token in tokens]

@@ -15,6 +15,7 @@ from attn_notes.widgets.base import DataWidget, Table, check_offered
 __all__ = ["AttentionHeatmap", "weights_table"]
 
 MOST_CELLS = 900  # of a table
+LARGE = 32  # tokens from which on most weights are too small for a linear scale
 
 
 class AttentionHeatmap(DataWidget):
@@ -22,7 +23,9 @@ class AttentionHeatmap(DataWidget):
 
     Given weights, it shows them; given scores, it turns them into weights itself, and the reader
     may change the temperature and the mask. One of several heads or layers can be chosen, or all
-    heads be seen at once.
+    heads be seen at once. Colours are linear in the weights up to 32 tokens, and beyond in their
+    cube roots ("root"), which tell small weights apart; `scale` is "linear", "root", or "row" for
+    each row by its largest weight.
 
     Args:
         weights, scores: one of them: (L, S), (H, L, S) or (N, H, L, S) for N layers. Weights are
@@ -42,6 +45,7 @@ class AttentionHeatmap(DataWidget):
     temperature = traitlets.Float(1.0, min=0.01, max=100.0).tag(sync=True)
     mask_choice = traitlets.Enum(("none", "causal", "given"), "none").tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
+    scale = traitlets.Enum(("linear", "root", "row"), "linear").tag(sync=True)
     overview = traitlets.Bool(False).tag(sync=True)
     row = traitlets.Int(0).tag(sync=True)
     column = traitlets.Int(0).tag(sync=True)
@@ -75,7 +79,8 @@ class AttentionHeatmap(DataWidget):
             check_mask(mask, numbers.shape[-2:], of=kind)
             data["mask"] = encoding.encode_mask(mask.expand(L, S))
         given = "none" if mask is None or kind == "weights" else "given"
-        super().__init__(data=data, mask_choice=given)
+        scale = "root" if max(L, S) > LARGE else "linear"
+        super().__init__(data=data, mask_choice=given, scale=scale)
 
     @traitlets.validate("layer", "head")
     def _check_place(self, proposal: Any) -> Any:

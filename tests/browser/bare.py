@@ -11,7 +11,7 @@ from attn_notes.widgets import (
     page_style,
 )
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_steps
+from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_steps
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 BROKEN = (
@@ -66,6 +66,7 @@ def write_bare_pages(folder: Path) -> None:
     for count in (1, 7, 23, 60):
         words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
         write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
+    write_page(folder, "large", of_many().page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())

@@ -29,7 +29,7 @@ FIND_CELLS = r"""(canvas) => {
     const found = cell(x, 10);
     if (found) (columns[found[1]] ??= []).push(x);
   }
-  const inside = columns[0][0];
+  const [first] = Object.values(columns), inside = first[0]; // of a map zoomed into not column 0
   for (let y = 0; y < box.height; y++) {
     const found = cell(inside, y);
     if (found) (rows[found[0]] ??= []).push(y);
@@ -37,7 +37,7 @@ FIND_CELLS = r"""(canvas) => {
   canvas.dispatchEvent(new PointerEvent("pointerleave"));
   readout.textContent = "";
   const middle = (all) => all.map((of) => (of[0] + of.at(-1)) / 2);
-  const size = [columns[0].length, rows[0].length];
+  const size = [first.length, Object.values(rows)[0].length];
   return { columns: middle(columns), rows: middle(rows), size };
 }"""
 
@@ -47,8 +47,10 @@ TWO_FRAMES = """() => new Promise((done) => {
   requestAnimationFrame(() => requestAnimationFrame(done));
 })"""
 
-# The colours of a canvas at some places, in its own pixels: red, green, blue, alpha.
-PIXELS = """(canvas, places) => {
+# The colours of a canvas at some places, in its own pixels: red, green, blue, alpha; once all that
+# was asked for is drawn.
+PIXELS = """async (canvas, places) => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   const copy = document.createElement("canvas");
   copy.width = canvas.width; copy.height = canvas.height;
   const context = copy.getContext("2d", { willReadFrequently: true });
@@ -120,7 +122,8 @@ class Panel:
         return self.el.locator(".attn-heatmap canvas").nth(nth)
 
     def picture(self) -> str:
-        """All that is drawn, in one word."""
+        """All that is drawn, in one word, once all that was asked for is."""
+        settle(self.page)
         read = """(el) => [...el.querySelectorAll("canvas")]
           .filter((canvas) => canvas.offsetWidth).map((canvas) => canvas.toDataURL()).join()"""
         return hashlib.sha256(self.el.evaluate(read).encode()).hexdigest()

@@ -427,7 +427,7 @@ HANDLERS = """() => [...document.querySelectorAll("main *")]
 OWN = {
     *("attn-widget", "h1", "div", "p", "span", "label", "output", "input", "select", "option"),
     *("button", "canvas", "details", "summary", "table", "caption", "thead", "tbody", "tr", "td"),
-    *("th", "bdi", "optgroup", "textarea"),
+    *("th", "bdi", "optgroup", "textarea", "strong"),
 }
 
 

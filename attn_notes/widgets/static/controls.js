@@ -24,7 +24,21 @@ function lifetime(model) {
       observer.observe(document.documentElement, watched);
       if (document.body) observer.observe(document.body, watched);
       ends.push(() => observer.disconnect());
-      life.listen(matchMedia("(prefers-color-scheme: dark)"), "change", callback);
+      for (const query of ["(prefers-color-scheme: dark)", "print", FORCED]) {
+        life.listen(matchMedia(query), "change", callback);
+      }
+    },
+    // Call back whenever the page is shown on pixels of another size: on another screen, or zoomed.
+    onSharpness(callback) {
+      let query = null;
+      const next = () => {
+        if (query) query.removeEventListener("change", changed);
+        query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
+        query.addEventListener("change", changed);
+      };
+      const changed = () => { next(); callback(); };
+      next();
+      ends.push(() => query.removeEventListener("change", changed));
     },
     onResize(el, callback) {
       let width = 0; // only the width: drawing changes the height
@@ -157,15 +171,15 @@ function button(life, label, onClick) {
 }
 
 // A folded table that is filled only while it is open: `read()` gives {corner, columns, rows},
-// each row [header, ...cells].
+// each row [header, ...cells], and perhaps a note that stands above.
 function foldedTable(life, summary, read) {
   const table = h("table", {});
   const details = h("details", { class: "attn-table" }, h("summary", KEEP_KEYS, summary),
     h("div", { class: "attn-scroll", tabindex: 0, role: "group", "aria-label": summary }, table));
   const fill = () => {
     if (!details.open) return;
-    const { corner, columns, rows } = read();
-    table.replaceChildren(
+    const { corner, columns, rows, note } = read();
+    table.replaceChildren(...(note ? [h("caption", {}, note)] : []),
       h("thead", {}, h("tr", {}, h("td", {}, corner),
         ...columns.map((text) => h("th", { scope: "col" }, h("bdi", {}, text))))),
       h("tbody", {}, ...rows.map(([header, ...cells]) =>
@@ -176,24 +190,31 @@ function foldedTable(life, summary, read) {
 }
 
 // A canvas as wide as its place, sharp on every screen. `paint(context, width)` draws and
-// `height(width)` says how tall it is.
-function sharpCanvas(life, { label, height, paint, keyboard = false }) {
+// `height(width)` says how tall it is. `draw()` draws at once, `ask()` with the page's next frame.
+function sharpCanvas(life, { label, height, paint, keyboard = false, least = 200 }) {
   const canvas = h("canvas", keyboard
     ? { tabindex: 0, role: "application", "aria-label": label, ...KEEP_KEYS }
     : { role: "img", "aria-label": label });
   const place = h("div", { class: "attn-canvas" }, canvas);
-  let colours = null;
+  let colours = null, asked = 0, isDrawn = false;
   const view = {
-    el: place, canvas,
+    el: place, canvas, ratio: 1,
     get colours() { // a notebook draws before it puts us on the page, where no colour is known yet
       if (!colours || !colours.ink) colours = inks(canvas);
       return colours;
     },
+    ask() { // the first picture at once: then it is known where things lie
+      if (!isDrawn) view.draw();
+      else asked ||= requestAnimationFrame(view.draw);
+    },
     draw() {
+      cancelAnimationFrame(asked);
+      asked = 0;
       if (!place.clientWidth && place.isConnected) return; // folded away: drawn when it shows
-      const width = Math.max(200, Math.floor(place.clientWidth || 600));
+      isDrawn = true;
+      const width = Math.max(least, Math.floor((place.clientWidth || 606) - 6)); // the frame of the focus has 3 each
       const tall = Math.ceil(height(width));
-      const ratio = window.devicePixelRatio || 1;
+      const ratio = view.ratio = window.devicePixelRatio || 1;
       if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
         canvas.width = Math.round(width * ratio);
         canvas.height = Math.round(tall * ratio);
@@ -217,21 +238,38 @@ function sharpCanvas(life, { label, height, paint, keyboard = false }) {
     colours = now;
     view.draw();
   });
-  life.onResize(place, () => view.draw());
+  life.onResize(place, view.draw);
+  life.onSharpness(view.draw);
+  life.onEnd(() => cancelAnimationFrame(asked));
   return view;
 }
 
-// Dragging on a canvas: `grab(place)` says what is held from there on, or null for nothing, and
-// `drag(held, place)` moves it.
+// Whether the reader's main pointer is a finger, which hovers over nothing and covers what it points at.
+const byFinger = () => matchMedia("(hover: none) and (pointer: coarse)").matches;
+
+// Dragging on a canvas: `grab(place, touch)` says what is held from there on, or null for nothing, and
+// `drag(held, place)` moves it. A finger that holds nothing scrolls the page.
 function dragging(life, view, grab, drag) {
   let held = null;
   life.listen(view.canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    held = grab(view.at(event));
+    if (event.button !== 0 || !event.isPrimary) return;
+    held = grab(view.at(event), event.pointerType === "touch");
     if (held !== null) view.canvas.setPointerCapture(event.pointerId);
   });
+  life.listen(view.canvas, "touchstart", (event) => { if (held !== null) event.preventDefault(); }, { passive: false });
   life.listen(view.canvas, "pointermove", (event) => { if (held !== null) drag(held, view.at(event)); });
   for (const type of ["pointerup", "pointercancel"]) life.listen(view.canvas, type, () => { held = null; });
+}
+
+// What can be taken hold of: a knob, which stands out on every colour.
+function handle(context, { paper, ink }, x, y, radius = 7) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 7);
+  context.fillStyle = paper; context.fill();
+  context.strokeStyle = ink; context.lineWidth = 1.5; context.stroke();
+  context.beginPath();
+  context.arc(x, y, radius / 3, 0, 7);
+  context.fillStyle = ink; context.fill();
 }
 
 // A frame that shows on every colour: dark inside light.

@@ -1,6 +1,7 @@
 // One diagram, three wirings: what an output may read in each block, and what it can know in the end.
 // Traits: data {source, target, masked}, family, num_layers, position (counted through both stacks).
 
+const DEEPEST = 6; // blocks
 const MASK = "[MASK]", START = "<start>", END = "<end>"; // as in attn_notes.widgets.family
 
 // What goes in, what each position is trained to say (null: nothing is asked), the mask (C, C), how
@@ -223,8 +224,10 @@ function diagram(life, { label, onPick }) {
       for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) wire(l, i, j);
     } };
     const few = C <= 32;
-    for (let l = 1; few && l <= layers; l++)
-      stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    if (few) {
+      for (let l = 1; l <= layers; l++)
+        stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    }
     // what each position carries along, past attention and feed-forward
     stroke(context, line, 1.5, 1, () => {
       for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {
@@ -339,8 +342,7 @@ function diagram(life, { label, onPick }) {
   view.canvas.classList.add("attn-press");
 
   const go = (c) => { if (c !== now.picked) onPick(Math.max(0, Math.min(now.C - 1, c))); };
-  life.listen(view.canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
+  life.listen(view.canvas, "click", (event) => {
     const [x] = view.at(event), found = nearest(now.inputs.map((_, c) => at.x(c)), x);
     if (Math.abs(at.x(found) - x) <= Math.max(12, at.pitch)) go(found);
   });
@@ -360,7 +362,7 @@ function render({ model, el }) {
   const life = lifetime(model), data = model.get("data");
   function read() {
     const family = model.get("family");
-    const layers = model.get("num_layers");
+    const layers = checked(model.get("num_layers"), DEEPEST);
     const wired = wiring(family, data);
     const picked = Math.min(model.get("position"), wired.C - 1);
     return { ...wired, family, layers, picked, levels: cone(wired, layers, picked) };
@@ -431,7 +433,7 @@ function render({ model, el }) {
       (family) => put(model, { family, position: firstPosition(family, data) })), life, "family",
       { label: "Family", choices: [["encoder-only", "encoder only (BERT)"], ["decoder-only", "decoder only (GPT)"],
         ["encoder-decoder", "encoder-decoder (T5)"], ["prefix", "decoder with a prefix"]] }),
-    slider(model, life, "num_layers", { label: "Blocks", min: 1, max: 6, step: 1 }),
+    slider(model, life, "num_layers", { label: "Blocks", min: 1, max: DEEPEST, step: 1 }),
     places,
   ];
   frame(el, life, { controls, body: [picture.el, said, table.el,

@@ -1,10 +1,13 @@
+const MOST_HEADS = 65_536; // more are no model's
+
 // All heads of all layers in one canvas, a layer a row; a click or the arrow keys choose one. `size()`
-// gives rows and columns of a map, `map(layer, head)` its {values, mask, top}. `marks()`, where heads
+// gives rows and columns of a map, `map(layer, head)` its {values, mask, top, scale}. `marks()`, where heads
 // are ranked, gives {strength, best}: `strength(layer, head)`, from 0 to 1, is how far a head is not
 // faded, and `best` lists the [layer, head] that are framed and numbered, the first one first. The
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true, side = 44 }) {
   const gap = 1, left = 22, below = 18;
+  checked(layers * heads, MOST_HEADS);
   let sheet = null, rows = 0, columns = 0;
   function renew() { // the canvas on which a pixel is a cell
     [rows, columns] = size();
@@ -19,16 +22,11 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     return { wide, tall: (wide * sheet.canvas.height) / sheet.canvas.width };
   }
   function fill() {
-    const { words, canvas, pen, image } = sheet;
+    const { words, canvas, pen, image } = sheet, { panel, line } = view.colours;
+    const colours = { zero: packed(channels(panel)), closed: packed(channels(line)), stride: canvas.width };
     for (let n = 0; n < layers * heads; n++) {
-      const { values, mask, top } = map((n / heads) | 0, n % heads);
       const start = ((n / heads) | 0) * (rows + gap) * canvas.width + (n % heads) * (columns + gap);
-      const shade = 255 / top; // no weight is above the top: nothing to clamp, half a million times
-      for (let i = 0; i < rows; i++) {
-        for (let j = 0, k = i * columns, word = start + i * canvas.width; j < columns; j++, k++, word++) {
-          words[word] = mask && !mask[k] ? 0 : SEQUENTIAL[(values[k] * shade + 0.5) | 0];
-        }
-      }
+      colourCells(words, { ...map((n / heads) | 0, n % heads), L: rows, S: columns }, { ...colours, start });
     }
     pen.putImageData(image, 0, 0);
   }
@@ -61,7 +59,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     paint(context, width) {
       const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
       fill();
-      context.imageSmoothingEnabled = sheet.canvas.width > wide;
+      context.imageSmoothingEnabled = sheet.canvas.width > wide * view.ratio;
       context.drawImage(sheet.canvas, left, 0, wide, tall);
       if (marked) paintMarks(context, marked, w, t);
       if (outlined()) outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
@@ -75,9 +73,8 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   });
   const pick = (layer, head) => put(model, {
     layer: Math.max(0, Math.min(layers - 1, layer)), head: Math.max(0, Math.min(heads - 1, head)) });
-  life.listen(view.canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    const [x, y] = view.at(event), { wide, tall } = place(view.el.clientWidth);
+  life.listen(view.canvas, "click", (event) => { // and not when a finger is put down: it may want to scroll
+    const [x, y] = view.at(event), { wide, tall } = place(parseFloat(view.canvas.style.width));
     pick(Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads));
   });
   life.listen(view.canvas, "keydown", (event) => {
@@ -86,5 +83,5 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     event.preventDefault();
     pick(model.get("layer") + step[0], model.get("head") + step[1]);
   });
-  return view;
+  return { el: view.el, canvas: view.canvas, draw: view.ask };
 }

@@ -1,6 +1,8 @@
 // The heatmap every chapter uses: weights, or scores that it turns into weights itself.
 // Traits: data {kind, values, mask, queries, keys, title, heads, layers}, and the controls layer,
-// head, temperature, mask_choice, shared_scale, overview.
+// head, temperature, mask_choice, shared_scale, scale, overview.
+
+const MANY = 24; // tokens from which on weights may be too small for a linear scale
 
 // What the data and the controls say is shown: {values, mask} of one head.
 function headReader(model) {
@@ -44,9 +46,11 @@ function render({ model, el }) {
     const { L, S } = reader;
     const values = reader.read(model.get("layer"), model.get("head"));
     top = scaleTop();
-    map.show({ values, L, S, mask: reader.mask(), queries: reader.data.queries, keys: reader.data.keys, top });
-    scale.show(top);
+    const { queries, keys } = reader.data, colours = model.get("scale");
+    map.show({ values, L, S, mask: reader.mask(), queries, keys, top, scale: colours });
+    scale.show(top, false, colours);
     which.textContent = `Layer ${model.get("layer")}, head ${model.get("head")}`;
+    shared.querySelector("input").disabled = colours === "row"; // where each row has an end of its own
     if (grid && model.get("overview")) grid.draw();
   }
 
@@ -59,19 +63,23 @@ function render({ model, el }) {
     const choices = [["none", "none"], ["causal", "causal"]].concat(data.mask ? [["given", "the given one"]] : []);
     controls.push(choice(model, life, "mask_choice", { label: "Mask", choices }));
   }
-  controls.push(sharedScale(model, life));
+  if (Math.max(reader.L, reader.S) >= MANY) {
+    controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }));
+  }
+  const shared = sharedScale(model, life);
+  controls.push(shared);
   const body = [map.el, scale.el, map.table];
   if (layers * heads > 1) {
     controls.push(tick(model, life, "overview", { label: "All heads at once" }));
     grid = headGrid(life, model, { layers, heads, size: () => [reader.L, reader.S], map: (layer, head) => (
-      { values: reader.read(layer, head, room), mask: reader.mask(), top }) });
+      { values: reader.read(layer, head, room), mask: reader.mask(), top, scale: model.get("scale") }) });
     const fold = () => { grid.el.hidden = which.hidden = !model.get("overview"); };
     life.watch(["overview"], fold);
     fold();
     body.unshift(h("div", {}, grid.el, which));
   }
   frame(el, life, { title: data.title, controls, body });
-  life.watch(["layer", "head", "temperature", "mask_choice", "shared_scale", "overview"], draw);
+  life.watch(["layer", "head", "temperature", "mask_choice", "shared_scale", "overview", "scale"], draw);
   draw();
   return life.end;
 }

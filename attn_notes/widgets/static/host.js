@@ -7,7 +7,7 @@ class PageModel {
   set(name, value) {
     if (Object.is(this.state[name], value)) return;
     this.state[name] = value;
-    for (const callback of [...(this.listeners[`change:${name}`] || [])]) callback();
+    for (const callback of (this.listeners[`change:${name}`] || []).slice()) callback();
   }
   on(event, callback) { (this.listeners[event] ??= []).push(callback); }
   off(event, callback) {

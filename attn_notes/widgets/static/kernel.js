@@ -69,12 +69,16 @@ function render({ model, el }) {
       context.fillStyle = weights[n] > 0 ? PALETTE.categorical[1] : colours.muted;
       context.globalAlpha = 0.35 + 0.65 * (weights[n] / (top || 1));
       context.fill(); context.globalAlpha = 1;
+      context.beginPath(); // each can be dragged
+      context.arc(px(x), py(values[n]), 9, 0, 7);
+      context.strokeStyle = colours.line; context.lineWidth = 1.5; context.stroke();
       if (n === model.get("point")) { context.strokeStyle = colours.ink; context.lineWidth = 1.5; context.stroke(); }
     });
     polyline(context, [[px(query), box.top], [px(query), box.bars]], colours.accent, [2, 3]);
     const answer = predict(weights);
     context.fillStyle = colours.accent; context.beginPath();
     context.arc(px(query), py(answer), 5.5, 0, 7); context.fill();
+    handle(context, colours, px(query), box.top, 8);
     bars(context, colours, weights, top);
   }
   const view = sharpCanvas(life, {
@@ -101,11 +105,12 @@ function render({ model, el }) {
       : `No point lies within one width of ${query.toFixed(2)}: every weight is 0, and so is the prediction.`;
   }
 
-  // Dragging: the point under the hand, else the query.
-  function grab(at) {
+  // Dragging: the point under the hand, else the query; this a finger takes by its knob.
+  function grab(at, touch) {
     const values = model.get("ys");
     const far = model.get("xs").map((x, n) => Math.hypot(px(x) - at[0], py(values[n]) - at[1]));
-    const nearest = far.indexOf(Math.min(...far)), held = far[nearest] < 14 ? nearest : "query";
+    const nearest = far.indexOf(Math.min(...far)), held = far[nearest] < (touch ? 20 : 14) ? nearest : "query";
+    if (touch && held === "query" && Math.hypot(px(model.get("query")) - at[0], box.top - at[1]) > 26) return null;
     if (held !== "query") put(model, { point: held });
     drag(held, at);
     return held;

@@ -1,6 +1,8 @@
 // Paint a mask cell by cell, combine it with a second, see weights, empty rows and sources.
 // Traits: data {scores, queries, keys}, painted, size, second, second_size, combine, layers, shared_scale.
 
+const DEEPEST = 8; // layers
+
 function encodeBits(cells, shape) {
   const bytes = new Uint8Array(Math.ceil(cells.length / 8));
   cells.forEach((cell, n) => { if (cell) bytes[n >> 3] |= 128 >> (n & 7); });
@@ -64,7 +66,8 @@ function render({ model, el }) {
   }
   const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.",
     onPaint,
-    hint: "Paint with the pointer, or walk with the arrow keys and press space.",
+    hint: ["Paint with the pointer, or walk with the arrow keys and press space.",
+      "Tap a cell to open or close it. To paint more, drag the knob."],
     onPick: (i) => { chosen = i; sourcesOf(); } });
   const weightsMap = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.",
     onPick: (i) => { chosen = i; sourcesOf(); } });
@@ -101,7 +104,7 @@ function render({ model, el }) {
     weightsMap.show({ values: weights, L, S, mask, queries, keys, top });
     scale.show(top);
     if (flow) {
-      const reach = reachable(mask, L, model.get("layers"));
+      const reach = reachable(mask, L, checked(model.get("layers"), DEEPEST));
       flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, flat: true });
     }
     const empty = Array.from({ length: L }, (_, i) => i)
@@ -122,7 +125,7 @@ function render({ model, el }) {
     slider(model, life, "second_size", { label: "its size", min: 1, max: most, step: 1 }),
     choice(model, life, "combine", { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] }),
   ];
-  if (flow) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: 8, step: 1 }));
+  if (flow) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: DEEPEST, step: 1 }));
   controls.push(sharedScale(model, life));
   const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
   const panels = [

@@ -3,10 +3,19 @@
 
 // ---------------------------------------------------------------- numbers
 
+// A size that the page's data state: what somebody changed is refused, and fills neither memory nor time.
+function checked(n, most) {
+  if (!(Number.isInteger(n) && n >= 0 && n <= most)) throw new RangeError(`a size must be from 0 to ${most}, got ${n}`);
+  return n;
+}
+
 // Undo attn_notes.widgets.encoding: quanta or packed bits, with their shape.
 function decode({ b64, shape, bits, lo, hi, power = 1 }) {
   const bytes = Uint8Array.from(atob(b64), (c) => c.charCodeAt(0));
   const size = shape.reduce((product, n) => product * n, 1);
+  if (!shape.every((n) => checked(n, size) > 0) || size * bits > 8 * bytes.length) {
+    throw new RangeError(`${shape} numbers of ${bits} bits do not fit into ${bytes.length} bytes`);
+  }
   if (bits === 1) {
     return Uint8Array.from({ length: size }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
   }
@@ -113,11 +122,13 @@ function largest(values) {
 
 // C1 controls, line separators and marks that turn the text around them, isolates whose end could
 // be forged, halves of a surrogate pair: as in attn_notes.widgets.encoding.
+const LONGEST = 1000; // characters of a token that are looked at
 const UNPRINTABLE = [[0x80, 0x9f], [0x2028, 0x202e], [0x2066, 0x2069], [0xd800, 0xdfff]];
 
-// A token as it can be drawn: control characters and lone spaces made visible.
+// A token as it can be drawn: control characters and lone spaces made visible. Of a very long one only
+// as much is looked at as could be shown.
 function visible(token, most = 24) {
-  const text = Array.from(String(token), (c) => {
+  const text = Array.from(String(token).slice(0, 2 * most + 2), (c) => {
     const code = c.codePointAt(0);
     if (code < 32) return String.fromCodePoint(0x2400 + code);
     if (code === 127) return "\u2421";
@@ -132,8 +143,26 @@ function visible(token, most = 24) {
 const joined = (tokens, joins) => tokens.reduce(
   (text, token, n) => text + (n && !joins(tokens[n - 1], token) ? " " : "") + token, "");
 
+// Tokens as they can be drawn where there is little room. Those that would look alike if cut show from
+// where they differ.
+function distinct(tokens, most) {
+  const cut = tokens.map((token) => visible(token, most)), groups = new Map();
+  cut.forEach((text, n) => groups.set(text, [...(groups.get(text) || []), n]));
+  for (const places of groups.values()) {
+    const all = places.map((n) => Array.from(String(tokens[n]).slice(0, LONGEST)));
+    let alike = 0;
+    while (alike < LONGEST && all.every((one) => alike < one.length && one[alike] === all[0][alike])) alike++;
+    if (alike < most - 1 || all.every((one) => one.length === alike)) continue;
+    places.forEach((n, at) => {
+      cut[n] = `\u2026${visible(all[at].slice(Math.max(0, alike - 2)).join(""), most - 1)}`;
+    });
+  }
+  return cut;
+}
+
 // First-strong isolates keep a right-to-left token from turning the words around it.
-const quoted = (token, most) => `\u201c\u2068${visible(token, most)}\u2069\u201d`;
+const inQuotes = (text) => `\u201c\u2068${text}\u2069\u201d`;
+const quoted = (token, most) => inQuotes(visible(token, most));
 const shown = (x) => (Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
 
 // ---------------------------------------------------------------- colours
@@ -161,6 +190,9 @@ const PALETTE = { categorical: ["#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a
   negative: "#3f7fbf", neutral: "#e9e6df", positive: "#c9643c" };
 
 const rgb = (hex) => [0, 2, 4].map((n) => parseInt(hex.slice(n, n + 2), 16));
+// Of a colour as a style sheet gives it, "#rrggbb" or "rgb(r, g, b)"; black where it gives none yet.
+const channels = (colour) => (colour.startsWith("#") ? rgb(colour.slice(1))
+  : (colour.match(/\d+/g) || [0, 0, 0]).slice(0, 3).map(Number));
 const mix = (a, b, t) => a.map((x, n) => Math.round(x + (b[n] - x) * t));
 const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
@@ -179,10 +211,21 @@ const luminance = (word) => 0.2126 * linear(word & 255) + 0.7152 * linear((word 
 const inkOn = (word) => (luminance(word) > 0.179 ? "#000000" : "#ffffff");
 const level = (x, low, high) => Math.max(0, Math.min(255, Math.round((255 * (x - low)) / (high - low || 1))));
 
-// The page's colours as they are now; widgets.css defines them for light and dark.
+// The page's colours as they are now; widgets.css defines them for light and dark. Where the reader's
+// system forces its own, these are asked for by name.
+const FORCED = "(forced-colors: active)";
 function inks(el) {
-  const style = getComputedStyle(el);
-  const read = (name) => style.getPropertyValue(`--attn-${name}`).trim();
+  const style = getComputedStyle(el), forced = matchMedia(FORCED).matches && el.parentElement;
+  const system = { paper: "Canvas", surface: "Canvas", ink: "CanvasText", muted: "CanvasText", rule: "GrayText",
+    accent: "Highlight" };
+  function ask(name) {
+    const probe = el.parentElement.appendChild(document.createElement("span"));
+    probe.style.color = system[name];
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color;
+  }
+  const read = (name) => (forced ? ask(name) : style.getPropertyValue(`--attn-${name}`).trim());
   return { paper: read("paper"), panel: read("surface"), ink: read("ink"), muted: read("muted"),
     line: read("rule"), accent: read("accent"), font: style.fontFamily };
 }

@@ -3,6 +3,7 @@
 // distance (the other position is position - distance), pair (of ALiBi the head), unlike.
 
 const HEADS = 8, APART = 2.4; // as in attn_notes.widgets.position
+const LARGEST = 4096; // positions, or dimensions
 const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);
 const speed = (j, { width, base }) => base ** ((-2 * j) / width);
 
@@ -121,11 +122,12 @@ const tent = (context, at, r, head, colour, thick) =>
 function render({ model, el }) {
   const life = lifetime(model);
   const { length: L, dimensions, bases, schemes, learned } = model.get("data");
+  for (const size of [L, ...dimensions]) checked(size, LARGEST);
   const table = learned && decode(learned), OTHER = PALETTE.categorical[1];
 
   function read() {
     const scheme = model.get("scheme");
-    const width = scheme === "learned" ? learned.shape[1] : model.get("embed_dim");
+    const width = scheme === "learned" ? learned.shape[1] : checked(model.get("embed_dim"), LARGEST);
     const bias = scheme === "alibi", count = bias ? HEADS : width / 2;
     const i = model.get("position"), distance = model.get("distance");
     const other = i - distance;
@@ -168,11 +170,11 @@ function render({ model, el }) {
       }
     } });
   clocks.canvas.classList.add("attn-press");
-  life.listen(clocks.canvas, "pointerdown", (event) => {
+  life.listen(clocks.canvas, "click", (event) => {
     const [x, y] = clocks.at(event);
     const across = Math.floor(x / clock.side);
     const n = Math.floor(y / clock.tall) * clock.per + across;
-    if (event.button === 0 && across < clock.per && n < now.count) put(model, { pair: n });
+    if (across < clock.per && n < now.count) put(model, { pair: n });
   });
 
   // ---- the chosen pair in its plane, or the chosen slope among the others
@@ -235,7 +237,7 @@ function render({ model, el }) {
 
   // ---- the curve
   const box = { left: 34, right: 10, top: 16, bottom: 176 };
-  let wide = 600;
+  let wide = 600, knob = null;
   const px = (p) => box.left + (p / (L - 1)) * (wide - box.left - box.right);
   const curve = sharpCanvas(life, { label: "The chosen position with each; press or drag to choose the other position.",
     height: () => 212,
@@ -256,7 +258,7 @@ function render({ model, el }) {
       for (let p = 0; p < L; p += Math.ceil(L / 8)) context.fillText(p, px(p), box.bottom + 4);
       context.fillText("position", (box.left + wide - box.right) / 2, box.bottom + 20);
       const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
-      for (let head = 0; bias && head < HEADS; head++)
+      for (let head = 0; head < (bias ? HEADS : 0); head++)
         if (head !== chosen) line(similarities(now, i, 0, L, head), colours.muted, 0.7);
       line(answers, PALETTE.categorical[0], 2);
       context.setLineDash([2, 3]);
@@ -267,19 +269,27 @@ function render({ model, el }) {
       context.textBaseline = "bottom";
       context.fillText(i, px(i), box.top - 4);
       disc(context, at(answers[i], i), 5, colours.accent, colours.paper, 1.5);
-      if (inside) disc(context, at(answers[other], other), 5, OTHER, colours.paper, 1.5);
+      knob = inside ? at(answers[other], other) : null;
+      if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
     } });
   curve.canvas.classList.add("attn-slide");
   function drag(_, [x]) {
     const p = Math.round(((x - box.left) / (wide - box.left - box.right)) * (L - 1));
     put(model, { distance: now.i - Math.max(0, Math.min(L - 1, p)) });
   }
-  dragging(life, curve, (at) => { drag(0, at); return 0; }, drag);
+  // A finger takes the other position by its knob, or taps where it should go.
+  dragging(life, curve, (at, touch) => {
+    if (touch && !(knob && Math.hypot(at[0] - knob[0], at[1] - knob[1]) < 24)) return null;
+    drag(0, at);
+    return 0;
+  }, drag);
+  life.listen(curve.canvas, "click", (event) => drag(0, curve.at(event)));
 
   // ---- the matrix
   const map = heatmap(life, { label: "A row for each position. Arrow keys walk the cells and choose position and pair.",
-    hint: "Press a number, or walk with the arrow keys: its row becomes the position.",
-      tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
+    hint: ["Press a number, or walk with the arrow keys: its row becomes the position.",
+      "Tap a number: its row becomes the position."],
+    tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
     onPick(i, c) { put(model, now.bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 }); } });
   const scale = colourScale(life);
   const axes = (bias) => (bias ? { ...ATTENTION, cell: (i, j) => `query ${i}, key ${j}, ${Math.abs(i - j)} away` }

@@ -8,6 +8,7 @@ const SPACES = new Map([[" ", "space"], ["\n", "new line"], ["\t", "tab"], ["\u0
 const GLYPHS = new Map([["\n", "\u21b5"], ["\t", "\u21e5"], ["\u00a0", "\u237d"]]);
 // milliseconds a token
 const OPTIONS = 10, MANY = 100, SEEDS = 100, HOTTEST = 3, PACE = 120;
+const LONGEST_TEXT = 65_536;
 const RECENT = 32; // tokens that stand in the map, each in a column of its own
 const LOUDEST = 8; // bits, at which the bar under a token is full
 
@@ -18,6 +19,7 @@ const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.lengt
 // The text so far, what the model had to say at each place of it, and the place looked at.
 function writer(model) {
   const data = model.get("data");
+  checked(data.most, LONGEST_TEXT);
   const network = new LanguageModel(data.model);
   const reader = new Reader(network, data.context);
   const ids = new Map(data.tokens.map((token, n) => [token, n + FIRST]));
@@ -136,18 +138,18 @@ function characterOptions(model, life, here, press) {
   const options = optionList(life, Math.min(OPTIONS, here.vocabulary), { press,
     make() {
       const own = h("span", { class: "attn-own" }), after = h("span", { class: "attn-after" });
-      const before = h("span"), then = h("span");
-      return { own, after, before, then, middle: h("span", { class: "attn-twin" }, own, after),
-        share: h("span", { class: "attn-share" }, before, then) };
+      const before = h("span"), drawn = h("span");
+      return { own, after, before, drawn, middle: h("span", { class: "attn-twin" }, own, after),
+        share: h("span", { class: "attn-share" }, before, drawn) };
     },
-    fill({ el, word, own, after, before, then }, id, all, kept) {
+    fill({ el, word, own, after, before, drawn }, id, all, kept) {
       const p = all[id], q = kept[id];
       word.textContent = here.label(id, 12);
       word.classList.toggle("attn-named", here.name(id) !== undefined);
       own.style.width = `${100 * p}%`;
       after.style.width = `${100 * q}%`;
       before.textContent = p.toFixed(3);
-      then.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
+      drawn.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
       el.classList.toggle("attn-cut", !(q > 0));
       el.setAttribute("aria-pressed", id === here.text[here.at]);
     },
@@ -286,8 +288,8 @@ function render({ model, el }) {
   const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.",
     tallest: 22, shortest: 15,
     tableLabel: "What each head reads as a table",
-    hint: "Each row is a head, each column a character before this place. "
-      + "Point at a cell, or walk the map with the arrow keys." });
+    hint: ["Point at a cell, or walk the map with the arrow keys.", "Tap a cell to read it."]
+      .map((how) => `Each row is a head, each column a character before this place. ${how}`) });
   const scale = colourScale(life);
   const names = Array.from({ length: layers * heads }, (_, n) => `${(n / heads) | 0}.${n % heads}`);
   const heading = h("p", { class: "attn-heading" });

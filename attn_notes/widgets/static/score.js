@@ -93,6 +93,7 @@ function render({ model, el }) {
     arrow(context, px([0, 0]), px(model.get("query")), colours.ink, 2.4);
     context.font = `600 12px ${colours.font}`;
     name(context, "query", model.get("query"), colours.ink);
+    for (const end of [...keys, model.get("query")]) handle(context, colours, ...px(end), 5);
     const chosen = px(vector(model.get("arrow")));
     context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
     context.arc(...chosen, 11, 0, 7); context.stroke();

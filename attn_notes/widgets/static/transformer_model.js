@@ -52,7 +52,10 @@ const sinusoid = (position, E) => Float64Array.from({ length: E }, (_, n) => {
 class Blocks {
   constructor(stored) {
     this.config = stored.config;
-    Object.assign(this, unpackWeights(stored)); // encoder and decoder, or body; and out_proj
+    const { num_heads: heads, embed_dim: E } = this.config;
+    if (E % checked(heads, E)) throw new RangeError(`${heads} heads do not share ${E} dimensions`);
+    const { encoder, decoder, body, out_proj } = unpackWeights(stored); // the first two, or the third
+    Object.assign(this, { encoder, decoder, body, out_proj });
   }
 
   // The token's vector and its position's.
@@ -270,7 +273,8 @@ function translateTokens(model, source, { temperature = 0, seed = 0, prefix = []
 // tied weights once.
 function unpackWeights({ tensors, tied, bytes, floats }) {
   const raw = ({ b64 }) => Uint8Array.from(atob(b64), (character) => character.charCodeAt(0)).buffer;
-  const quanta = new Int8Array(raw(bytes)), numbers = new Float32Array(raw(floats)), found = {}, tree = {};
+  const quanta = new Int8Array(raw(bytes)), numbers = new Float32Array(raw(floats));
+  const found = Object.create(null), tree = Object.create(null); // nothing is inherited, so nothing can be changed
   let byte = 0, float = 0;
   const vector = (size) => Float64Array.from(numbers.subarray(float, float += size));
   const row = (size, scale) => Float64Array.from(quanta.subarray(byte, byte += size), (quantum) => quantum * scale);
@@ -280,7 +284,7 @@ function unpackWeights({ tensors, tied, bytes, floats }) {
   for (const [name, first] of tied) found[name] = found[first];
   for (const [name, weight] of Object.entries(found)) {
     const path = name.split("."), leaf = path.pop();
-    path.reduce((branch, key) => (branch[key] ??= {}), tree)[leaf] = weight;
+    path.reduce((branch, key) => (branch[key] ??= Object.create(null)), tree)[leaf] = weight;
   }
   return tree;
 }

@@ -5,6 +5,7 @@
 
 const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"], UNSAID = "\u00b7";
 const OPTIONS = 5, HOTTEST = 3, SEEDS = 100, PACE = 650; // milliseconds a step
+const MOST_STEPS = 4096;
 
 // A word as the fewest known tokens that make it up, or null; of two ways the one found first, from
 // its end. As in attn_notes.widgets.translator.
@@ -49,7 +50,9 @@ function together(rows, width) {
 
 // The translation that the traits ask for, where in it one is, and what its heads read.
 function translator(model) {
-  const data = model.get("data"), network = new TransformerModel(data.model), tags = data.languages.map(([tag]) => tag);
+  const data = model.get("data");
+  checked(data.most, MOST_STEPS);
+  const network = new TransformerModel(data.model), tags = data.languages.map(([tag]) => tag);
   const known = data.source.filter((token) => !tags.includes(token)), heads = data.model.config.num_heads;
   const depth = (part) => Object.keys(network[part === "encoder" ? part : "decoder"].blocks).length;
   const name = (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length];

@@ -1,0 +1,341 @@
+"""Large heatmaps: their colours, labels, zoom, table, and how little is drawn while one points."""
+
+import re
+
+import matplotlib as mpl
+import pytest
+import torch
+
+from attn_notes import palette
+from attn_notes.widgets.encoding import decode
+from tests.browser.panel import PIXELS, Panel, settle
+from tests.widgets import of_many
+
+COLOURS, OVERVIEW = "Colours", "All heads at once"
+
+# Writes down what is written on canvases, and in which colour; and counts what is drawn.
+RECORD = """
+window.written = [];
+window.counts = { cells: 0, pictures: 0 };
+const pen = CanvasRenderingContext2D.prototype;
+const { fillText, putImageData, clearRect } = pen;
+pen.fillText = function (text, ...all) {
+  written.push([text, this.fillStyle, this.font]);
+  fillText.call(this, text, ...all);
+};
+pen.putImageData = function (...all) { counts.cells++; putImageData.apply(this, all); };
+pen.clearRect = function (...all) { counts.pictures++; clearRect.apply(this, all); };
+"""
+
+
+def recorded(visit, address, **options):
+    page = visit("about:blank", **options)
+    page.add_init_script(RECORD)
+    page.goto(address)
+    settle(page)
+    return page
+
+
+def hex_of(name: str) -> list[int]:
+    return [int(palette.LIGHT[name][n : n + 2], 16) for n in (1, 3, 5)]
+
+
+def near_colours(share: float) -> list[list[int]]:
+    """What cividis gives this share of the way up, give or take one of its colours."""
+    level, cividis = round(255 * share), mpl.colormaps["cividis"]
+    near = range(max(level - 1, 0), min(level + 2, 256))
+    return [[round(255 * part) for part in cividis(n)[:3]] for n in near]
+
+
+# Colours
+
+
+@pytest.mark.parametrize("scale", ["linear", "root", "row"])
+def test_a_cell_is_coloured_by_its_scale_and_zero_and_masked_have_colours_of_their_own(
+    visit, bare, scale
+):
+    panel, widget = Panel(visit(bare("large"))), of_many()
+    assert widget.scale == "root"
+    panel.control(COLOURS).select_option(index=["linear", "root", "row"].index(scale))
+    weights, mask = widget.shown(), decode(widget.data["mask"])
+    found, seen = panel.cells(), set()
+    for i in (0, 9, 40, 71):
+        columns = range(0, 150, 5)
+        places = [[found["columns"][j], found["rows"][i]] for j in columns]
+        row_top = float(weights[i][mask[i]].max())
+        for j, pixel in zip(columns, panel.map().evaluate(PIXELS, places), strict=True):
+            weight = float(weights[i, j])
+            if not mask[i, j]:
+                seen.add("masked")
+                assert pixel[3] < 255
+            elif weight == 0:
+                seen.add("zero")
+                assert pixel[:3] == hex_of("surface")
+            else:
+                seen.add("weight")
+                share = {"linear": weight, "root": weight ** (1 / 3), "row": weight / row_top}
+                assert pixel[:3] in near_colours(share[scale]), (i, j)
+    assert seen == {"masked", "zero", "weight"}
+
+
+@pytest.mark.parametrize(
+    ("scale", "texts"),
+    [
+        ("linear", ["0", "1", ""]),
+        ("root", ["0", "1", "(half way up: 0.125)"]),
+        ("row", ["0", "the row\u2019s largest", ""]),
+    ],
+)
+def test_the_scale_says_what_it_measures(visit, bare, scale, texts):
+    panel = Panel(visit(bare("large")))
+    panel.control(COLOURS).select_option(index=["linear", "root", "row"].index(scale))
+    assert panel.el.locator(".attn-scale span").all_inner_texts() == texts
+    shared = panel.control("Colour up to the largest weight")
+    assert shared.is_disabled() == (scale == "row")
+
+
+def test_the_overview_has_the_colours_of_the_map(visit, bare):
+    panel, widget = Panel(visit(bare("large"), device_scale_factor=4)), of_many()
+    panel.press(OVERVIEW, "Space")
+    grid = panel.el.get_by_role("application", name="All 2 heads")
+    width = grid.evaluate("(canvas) => parseFloat(canvas.style.width)") - 26
+    pitch = min(width, 160) / (2 * 151)
+    mask = decode(widget.data["mask"])
+    for head in (0, 1):
+        widget.head = head
+        weights = widget.shown()
+        cells = [(i, j) for i in range(10, 60, 9) for j in range(10, 140, 11)]
+        places = [[22 + (head * 151 + j + 0.5) * pitch, (i + 0.5) * pitch] for i, j in cells]
+        for (i, j), pixel in zip(cells, grid.evaluate(PIXELS, places), strict=True):
+            if not mask[i, j]:
+                assert pixel[:3] == hex_of("rule")
+            elif weights[i, j] == 0:
+                assert pixel[:3] == hex_of("surface")
+            else:
+                assert pixel[:3] in near_colours(float(weights[i, j]) ** (1 / 3))
+
+
+# Pointing
+
+
+def test_the_number_stands_beside_the_pointer_until_it_leaves_or_escape_is_pressed(visit, bare):
+    panel, found = Panel(visit(bare("scores"))), None
+    tip, rows = panel.el.locator(".attn-tip"), panel.table()[1:]
+    assert not tip.is_visible()
+    found = panel.cells()
+    for row, column in ((0, 0), (2, 3), (4, 4)):
+        panel.point_at(0, row, column, found)
+        assert tip.locator("strong").inner_text() == rows[row][1 + column]
+        box, at = tip.bounding_box(), panel.map().bounding_box()
+        x, y = at["x"] + found["columns"][column], at["y"] + found["rows"][row]
+        away = max(box["x"] - x, x - box["x"] - box["width"])
+        assert 0 < away < 40
+        assert abs(box["y"] - y) < 40
+    panel.map().focus()
+    panel.page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    panel.point_at(0, 1, 1, found)
+    assert tip.is_visible()
+    panel.page.mouse.move(1, 1)
+    assert not tip.is_visible()
+
+
+def test_pointing_colours_no_cell_again_and_draws_at_most_once_a_frame(visit, bare):
+    page = recorded(visit, bare("large"))
+    panel = Panel(page)
+    panel.point_at(0, 3, 3)
+    settle(page)
+    page.evaluate("() => { counts.cells = counts.pictures = 0; }")
+    sweep = """(canvas) => {
+      const box = canvas.getBoundingClientRect();
+      for (let x = 0; x < box.width; x++) {
+        canvas.dispatchEvent(new PointerEvent("pointermove",
+          { clientX: box.left + x, clientY: box.top + 60 }));
+      }
+    }"""
+    panel.map().evaluate(sweep)
+    settle(page)
+    assert page.evaluate("counts") == {"cells": 0, "pictures": 1}
+
+
+def test_labels_with_one_beginning_differ_and_the_active_ones_are_always_drawn(visit, bare):
+    page = recorded(visit, bare("large"))
+    panel = Panel(page)
+    drawn = {text for text, _, _ in page.evaluate("written") if text.startswith("\u2026")}
+    assert 10 < len(drawn) < 72  # thinned
+    names = set()
+    panel.map().press("PageUp")
+    for row in range(1, 72):
+        page.evaluate("written.splice(0)")
+        panel.map().press("ArrowDown")
+        settle(page)
+        bold = [text for text, _, font in page.evaluate("written") if font.startswith("600")]
+        assert [text for text in bold if text.endswith(f" {row}")], row
+        names.add(re.search(r"query \u201c\u2068(.+?)\u2069\u201d", panel.readout())[1])
+    assert len(names) == 71
+
+
+# Zoom
+
+
+def test_a_large_map_is_zoomed_into_by_keyboard_and_walked(visit, bare):
+    panel, widget = Panel(visit(bare("large"))), of_many()
+    assert panel.output("Zoom") == "all 150"
+    panel.map().press("PageUp")
+    panel.map().press("Home")
+    before = panel.cells()["size"]
+    panel.press("Zoom", *["ArrowRight"] * 4)
+    assert panel.output("Zoom") == "48 of 150"
+    after = panel.cells()
+    assert len(after["columns"]) == 48
+    assert len(after["rows"]) == 48
+    assert after["size"] > before
+    panel.map().press("End")  # out of what is on show, which goes along
+    settle(panel.page)
+    panel.point_at(0, 0, 149)
+    assert "(row 0)" in panel.readout()
+    assert "key 149 (column 149)" in panel.readout()
+    assert f"weight {float(widget.shown()[0, 149]):.3f}" in panel.readout()
+    panel.map().press("-")
+    assert panel.output("Zoom") == "64 of 150"
+    for _ in range(9):
+        panel.map().press("-")
+    assert panel.output("Zoom") == "all 150"
+    panel.map().press("+")
+    assert panel.output("Zoom") != "all 150"
+
+
+def test_the_frame_on_the_small_map_can_be_dragged(visit, bare):
+    panel = Panel(visit(bare("large")))
+    panel.map().press("PageUp")
+    panel.map().press("Home")
+    panel.press("Zoom", *["ArrowRight"] * 6)
+    assert panel.output("Zoom") == "24 of 150"
+    mini = panel.el.get_by_role("img", name="The whole map")
+    box, mouse = mini.bounding_box(), panel.page.mouse
+    mouse.move(box["x"] + 4, box["y"] + 4)
+    mouse.down()
+    mouse.move(box["x"] + 40, box["y"] + 20)
+    mouse.move(box["x"] + box["width"] + 50, box["y"] + box["height"] + 50)
+    mouse.up()
+    settle(panel.page)
+    found = panel.map().bounding_box()
+    mouse.move(found["x"] + found["width"] / 2, found["y"] + 20)
+    row, column = map(int, re.findall(r"\((?:row|column) (\d+)\)", panel.readout()))
+    assert row >= 48
+    assert column >= 126
+
+
+# The table
+
+
+def test_a_large_table_names_the_strongest_of_each_row_and_says_so(visit, bare):
+    panel, widget = Panel(visit(bare("large"))), of_many()
+    _, *rows = panel.table()
+    note = panel.el.locator(".attn-root caption").inner_text()
+    assert note.startswith("Of each row the 5 strongest of 150 columns")
+    weights = widget.shown().masked_fill(~decode(widget.data["mask"]), -1)
+    top = weights.topk(5)
+    assert len(rows) == 72
+    for i, (_, *cells) in enumerate(rows):
+        values = [float(cell.split()[1]) for cell in cells]
+        torch.testing.assert_close(torch.tensor(values).double(), top.values[i], atol=6e-4, rtol=0)
+        assert int(cells[0].split()[0]) == int(top.indices[i][0])
+
+
+# Room, light and paper
+
+PAIR = """() => {
+  const row = document.createElement("div"), [one] = document.querySelectorAll("attn-widget");
+  row.className = "pair";
+  row.style.display = "flex";
+  row.style.width = "768px";
+  const other = one.cloneNode(true);
+  other.querySelectorAll(":scope > div:not(.attn-fallback)").forEach((el) => el.remove());
+  document.querySelector("main").append(row);
+  row.append(one, other);
+}"""
+
+
+def widths(panel: Panel) -> list[float]:
+    read = "(all) => all.map((canvas) => canvas.getBoundingClientRect().width)"
+    return panel.page.locator(".pair .attn-heatmap canvas").evaluate_all(read)
+
+
+def test_two_side_by_side_share_the_width_and_follow_it_up_and_down(visit, bare):
+    panel = Panel(visit(bare("scores"), width=1300))
+    panel.page.evaluate(PAIR)
+    for width in (768, 560, 1200):
+        panel.page.locator(".pair").evaluate("(el, w) => { el.style.width = `${w}px`; }", width)
+        settle(panel.page)
+        one, other = widths(panel)
+        assert one == pytest.approx(other, abs=2)
+        assert min(one, 640) == pytest.approx(min(640, width / 2 - 34), abs=6)
+        read = "(row) => row.scrollWidth <= row.clientWidth"
+        assert panel.page.locator(".pair").evaluate(read)
+
+
+def test_a_map_in_a_folded_tab_is_drawn_as_wide_as_the_tab_when_it_opens(visit, bare):
+    panel = Panel(visit(bare("scores")))
+    wide = panel.map().bounding_box()["width"]
+    panel.page.evaluate("document.querySelector('main').hidden = true")
+    panel.page.set_viewport_size({"width": 500, "height": 800})
+    panel.page.evaluate("document.querySelector('main').hidden = false")
+    settle(panel.page)
+    assert panel.map().bounding_box()["width"] < wide - 200
+
+
+# Headless, a window stays on its screen: what the browser would say when it moved is said here.
+SCREENS = """
+window.screens = [];
+const asked = window.matchMedia.bind(window);
+window.matchMedia = (query) => {
+  const list = asked(query);
+  if (query.includes("resolution")) screens.push([query, list]);
+  return list;
+};
+window.moveTo = (ratio) => {
+  const before = screens.splice(0);
+  Object.defineProperty(window, "devicePixelRatio", { value: ratio, configurable: true });
+  for (const [, list] of before) list.dispatchEvent(new Event("change"));
+};
+"""
+
+
+def test_another_pixel_ratio_is_drawn_sharp_at_once(visit, bare):
+    page = visit("about:blank")
+    page.add_init_script(SCREENS)
+    page.goto(bare("scores"))
+    panel = Panel(page)
+    before = panel.map().evaluate("(canvas) => canvas.width")
+    for ratio in (2, 1.5, 3):  # each time it asks to hear of the next
+        page.evaluate("(ratio) => moveTo(ratio)", ratio)
+        width = panel.map().evaluate("(canvas) => canvas.width")
+        assert width == pytest.approx(ratio * before, abs=2)
+        assert f"(resolution: {ratio}dppx)" in page.evaluate("screens.map(([query]) => query)")
+
+
+@pytest.mark.parametrize("name", ["scores", "arrows"])
+def test_a_dark_page_is_printed_light(visit, bare, name):
+    light = Panel(visit(bare(name), color_scheme="light")).picture()
+    panel = Panel(visit(bare(name), color_scheme="dark"))
+    assert panel.picture() != light
+    panel.page.emulate_media(media="print")
+    assert panel.picture() == light
+    panel.page.emulate_media(media="screen")
+    assert panel.picture() != light
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare, scheme):
+    page = recorded(visit, bare("scores"), color_scheme=scheme, forced_colors="active")
+    read = """(name) => {
+      const probe = document.body.appendChild(document.createElement("span"));
+      probe.style.color = name;
+      const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+      probe.remove();
+      return "#" + [r, g, b].map((part) => part.toString(16).padStart(2, "0")).join("");
+    }"""
+    ink = page.evaluate(read, "CanvasText")
+    labels = {colour for text, colour, _ in page.evaluate("written") if text in ("time", "flies")}
+    assert labels == {ink}

@@ -1,0 +1,105 @@
+"""Data that somebody changed: refused at once, and nothing outside the widget is touched."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from attn_notes.widgets import page_script, page_style
+from tests.browser.bare import write_page
+from tests.browser.conftest import served
+from tests.widgets import EVERY, of_scores
+
+HUGE = 1_000_000_000
+STATE = re.compile(r'(<script type="application/json">)(.*?)(</script>)', re.DOTALL)
+
+
+def changed(name: str, change: Callable[[dict], None]) -> str:
+    """The element of a widget, with something else in its state."""
+    element = EVERY[name]().page_html()
+    described = json.loads(STATE.search(element)[2])
+    change(described["state"])
+    text = json.dumps(described).replace("<", "\\u003c")
+    return STATE.sub(lambda found: found[1] + text + found[3], element, count=1)
+
+
+def at(*path: object, value: object) -> Callable[[dict], None]:
+    def change(state: dict) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        state[path[-1]] = value
+
+    return change
+
+
+SIZES = {
+    "more heads": ("scores", at("data", "values", "shape", value=[1, HUGE, 5, 5])),
+    "no layers of many heads": ("scores", at("data", "values", "shape", value=[0, HUGE, 5, 5])),
+    "half a head": ("scores", at("data", "values", "shape", value=[1, 2.5, 5, 5])),
+    "a longer mask": ("mask", at("painted", "shape", value=[HUGE, HUGE])),
+    "many layers of a mask": ("mask", at("layers", value=HUGE)),
+    "many positions": ("positions", at("data", "length", value=HUGE)),
+    "many dimensions": ("positions", at("embed_dim", value=HUGE)),
+    "many blocks": ("family", at("num_layers", value=HUGE)),
+    "many frames": ("function", at("frames", "shape", value=[HUGE, 5, 5])),
+    "many heads of a model": ("player", at("data", "model", "config", "num_heads", value=HUGE)),
+    "a long translation": ("player", at("data", "most", value=HUGE)),
+    "many heads of a writer": ("writer", at("data", "model", "config", "num_heads", value=HUGE)),
+    "a long text": ("writer", at("data", "most", value=HUGE)),
+    "many heads of a sentence": (
+        "heads",
+        at("data", "sentences", 0, "weights", "shape", value=[HUGE, 3, 7, 7]),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def tampered(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """The address of a page with these elements."""
+    folder: Path = tmp_path_factory.mktemp("tampered")
+    (folder / "favicon.ico").touch()
+    (folder / "page.css").touch()
+    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
+    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    with served(folder) as server:
+
+        def address(*elements: str) -> str:
+            write_page(folder, "page", *elements)
+            return f"{server}/page.html"
+
+        yield address
+
+
+@pytest.mark.parametrize(("name", "change"), SIZES.values(), ids=SIZES)
+def test_a_size_that_does_not_fit_is_refused_at_once_and_the_next_widget_lives(
+    visit, tampered, name, change
+):
+    begun = time.monotonic()
+    page = visit(tampered(changed(name, change), of_scores().page_html()))
+    widgets = page.locator("attn-widget")
+    expect(widgets.nth(1).locator(".attn-root")).to_have_count(1)
+    assert time.monotonic() - begun < 10
+    assert widgets.nth(0).locator(".attn-root").count() == 0
+    assert widgets.nth(0).locator("table").is_visible()
+    (said,) = visit.problems
+    assert re.match(r"a size must be|\S+ numbers of|\d+ heads do not share", said)
+    visit.problems.clear()
+
+
+POLLUTING = ("__proto__.polluted", "encoder.__proto__.polluted", "constructor.prototype.polluted")
+
+
+@pytest.mark.parametrize("tensor", POLLUTING)
+def test_the_name_of_a_tensor_changes_no_prototype(visit, tampered, tensor):
+    def change(state: dict) -> None:
+        model = state["data"]["model"]
+        model["tied"].append([tensor, model["tensors"][0][0]])
+
+    page = visit(tampered(changed("player", change)))
+    expect(page.locator(".attn-root")).to_have_count(1)
+    assert page.evaluate("({}).polluted === undefined && Object.polluted === undefined")
+    assert page.evaluate("(() => {}).polluted === undefined")
