@@ -4,9 +4,11 @@ import re
 
 import matplotlib as mpl
 import pytest
+from torch import Tensor
 
 from attn_notes import palette
-from attn_notes.patterns import PATTERNS
+from attn_notes.patterns import PATTERNS, select_cells
+from attn_notes.widgets import HeadExplorer
 from tests.browser.journeys import COLOUR, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, recording, strengths
 from tests.widgets import of_heads
@@ -22,6 +24,11 @@ def links_of(panel: Panel):
 
 def said(panel: Panel) -> str:
     return panel.el.locator(".attn-said").nth(1).inner_text()
+
+
+def all_shown(widget: HeadExplorer) -> Tensor:
+    """(layers, heads, L, S): the weights of all heads, without special tokens if these are hidden."""
+    return select_cells(widget.weights, *widget._kept())
 
 
 def reader(panel: Panel) -> str:
@@ -72,7 +79,7 @@ def test_every_cell_of_the_grid_is_coloured_by_its_weight(visit, bare, hide, sha
     if shared:
         panel.press(COLOUR, "Space")
     widget.hide_special = hide
-    _, weights = widget._now()
+    weights = all_shown(widget)
     L, top = weights.shape[-1], float(weights.max()) if shared else 1.0
     cells, cividis = Cells(panel, L), mpl.colormaps["cividis"]
     for layer, head in ((0, 0), (0, 2), (1, 1), (1, 2)):  # (1, 0) is framed
@@ -100,7 +107,7 @@ def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, b
             near = [pixel[:3] == pytest.approx(frame, abs=12) for pixel in pixels]
             assert any(near) == (n != worst)
         (pixel,) = cells.canvas.evaluate(PIXELS, [cells.place(layer, head, 3, 4)])
-        bare_colour = cividis(round(255 * float(widget._now()[1][layer, head, 3, 4])))
+        bare_colour = cividis(round(255 * float(all_shown(widget)[layer, head, 3, 4])))
         faded = 0.7 * (1 - float(scores[layer, head] / scores.max()))
         for part, under, over in zip(pixel, bare_colour, paper, strict=False):
             assert part == pytest.approx(255 * under * (1 - faded) + over * faded, abs=3)
@@ -109,13 +116,13 @@ def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, b
 # Finding
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", [*PATTERNS, "focused", "spread"])
 def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    panel.press(FIND, "Home", *["ArrowDown"] * (1 + PATTERNS.index(pattern)))
+    panel.press(FIND, "Home", *["ArrowDown"] * (1 + [*PATTERNS, "focused", "spread"].index(pattern)))
     widget.pattern = pattern
     scores = scores_of(widget)
-    best = scores.flatten().argsort(descending=True)[:5].tolist()
+    best = scores.flatten().argsort(descending=pattern != "focused")[:5].tolist()
     buttons = panel.el.locator(".attn-best button")
     expected = [f"{n // 3}.{n % 3}: {float(scores.flatten()[n]):.2f}" for n in best]
     assert buttons.all_inner_texts() == expected
@@ -131,7 +138,7 @@ def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
 
 def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    for keys, pattern in (([], "previous"), (["End"], "separator"), (["Home"], "")):
+    for keys, pattern in (([], "previous"), (["End"], "spread"), (["Home"], "")):
         panel.press(FIND, *keys)
         table = panel.el.locator("details.attn-table").nth(1)
         assert table.is_visible() == bool(pattern)
@@ -148,7 +155,7 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
 
 def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, bare):
     panel = Panel(visit(bare("heads")))
-    tokens, mouse = of_heads()._now()[0], panel.page.mouse
+    tokens, mouse = of_heads()._picture()["query_tokens"], panel.page.mouse
     box = links_of(panel).bounding_box()
     seen = []
     for x in range(int(box["x"]), int(box["x"] + box["width"]), 5):
@@ -177,7 +184,7 @@ def test_links_are_as_strong_as_the_weights(visit, bare, shared):
         page.evaluate("curves.splice(0)")
         links_of(panel).press("ArrowRight")
         weights = widget.shown()
-        top = float(widget._now()[1].max()) if shared else 1.0
+        top = float(all_shown(widget).max()) if shared else 1.0
         strong = [min(1, float(w) / top) for w in weights[token] if w / top > 0.004]
         assert strengths(page, "accent") == pytest.approx(strong, abs=1e-4)
 
@@ -191,7 +198,7 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
     named = ["time flies like an arrow", "a rose is a rose", "unlikely", "what you typed"]
     assert options.all_inner_texts() == named
     assert options.last.is_disabled()
-    assert "the encoder reads what you type" in panel.el.inner_text()
+    assert "the model reads what you type" in panel.el.inner_text()
     plain = Panel(visit(bare("heads-plain")))
     assert plain.control("Sentence").locator("option").count() == 1
     assert "what you type" not in plain.el.inner_text()

@@ -16,6 +16,7 @@ function decode({ b64, shape, bits, lo, hi, power = 1 }) {
       const at = (3 * i) >> 1;
       return i & 1 ? ((bytes[at] & 15) << 8) | bytes[at + 1] : (bytes[at] << 4) | (bytes[at + 1] >> 4);
     },
+    8: (i) => bytes[i],
     16: (i) => view.getUint16(2 * i, true),
   }[bits];
   const quantum = (hi - lo) / (2 ** bits - 1);
@@ -449,7 +450,7 @@ function arrow(context, from, to, stroke, thick) {
 const HINT = "Point at a cell, or focus the map and walk it with the arrow keys.";
 
 // Rows are queries ("read"), columns are keys ("are read"). Call `show(data)` with
-// {values, L, S, mask, queries, keys, top, signed, flat, room, broad, mark}; `onPick(i, j)` hears of the
+// {values, L, S, mask, queries, keys, top, signed, flat, power, room, broad, mark}; `onPick(i, j)` hears of the
 // chosen cell, `onHover(i, j)` of the one pointed at, `onPaint` makes the map paintable. A flat map
 // shows its mask alone: open cells in one colour. `room` is how many rows there will be, where not
 // all are there yet, and `broad` how many columns; `mark` frames a row. `axes` says what else rows and columns are: {columns, rows,
@@ -485,7 +486,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   }
 
   function paintCells(context) {
-    const { values, L, S, mask, top = 1, signed = false, flat = false } = data;
+    const { values, L, S, mask, top = 1, signed = false, flat = false, power = 1 } = data;
     const colours = signed ? DIVERGING : SEQUENTIAL;
     const open = flat ? packed(rgb(view.colours.accent.slice(1))) : 0;
     if (!pixels || pixels.canvas.width !== S || pixels.canvas.height !== L) {
@@ -497,7 +498,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     }
     const low = signed ? -top : 0;
     for (let n = 0; n < L * S; n++) {
-      pixels.words[n] = mask && !mask[n] ? 0 : open || colours[level(values[n], low, top)];
+      pixels.words[n] = mask && !mask[n] ? 0 : open || colours[level(values[n] ** power, low, top ** power)];
     }
     pixels.pen.putImageData(pixels.image, 0, 0);
     context.imageSmoothingEnabled = false;
@@ -532,14 +533,14 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   }
 
   function paintNumbers(context) {
-    const { values, L, S, mask, top = 1, signed = false, flat = false } = data;
+    const { values, L, S, mask, top = 1, signed = false, flat = false, power = 1 } = data;
     if (flat || Math.min(place.cell, place.tall) < 22 || place.cell < 32 || L * S > 150) return;
     const colours = signed ? DIVERGING : SEQUENTIAL;
     context.font = `${place.cell < 38 ? 10 : 11}px ${view.colours.font}`;
     context.textAlign = "center"; context.textBaseline = "middle";
     for (let n = 0; n < L * S; n++) {
       if (mask && !mask[n]) continue;
-      context.fillStyle = inkOn(colours[level(values[n], signed ? -top : 0, top)]);
+      context.fillStyle = inkOn(colours[level(values[n] ** power, signed ? -top : 0, top ** power)]);
       context.fillText(values[n].toFixed(Math.abs(values[n]) >= 10 ? 0 : 2),
         place.left + ((n % S) + 0.5) * place.cell, place.top + (((n / S) | 0) + 0.5) * place.tall);
     }
@@ -701,18 +702,30 @@ function colourScale(life) {
   const view = h("div", { class: "attn-scale" }, low, strip, high);
   return {
     el: view,
-    show(top, signed = false) {
+    show(top, signed = false, power = 1) {
       ends = [signed ? -top : 0, top, signed];
       low.textContent = shown(ends[0]).replace(/\.?0+$/, "");
       high.textContent = shown(ends[1]).replace(/\.?0+$/, "");
       const context = strip.getContext("2d");
       for (let n = 0; n < 128; n++) {
-        context.fillStyle = css((signed ? DIVERGING : SEQUENTIAL)[2 * n]);
+        context.fillStyle = css((signed ? DIVERGING : SEQUENTIAL)[Math.round(255 * (n / 127.5) ** power)]);
         context.fillRect(n, 0, 1, 10);
       }
     },
   };
 }
+
+// A widget that is made anew whenever its data are: weights set in Python show at once.
+const renewed = (render) => ({ model, el }) => {
+  const life = lifetime(model);
+  let end = render({ model, el });
+  life.watch(["data"], () => {
+    end();
+    end = render({ model, el });
+  });
+  life.onEnd(() => end());
+  return life.end;
+};
 
 // The frame of a widget: title, controls, then whatever it draws.
 function frame(el, life, { title, controls = [], body }) {
