@@ -86,8 +86,14 @@ VALUES = [
     (lambda: AttentionHeatmap(1.5 * EYE), "weights must be from 0 to 1, got 0 to 1.5"),
     (lambda: AttentionHeatmap(1.00011 * EYE), "weights must be from 0 to 1, got 0 to 1.00011"),
     (lambda: AttentionHeatmap(EYE - 0.5), "weights must be from 0 to 1, got -0.5 to 0.5"),
-    (lambda: AttentionHeatmap([torch.ones(2, 3, 1, 1)]), "of one text, got a batch of 2 in a layer"),
-    (lambda: AttentionHeatmap(torch.ones(2, 3, 1, 1)), "of 2 layers or of a batch of 2 texts: pass"),
+    (
+        lambda: AttentionHeatmap([torch.ones(2, 3, 1, 1)]),
+        "of one text, got a batch of 2 in a layer",
+    ),
+    (
+        lambda: AttentionHeatmap(torch.ones(2, 3, 1, 1)),
+        "of 2 layers or of a batch of 2 texts: pass",
+    ),
     (lambda: AttentionHeatmap(scores=FAR), "within 100 of one another, got -1.5e+308 to 1.5e+308"),
     (lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3) > 0), "mask (2, 3) and weights (2, 2)"),
     (lambda: AttentionHeatmap(EYE, query_tokens=["a"]), "query_tokens must be 2, one a row or"),

@@ -218,7 +218,9 @@ class HeadExplorer(AnsweringWidget, Pictured):
         view = self._view()
         if "weights" in view:
             return encoding.decode(view["weights"])
-        heads = [self._heads[f"{view['key']}.{n}"] for n in range(view["size"][0] * view["size"][1])]
+        heads = [
+            self._heads[f"{view['key']}.{n}"] for n in range(view["size"][0] * view["size"][1])
+        ]
         decoded = torch.stack([views.decode_head(head, *view["size"][2:]) for head in heads])
         return decoded.unflatten(0, view["size"][:2])
 

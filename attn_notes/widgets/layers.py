@@ -30,7 +30,9 @@ def as_kinds(outputs: Any) -> dict[str, list[Tensor]]:
     def first(names: tuple[str, ...]) -> Any:
         """What the outputs hold under one of these names, None where nothing was kept."""
         read = outputs.get if isinstance(outputs, Mapping) else partial(_field, outputs)
-        return next((found for name in names if (found := read(name)) is not None and len(found)), None)
+        return next(
+            (found for name in names if (found := read(name)) is not None and len(found)), None
+        )
 
     if isinstance(outputs, Tensor) or type(outputs) in (list, tuple):
         return {"": as_layers(outputs)}

@@ -31,7 +31,7 @@ def read_text(model: nn.Module, tokenizer: Any, text: str | Sequence[str]) -> Re
     A pair is a pair of sentences for an encoder, and source and target for an encoder-decoder, which
     writes the target itself if it is given the source alone. The model is left as it was.
     """
-    texts = (text,) if isinstance(text, str) else tuple(text)
+    texts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(texts) not in (1, 2) or not all(isinstance(one, str) for one in texts):
         raise TypeError(f"text must be a string or two strings, got {text!r}")
     with evaluating(model), _eager(model):
@@ -74,7 +74,9 @@ def _read_by_two(model: Any, tokenizer: Any, source: str, target: str | None = N
         name = type(model).__name__
         raise ValueError(f"{name} writes no text: give a pair, the source and the target")
     kinds = as_kinds(model(**batch, decoder_input_ids=written, output_attentions=True))
-    special += tokenizer.convert_ids_to_tokens(sorted({written[0, 0].item(), *tokenizer.all_special_ids}))
+    special += tokenizer.convert_ids_to_tokens(
+        sorted({written[0, 0].item(), *tokenizer.all_special_ids})
+    )
     sides = (_words(tokenizer, ids, special) for ids in (batch["input_ids"], written))
     return Reading(kinds, *sides, list(dict.fromkeys(special)))
 

@@ -17,7 +17,15 @@ from torch.nn import functional as F
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score, select_cells
 from attn_notes.widgets import encoding
 
-__all__ = ["Maps", "check_size", "decode_head", "encode_maps", "find_mask", "kept_places", "squeeze_head"]
+__all__ = [
+    "Maps",
+    "check_size",
+    "decode_head",
+    "encode_maps",
+    "find_mask",
+    "kept_places",
+    "squeeze_head",
+]
 
 WHOLE = 600_000  # most weights that are sent whole: 144 heads of 64 tokens
 THUMBNAILS = 200_000  # most cells of all thumbnails together
@@ -91,8 +99,12 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> tuple[dict[str
     thumbnails = [_encode_thumbnails(layers, mask)]
     if [*map(len, places)] != [L, S] and all(places):  # and those without special tokens
         rest = [select_cells(layer, *places) for layer in layers]
-        thumbnails.append(_encode_thumbnails(rest, None if mask is None else mask[places[0]][:, places[1]]))
-    return {**view, "thumbnails": thumbnails}, [squeeze_head(head) for layer in layers for head in layer]
+        thumbnails.append(
+            _encode_thumbnails(rest, None if mask is None else mask[places[0]][:, places[1]])
+        )
+    return {**view, "thumbnails": thumbnails}, [
+        squeeze_head(head) for layer in layers for head in layer
+    ]
 
 
 def decode_head(packed: str, L: int, S: int) -> Tensor:
@@ -129,7 +141,9 @@ def _encode_scores(
 
     Patterns are those of a text that reads itself, without any that no token of it can show.
     """
-    cells = {p: pattern_cells(p, queries, special=special, device="cpu") for p in PATTERNS if shared}
+    cells = {
+        p: pattern_cells(p, queries, special=special, device="cpu") for p in PATTERNS if shared
+    }
     found = {
         pattern: encoding.encode(torch.stack([pattern_score(x, wanted) for x in layers]), bits=12)
         for pattern, wanted in cells.items()

@@ -418,7 +418,7 @@ BUTTONS = {
     ],
     "steps": ["Previous", "Play", "Next"],
     "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10", "Pin head 1.0"],
-    "model": ["Pin head 1.0", "0.1 \u00d7"],
+    "model": ["Let go of head 1.0", "0.1 \u00d7"],
 }
 
 
@@ -502,9 +502,8 @@ def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
     assert [row[0] for row in rows] == tokens
     assert_cells(rows, widget.shown(), picture["mask"])
     which, said = panel.el.locator(".attn-said").all_inner_texts()
-    chosen = min(widget.token, len(tokens) - 1)
-    if widget.hide_special:
-        chosen = min(max(widget.token - 1, 0), len(tokens) - 1)  # without [CLS] in front
+    rows, _ = widget._kept()
+    chosen = max([n for n, place in enumerate(rows) if place <= widget.token], default=0)
     strongest, most = widget.shown()[chosen].max(-1)
     start = f"\u201c\u2068{tokens[chosen]}\u2069\u201d reads \u201c\u2068{keys[most]}\u2069\u201d "
     assert_says(said, start, strongest, digits=2)
@@ -529,7 +528,10 @@ def scores_of(widget: HeadExplorer) -> Tensor:
 
 def assert_judgement(says: str, widget: HeadExplorer) -> None:
     """The entropy of the chosen head, its score over all sentences, its rank, its score in this."""
-    head, (sentence, pattern) = (widget.layer, widget.head), (widget._all()[widget.sentence], widget.pattern)
+    head, (sentence, pattern) = (
+        (widget.layer, widget.head),
+        (widget._all()[widget.sentence], widget.pattern),
+    )
     widget.pattern = "spread"
     entropy = float(score_in(widget, sentence)[head])
     widget.pattern = pattern

@@ -119,7 +119,9 @@ def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, b
 @pytest.mark.parametrize("pattern", [*PATTERNS, "focused", "spread"])
 def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    panel.press(FIND, "Home", *["ArrowDown"] * (1 + [*PATTERNS, "focused", "spread"].index(pattern)))
+    panel.press(
+        FIND, "Home", *["ArrowDown"] * (1 + [*PATTERNS, "focused", "spread"].index(pattern))
+    )
     widget.pattern = pattern
     scores = scores_of(widget)
     best = scores.flatten().argsort(descending=pattern != "focused")[:5].tolist()
@@ -146,7 +148,7 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
             widget.pattern = pattern
             _, *rows = panel.table(1)
             assert [[float(cell) for cell in row[1:]] for row in rows] == [
-                pytest.approx(row, abs=0.000501) for row in scores_of(widget).tolist()
+                pytest.approx(row, abs=0.0011) for row in scores_of(widget).tolist()
             ]
 
 
@@ -200,5 +202,5 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
     assert options.last.is_disabled()
     assert "the model reads what you type" in panel.el.inner_text()
     plain = Panel(visit(bare("heads-plain")))
-    assert plain.control("Sentence").locator("option").count() == 1
+    assert plain.control("Sentence").count() == 0
     assert "what you type" not in plain.el.inner_text()

@@ -85,9 +85,9 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   life.listen(view.canvas, "pointerdown", (event) => {
     if (event.button !== 0) return;
     const [x, y] = view.at(event), { wide, tall } = place(view.el.clientWidth);
-    const place = [Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads)];
-    if (onPin && event.shiftKey) onPin(...place.map((n, axis) => Math.max(0, Math.min([layers, heads][axis] - 1, n))));
-    else pick(...place);
+    const at = [Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads)];
+    if (onPin && event.shiftKey) onPin(...at.map((n, axis) => Math.max(0, Math.min([layers, heads][axis] - 1, n))));
+    else pick(...at);
   });
   life.listen(view.canvas, "keydown", (event) => {
     if (onPin && event.key === " ") {
