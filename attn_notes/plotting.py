@@ -231,7 +231,7 @@ def _checked(weights: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _runs(cells: Tensor) -> list[tuple[int, int, int]]:
-    """(row, first column, size) of each row's runs of `True`: a mask has many cells, and few runs."""
+    """(row, first column, size) of each run of `True` in a row: a mask has few, and many cells."""
     steps = F.pad(cells.int(), (1, 1)).diff()  # (L, S + 1): 1 where a run begins, -1 behind its end
     begins, ends = (steps == 1).nonzero().tolist(), (steps == -1).nonzero().tolist()
     return [(i, start, end - start) for (i, start), (_, end) in zip(begins, ends, strict=True)]

@@ -254,12 +254,30 @@ def test_a_published_decoder_is_causal_and_its_bytes_are_text(transformers):
     assert view.data["special"] == []
 
 
+SIZES = {"encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 80}
+BART = {
+    "d_model": 12,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 2,
+}
+MARIAN = {
+    "d_model": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": None,
+}
+T5 = {"d_model": 12, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 3, "d_kv": 4, "d_ff": 8}
 ENCODER_DECODERS = {
-    "T5ForConditionalGeneration": ("T5Config", {"d_model": 12, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 3, "d_kv": 4, "d_ff": 8, "decoder_start_token_id": 0}),
-    "T5Model": ("T5Config", {"d_model": 12, "num_layers": 1, "num_heads": 3, "d_kv": 4, "d_ff": 8}),
-    "BartModel": ("BartConfig", {"d_model": 12, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 3, "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 20}),
-    "MarianMTModel": ("MarianConfig", {"d_model": 12, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 80, "decoder_start_token_id": 0, "forced_eos_token_id": None}),
-}  # fmt: skip
+    "T5ForConditionalGeneration": ("T5Config", T5 | {"decoder_start_token_id": 0}),
+    "T5Model": ("T5Config", T5),
+    "BartModel": ("BartConfig", BART | SIZES),
+    "MarianMTModel": ("MarianConfig", MARIAN | SIZES),
+}
 
 
 def random_encoder_decoder(transformers, kind: str):

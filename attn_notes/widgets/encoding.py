@@ -144,7 +144,7 @@ def decode(array: dict[str, Any]) -> Tensor:
 
 
 def _pack(levels: Tensor, bits: int) -> dict[str, Any]:
-    """Whole numbers in base64: 8 or 16 bits each, little-endian, or others, the highest bit first."""
+    """Whole numbers in base64: whole bytes each, little-endian, or bits, the highest first."""
     data = levels.to(torch.uint8 if bits == 8 else torch.uint16)
     if bits % 8:
         digits = (levels.flatten()[:, None] >> _places(bits) & 1).flatten()

@@ -88,7 +88,8 @@ class HeadExplorer(AnsweringWidget, Pictured):
         encode: Callable[[str], Any] | None = None,
         special: Sequence[str] = SPECIAL,
     ) -> None:
-        self._special, self._heads, self._made = list(special), {}, 0
+        self._special, self._made = list(special), 0
+        self._heads: dict[str, str] = {}  # those that are sent by themselves
         encoded = [self._encode_sentence(sentence) for sentence in sentences]
         sizes = [[tuple(view["size"][:2]) for view in one["views"]] for one in encoded]
         if len(shapes := {one[0] if len(one) == 1 else tuple(one) for one in sizes}) > 1:
@@ -147,9 +148,9 @@ class HeadExplorer(AnsweringWidget, Pictured):
             self.packed = {key: self._heads[key] for key in wanted}
 
     def shown(self) -> Tensor:
-        """The weights on show, (L, S): of the chosen head, or the mean or maximum with those pinned.
+        """The weights on show, (L, S): of the chosen head, combined with those that are pinned.
 
-        Without special tokens if these are hidden.
+        Special tokens are left out if they are hidden.
         """
         view, chosen = self._view(), self._shown_heads()
         if "weights" in view:
@@ -209,8 +210,8 @@ class HeadExplorer(AnsweringWidget, Pictured):
         """As in `BookWidget.stored_html`, or the table alone where the heads would be too large."""
         if sum(map(len, self._heads.values())) <= MOST_STORED:
             return super().stored_html()
-        caption, *rest = self._table()
-        return table_html(f"{caption} {LEFT_OUT}", *rest)
+        caption, columns, rows = self._table()
+        return table_html(f"{caption} {LEFT_OUT}", columns, rows)
 
     @property
     def weights(self) -> Tensor:

@@ -114,9 +114,8 @@ class AttentionHeatmap(DataWidget, Pictured):
             raise ValueError(f"weights must still be (L, S) = {wanted}, got {got}")
         with self.hold_sync():
             self.data = {**self.data, "kind": "weights", "values": encoding.encode(numbers)}
-            self.layer, self.head = (
-                min(at, size - 1) for at, size in zip((self.layer, self.head), numbers.shape[:2])
-            )
+            self.layer = min(self.layer, len(numbers) - 1)
+            self.head = min(self.head, numbers.shape[1] - 1)
 
     def _picture(self) -> dict[str, Any]:
         names = {"query_tokens": self.data["queries"], "key_tokens": self.data["keys"]}

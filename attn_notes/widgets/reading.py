@@ -28,7 +28,7 @@ class Reading(NamedTuple):
 def read_text(model: nn.Module, tokenizer: Any, text: str | Sequence[str]) -> Reading:
     """What the heads of a model read in a text, or in a pair of texts.
 
-    A pair is a pair of sentences for an encoder, and source and target for an encoder-decoder, which
+    A pair is two sentences for an encoder, and source and target for an encoder-decoder, which
     writes the target itself if it is given the source alone. The model is left as it was.
     """
     texts = tuple(text) if isinstance(text, list | tuple) else (text,)
@@ -77,12 +77,14 @@ def _read_by_two(model: Any, tokenizer: Any, source: str, target: str | None = N
     special += tokenizer.convert_ids_to_tokens(
         sorted({written[0, 0].item(), *tokenizer.all_special_ids})
     )
-    sides = (_words(tokenizer, ids, special) for ids in (batch["input_ids"], written))
-    return Reading(kinds, *sides, list(dict.fromkeys(special)))
+    source_words, target_words = (
+        _words(tokenizer, ids, special) for ids in (batch["input_ids"], written)
+    )
+    return Reading(kinds, source_words, target_words, list(dict.fromkeys(special)))
 
 
 def _shifted(model: Any, labels: Tensor) -> Tensor:
-    """What a decoder reads while it is to write the labels: a start, and all of them but the last."""
+    """What a decoder reads where it is to write the labels: a start, and all but the last."""
     if hasattr(model, "prepare_decoder_input_ids_from_labels"):
         return model.prepare_decoder_input_ids_from_labels(labels=labels)
     names = ("decoder_start_token_id", "pad_token_id", "bos_token_id")

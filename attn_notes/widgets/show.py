@@ -11,7 +11,7 @@ from attn_notes.widgets.heads import HeadExplorer
 from attn_notes.widgets.layers import as_kinds
 from attn_notes.widgets.reading import Reading, can_answer, read_text
 from attn_notes.widgets.tokens import readable, special_among
-from attn_notes.widgets.views import Maps, find_mask
+from attn_notes.widgets.views import Maps, find_mask, kept_places
 
 __all__ = ["show_attention"]
 
@@ -41,8 +41,8 @@ def show_attention(
         text: S tokens, where others are read; of an encoder-decoder's outputs the L of the target.
             With a model: the text, or two: a pair of sentences, or source and target. An
             encoder-decoder that is given the source alone writes the target itself.
-        special: the tokens that can be hidden; by default those that the tokenizer adds, or, without
-            one, those that look like them, such as `[CLS]` and `</s>`.
+        special: the tokens that can be hidden; by default those that the tokenizer adds, or,
+            without one, those that look like them, such as `[CLS]` and `</s>`.
         mask: (L, S), bool, `True` = may attend. By default the causal mask where no weight of any
             head is for a later token.
         title: a line above the view.
@@ -72,7 +72,10 @@ def show_attention(
         check_mask(mask, next(iter(maps.values())).layers[0].shape, of="weights")
         maps = {kind: one._replace(mask=mask) for kind, one in maps.items()}
     special = reading.special if special is None else special
-    return HeadExplorer([maps], title=title, encode=encode, special=special)
+    view = HeadExplorer([maps], title=title, encode=encode, special=special)
+    queries = view.data["sentences"][0]["views"][0]["queries"]
+    view.token = max(kept_places(queries, special, True), default=0)  # the last has most to read
+    return view
 
 
 def _read_outputs(outputs: Any, tokens: Any, others: Any) -> Reading:

@@ -24,10 +24,10 @@ def special_among(tokens: Sequence[str]) -> list[str]:
 def readable(
     tokens: Sequence[str], special: Sequence[str], *, byte_level: bool | None = None
 ) -> list[str]:
-    """Each token as text, with `␣` for a space before it; special tokens stay as they are.
+    r"""Each token as text, with `␣` for a space before it; special tokens stay as they are.
 
     The letters of a byte-level vocabulary become the characters that they encode, where a token
-    holds whole ones, else bytes such as `\\xe4`. Where it is not said, tokens that begin with the
+    holds whole ones, else bytes such as `\xe4`. Where it is not said, tokens that begin with the
     letter for a space say so. The `▁` of SentencePiece is a space; the `##` of WordPiece stays.
     """
     plain = [token for token in tokens if token not in special]

@@ -43,18 +43,18 @@ class Maps(NamedTuple):
 
 
 def check_size(sizes: Sequence[tuple[int, int, int, int]]) -> None:
-    """Raise where maps of these (layers, heads, L, S) are too many to look at, and say what fits."""
+    """Raise where maps of these (layers, heads, L, S) are too many, and say what would fit."""
     total = sum(map(math.prod, sizes))
     if total <= MOST:
         return
     heads = sum(N * H for N, H, _, _ in sizes)
-    N, H, L, S = max(sizes, key=math.prod)
+    N, _, L, S = max(sizes, key=math.prod)
     layers = MOST * N // total
     fits = [f"{math.isqrt(MOST // heads)} tokens"]
-    fits += [f"{layers} of the {N} layers"] * (layers > 0)
+    fits += [f"{layers} of the {N} layers, weights[:{layers}]"] * (layers > 0)
     raise ValueError(
         f"{heads} heads of up to {L} x {S} tokens are {total / 1e6:.0f} million weights, more than "
-        f"{MOST // 10**6} million: give at most {' or '.join(fits)}, such as weights[:{max(layers, 1)}]"
+        f"{MOST // 10**6} million: give at most {' or '.join(fits)}"
     )
 
 

@@ -27,7 +27,7 @@ def said(panel: Panel) -> str:
 
 
 def all_shown(widget: HeadExplorer) -> Tensor:
-    """(layers, heads, L, S): the weights of all heads, without special tokens if these are hidden."""
+    """(layers, heads, L, S): the weights of all heads, without special tokens if hidden."""
     return select_cells(widget.weights, *widget._kept())
 
 

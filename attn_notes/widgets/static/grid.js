@@ -65,6 +65,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
       const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
       fill();
       context.imageSmoothingEnabled = sheet.canvas.width > wide;
+      context.imageSmoothingQuality = "high"; // a diagonal one cell wide must not fall between the pixels
       context.drawImage(sheet.canvas, left, 0, wide, tall);
       if (marked) paintMarks(context, marked, w, t);
       for (const [layer, head, colour] of pins()) {

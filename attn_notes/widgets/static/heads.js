@@ -212,7 +212,8 @@ function renderOnce({ model, el }) {
     }
     const { queries, keys, size: [L, S], mask } = shows, chosen = row(shows), values = combined(maps, model.get("combine"));
     map.show({ values, L, S, mask, queries, keys, top, power: power(), mark: chosen });
-    figure.show({ above: keys, below: queries, weights: values, chosen, top, columns: model.get("columns"),
+    figure.show({ above: keys, below: queries, weights: values, chosen, top, power: power(),
+      columns: model.get("columns"),
       strands: maps.map((weights, k) => ({ weights, colour: k ? hueOf(all[k]) : undefined })) });
     const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
     said.textContent = `${quoted(queries[chosen])} reads ${reads}.`;

@@ -1,11 +1,11 @@
 // Two rows of tokens, or two columns, joined by links as strong as the weights: above, or on the right,
 // are those that are read, below, or on the left, those that read. Call `show(data)` with {above, below,
-// weights, strands, columns, chosen, reach, wrong, top}: the links of the row `chosen` are drawn, those of
+// weights, strands, columns, power, chosen, reach, wrong, top}: the links of the row `chosen` are drawn, those of
 // the others hinted at; `strands`, where several maps lie over one another, are their {weights, colour};
 // of `below` the first `reach` are there yet, all unless it is said; `wrong` is framed. `onPick(row)`
 // hears which token is pointed at, or walked to by arrow keys, and null where the pointer is at none.
 function links(life, { label, captions, onPick }) {
-  const SPAN = 104, CHIP = 24, EDGE = 2;
+  const SPAN = 104, CHIP = 24, EDGE = 2, MOST_HINTED = 100; // the links of more rows would be a grey field
   let data = null, rows = null, before = null, started = 0, request = 0;
 
   // Where the tokens of a row stand: upright where they fit, slanted where they don't.
@@ -99,7 +99,7 @@ function links(life, { label, captions, onPick }) {
 
   // How far a row's links are drawn: all of the chosen one's, and of the one before while it fades.
   const drawn = () => (before === null ? 1 : Math.min(1, (performance.now() - started) / 260));
-  const share = (weights, i, j) => Math.min(1, weights[i * data.above.length + j] / data.top);
+  const share = (weights, i, j) => Math.min(1, weights[i * data.above.length + j] / data.top) ** data.power;
   const weight = (i, j) => share(data.weights, i, j);
 
   function paintLinks(context, part) {
@@ -119,7 +119,8 @@ function links(life, { label, captions, onPick }) {
       }
       context.stroke();
     };
-    for (let i = 0; i < reach; i++) {
+    const hinted = above.length > MOST_HINTED ? 0 : reach;
+    for (let i = 0; i < hinted; i++) {
       for (let j = 0; j < above.length; j++) {
         const w = weight(i, j);
         if (w > 0.15 && part(i) < 1) link(i, j, muted, 0.4 * w * (1 - part(i)), 1.25);
@@ -220,7 +221,7 @@ function links(life, { label, captions, onPick }) {
   return {
     el: h("div", { class: "attn-links" }, view.el), canvas: view.canvas,
     show(next) {
-      next = { reach: next.below.length, top: 1, strands: [next], ...next };
+      next = { reach: next.below.length, top: 1, power: 1, strands: [next], ...next };
       const moves = data && data.below === next.below && data.chosen !== next.chosen && data.chosen < next.reach;
       before = moves && !matchMedia("(prefers-reduced-motion: reduce)").matches ? data.chosen : null;
       started = performance.now();
