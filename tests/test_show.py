@@ -17,7 +17,7 @@ from attn_notes.widgets import AttentionHeatmap, HeadExplorer, show_attention
 from attn_notes.widgets.tokens import readable, special_among
 from attn_notes.widgets.views import MOST, find_mask
 from tests.published import random_bert, random_gpt2
-from tests.widgets import scores, weights
+from tests.widgets import of_many_tokens, scores, weights
 
 N, H, L, S = 2, 3, 5, 7
 TOKENS = ["[CLS]", "a", "rose", "is", "[SEP]"]
@@ -375,17 +375,8 @@ def test_the_blocks_of_this_package_are_read_and_their_weights_taken_as_they_com
 # The view
 
 
-def large(count: int = 70) -> HeadExplorer:
-    """Heads that are too many to send whole: they come one by one."""
-    tokens = ["<s>", *(f"word{n}" for n in range(count - 1))]
-    causal = [
-        masked_softmax(scores(12, count, count, seed=n), causal_mask(count)) for n in range(12)
-    ]
-    return show_attention([layer.float() for layer in causal], tokens)
-
-
 def test_large_heads_come_one_by_one_live_and_all_on_a_page():
-    view = large()
+    view = of_many_tokens()
     expected = masked_softmax(scores(12, 70, 70, seed=4), causal_mask(70))
     view.layer, view.head, view.pinned = 4, 6, [4 * 12 + 7]
     assert list(view.packed) == ["0.54", "0.55"]
@@ -400,7 +391,7 @@ def test_large_heads_come_one_by_one_live_and_all_on_a_page():
 
 
 def test_a_notebook_stores_no_megabytes_and_says_what_to_do():
-    view = large(200)
+    view = of_many_tokens(200)
     data, _ = view._repr_mimebundle_()
     assert len(data["text/html"]) < 60_000
     assert "write them to a page of its own with save_html" in data["text/html"]
@@ -413,7 +404,7 @@ def test_twelve_layers_of_twelve_heads_of_256_tokens_take_at_most_eight_megabyte
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: show_attention(LAYERS, TOKENS), large], ids=["small", "large"]
+    "make", [lambda: show_attention(LAYERS, TOKENS), of_many_tokens], ids=["small", "large"]
 )
 def test_new_weights_of_the_same_tokens_are_shown_at_once(make):
     view = make()

@@ -184,6 +184,14 @@ def of_model(tokens: Sequence[str] = WORDS) -> HeadExplorer:
     return widget
 
 
+def of_many_tokens(count: int = 70) -> HeadExplorer:
+    """Causal heads that are too many to be sent whole: they come one by one."""
+    tokens = ["<s>", *(f"\u0120word{n}" for n in range(count - 1))]
+    mask = causal_mask(count)
+    layers = [masked_softmax(scores(12, count, count, seed=n), mask).float() for n in range(12)]
+    return show_attention(layers, tokens)
+
+
 def read_by_heads(text: str) -> Sentence:
     """What an encoder would make of a reader's words."""
     if "?" in text:

@@ -4,14 +4,23 @@ import re
 
 import matplotlib as mpl
 import pytest
+from playwright.sync_api import expect
 from torch import Tensor
 
 from attn_notes import palette
 from attn_notes.patterns import PATTERNS, select_cells
 from attn_notes.widgets import HeadExplorer
-from tests.browser.journeys import COLOUR, FIND, HIDE, assert_shown, scores_of
-from tests.browser.panel import PIXELS, Panel, recording, strengths
-from tests.widgets import of_heads
+from tests.browser.journeys import (
+    COLOUR,
+    COLUMNS,
+    FIND,
+    HIDE,
+    ROOTS,
+    assert_shown,
+    scores_of,
+)
+from tests.browser.panel import PIXELS, Panel, assert_cells, recording, strengths
+from tests.widgets import of_heads, of_many_tokens, of_model
 
 
 def grid_of(panel: Panel):
@@ -204,3 +213,159 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
     plain = Panel(visit(bare("heads-plain")))
     assert plain.control("Sentence").count() == 0
     assert "what you type" not in plain.el.inner_text()
+
+
+# Heads laid over one another
+
+
+def test_heads_are_pinned_and_let_go_by_button_space_bar_and_shift(visit, bare):
+    panel, widget = Panel(visit(bare("heads"))), of_heads()
+    pin = panel.el.get_by_role("button", name="Pin head 1.0")
+    pin.press("Enter")
+    widget.pinned = [3]
+    assert_shown(panel, widget)
+    grid_of(panel).press("ArrowRight")
+    widget.head = 1
+    assert_shown(panel, widget)  # the mean of both
+    grid_of(panel).press("Space")
+    grid_of(panel).press("ArrowRight")
+    widget.pinned, widget.head = [3, 4], 2
+    assert_shown(panel, widget)
+    wide, tall = Cells(panel, 7).size
+    grid_of(panel).click(position={"x": 22 + 0.5 * wide, "y": 0.5 * tall}, modifiers=["Shift"])
+    widget.pinned = [3, 4, 0]
+    assert_shown(panel, widget)
+    panel.press("The map shows their", "ArrowDown")
+    widget.combine = "max"
+    assert_shown(panel, widget)
+    panel.el.get_by_role("button", name="Let go of head 1.1").press("Enter")
+    widget.pinned = [3, 0]
+    assert_shown(panel, widget)
+    grid_of(panel).press("ArrowLeft")
+    grid_of(panel).press("ArrowLeft")
+    widget.head = 0
+    panel.el.get_by_role("button", name="Let go of head 1.0").press("Enter")
+    widget.pinned = [0]
+    assert_shown(panel, widget)
+
+
+def test_five_heads_can_be_pinned_and_no_sixth(visit, bare):
+    panel = Panel(visit(bare("heads")))
+    grid = grid_of(panel)
+    for key in ("ArrowUp", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        grid.press(key)
+        grid.press("Space")
+    grid.press("ArrowLeft")
+    full = panel.el.get_by_role("button", name="Pin head 1.0")
+    assert full.get_attribute("aria-disabled") == "true"
+    picture = panel.picture()
+    full.press("Enter")
+    assert panel.picture() == picture
+
+
+@pytest.mark.parametrize("roots", [False, True])
+def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare, roots):
+    page = recording(visit, bare("heads"))
+    panel, widget = Panel(page), of_heads()
+    grid_of(panel).press("Space")
+    grid_of(panel).press("ArrowRight")
+    if roots:
+        panel.press(ROOTS, "Space")
+    page.evaluate("curves.splice(0)")
+    links_of(panel).press("ArrowRight")
+    every = widget.weights[1] ** (0.5 if roots else 1)
+    drawn_links = page.evaluate("curves")
+    hues = {0: palette.CATEGORICAL[1], 1: palette.LIGHT["accent"]}
+    for head, hue in hues.items():
+        strong = [float(w) for w in every[head, 3] if w > 0.004]
+        assert [part for colour, part in drawn_links if colour == hue] == pytest.approx(
+            strong, abs=1e-4
+        )
+
+
+# Tokens in columns
+
+
+def test_tokens_in_columns_are_walked_and_pointed_at(visit, bare):
+    panel, widget = Panel(visit(bare("model"))), of_model()
+    panel.press("Attention", "End")
+    widget.kind = 2
+    tokens = widget._picture()["query_tokens"]
+    panel.press(COLUMNS, "Space")
+    figure = links_of(panel)
+    figure.press("Home")
+    for token in tokens[1:]:
+        figure.press("ArrowDown")
+        assert reader(panel) == token
+    figure.press("ArrowUp")
+    assert reader(panel) == tokens[-2]
+    box, seen = figure.bounding_box(), []
+    for y in range(int(box["y"]) + 24, int(box["y"]) + 24 + 24 * len(tokens), 4):
+        panel.page.mouse.move(box["x"] + 0.2 * box["width"], y)
+        seen.append(reader(panel))
+    changes = [token for n, token in enumerate(seen) if n == 0 or token != seen[n - 1]]
+    assert changes == tokens
+
+
+# Many tokens
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("heads-many", "http"), ("saved", "file")])
+def test_heads_of_many_tokens_are_unpacked_as_they_are_chosen(visit, bare, name, scheme):
+    page = visit(bare(name, scheme))
+    panel, widget = Panel(page), of_many_tokens()
+    grid = panel.el.get_by_role("application", name="All 144 heads")
+    for key, place in (("ArrowDown", (1, 0)), ("ArrowRight", (1, 1)), ("Space", (1, 1))):
+        grid.press(key)
+        widget.layer, widget.head = place
+        widget.pinned = [13] if key == "Space" else []
+        assert_many(panel, widget)
+    grid.press("ArrowDown")
+    widget.layer = 2
+    assert_many(panel, widget)
+    panel.press(HIDE, "Space")
+    widget.hide_special = True
+    assert_many(panel, widget)
+    asked = {url for url in visit.requests if not url.endswith("favicon.ico")}
+    assert len(asked) == (1 if name == "saved" else 4)
+    assert panel.el.locator(".attn-typing").count() == 0
+
+
+def assert_many(panel: Panel, widget: HeadExplorer) -> None:
+    """The table, once the head has been unpacked."""
+    panel.page.wait_for_function("() => !document.querySelector('.attn-stale')")
+    picture = widget._picture()
+    header, *rows = panel.table()
+    assert header[1:] == picture["key_tokens"]
+    assert_cells(rows, picture["weights"], picture["mask"])
+    assert (
+        panel.el.locator(".attn-said")
+        .first.inner_text()
+        .startswith(f"Layer {widget.layer}, head {widget.head}, entropy ")
+    )
+
+
+def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(visit, bare, tmp_path):
+    visit.expected = ("pageerror",)
+    widget = of_many_tokens()
+    widget._heads["0.1"] = widget._heads["0.1"][:400]
+    widget._heads["0.2"] = "AAAA"
+    widget.save_html(tmp_path / "cut.html")
+    panel = Panel(visit((tmp_path / "cut.html").as_uri()))
+    grid = panel.el.get_by_role("application", name="All 144 heads")
+    for _ in range(2):
+        grid.press("ArrowRight")
+        expect(panel.el.locator(".attn-said").nth(1)).to_contain_text("This head cannot be read: ")
+    grid.press("ArrowRight")
+    widget.head = 3
+    assert_many(panel, widget)
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_saved_page_follows_its_reader_s_theme(visit, bare, scheme):
+    page = visit(bare("saved", "file"), color_scheme=scheme)
+    colours = {"dark": palette.DARK, "light": palette.LIGHT}[scheme]
+    paper = tuple(int(colours["paper"][n : n + 2], 16) for n in (1, 3, 5))
+    for element in ("body", ".attn-root"):
+        read = "(el) => getComputedStyle(el).backgroundColor"
+        assert page.locator(element).evaluate(read) == f"rgb{paper}"
