@@ -10,6 +10,7 @@ const RANKINGS = [["", "anything"], ["previous", "the previous token"], ["next",
 const KINDS = { encoder: "encoder: source reads source", decoder: "decoder: target reads target",
   cross: "cross: target reads source" };
 const BEST = 5, MOST_PINNED = 5, KEPT = 24; // KEPT: heads that stay unpacked
+const MOST_LINKED = 100, EXCERPT = 41; // tokens between which links are drawn; of a longer text
 const SCORE = "Score: the weight that a token gives there. A mean over the tokens that have such a place "
   + "(special ones left out), then over the sentences. What is hidden changes no score.";
 const ENTROPY = "Score: the entropy of what a token reads, in bits. A mean over the tokens (special ones left "
@@ -41,6 +42,16 @@ function combined(maps, how) {
     for (let n = 0; n < all.length; n++) all[n] = how === "mean" ? all[n] + map[n] * part : Math.max(all[n], map[n]);
   }
   return all;
+}
+
+// The tokens between which links are drawn: all, or of a long text those around the chosen one and those
+// that it reads most.
+function linkedTokens(values, [L, S], chosen) {
+  if (Math.max(L, S) <= MOST_LINKED) return { rows: [...Array(L).keys()], columns: [...Array(S).keys()] };
+  const count = Math.min(L, EXCERPT), start = Math.max(0, Math.min(L - count, chosen - (count >> 1)));
+  const most = [...Array(S).keys()].sort((a, b) => values[chosen * S + b] - values[chosen * S + a]);
+  return { rows: Array.from({ length: count }, (_, n) => start + n),
+    columns: most.slice(0, EXCERPT).sort((a, b) => a - b), part: true };
 }
 
 // The weights of a head that came by itself, as views.py packs them: 8 bits each, of powers of 3/5.
@@ -196,9 +207,10 @@ function renderOnce({ model, el }) {
     onPin: (layer, head) => toggle(layer * heads + head),
     size: () => reader.now().thumbnails.size, map: (layer, head) => thumbnail(layer * heads + head) }));
   const figure = links(life, { label: "Tokens that are read, and tokens that read. Arrow keys walk the tokens that read.",
-    captions: ["keys (are read)", "queries (read)"], onPick: look });
+    captions: ["keys (are read)", "queries (read)"], onPick: (at) => look(at === null ? null : linked.rows[at]) });
   const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32, onPick: look, onHover: look });
   const scale = colourScale(life);
+  const aboutLinks = h("p", { class: "attn-note" });
   const which = h("p", { class: "attn-said", role: "status" });
   const said = h("p", { class: "attn-said", role: "status" });
 
@@ -212,11 +224,22 @@ function renderOnce({ model, el }) {
     }
     const { queries, keys, size: [L, S], mask } = shows, chosen = row(shows), values = combined(maps, model.get("combine"));
     map.show({ values, L, S, mask, queries, keys, top, power: power(), mark: chosen });
-    figure.show({ above: keys, below: queries, weights: values, chosen, top, power: power(),
-      columns: model.get("columns"),
-      strands: maps.map((weights, k) => ({ weights, colour: k ? hueOf(all[k]) : undefined })) });
+    showLinks(shows, values, maps.map((weights, k) => ({ weights, colour: k ? hueOf(all[k]) : undefined })), chosen);
     const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
     said.textContent = `${quoted(queries[chosen])} reads ${reads}.`;
+  }
+  let linked = null; // the tokens between which links are now drawn
+  function showLinks({ queries, keys, size }, values, strands, chosen) {
+    const options = { top, power: power(), columns: model.get("columns") };
+    const { rows, columns, part } = linked = linkedTokens(values, size, chosen);
+    const cut = (weights) => Float64Array.from(rows.flatMap((i) => columns.map((j) => weights[i * size[1] + j])));
+    aboutLinks.hidden = !part;
+    if (!part) return figure.show({ above: keys, below: queries, weights: values, strands, chosen, ...options });
+    aboutLinks.textContent = `Links from ${rows.length} of the ${queries.length} tokens, to the ${columns.length} of `
+      + `${keys.length} that the chosen one reads most. Press a token to choose it.`;
+    return figure.show({ above: columns.map((j) => keys[j]), below: rows.map((i) => queries[i]), weights: cut(values),
+      strands: strands.map(({ weights, colour }) => ({ weights: cut(weights), colour })),
+      chosen: rows.indexOf(chosen), byPress: true, ...options });
   }
   function draw() {
     const [n] = shownHeads(), { heads, view } = reader.now(), kind = Math.min(model.get("kind"), kinds.length - 1);
@@ -340,7 +363,7 @@ function renderOnce({ model, el }) {
   frame(el, life, { title, controls, body: [
     h("div", { class: "attn-heads" },
       h("div", {}, ...grids.map((grid) => grid.el), which, list, about, overlay), h("div", {}, map.el, scale.el)),
-    figure.el, said, map.table, scoreTable.el] });
+    figure.el, aboutLinks, said, map.table, scoreTable.el] });
   life.watch(["token"], drawToken);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "roots",
     "columns", "pattern", "reply", "packed"], draw);

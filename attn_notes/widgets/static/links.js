@@ -3,9 +3,10 @@
 // weights, strands, columns, power, chosen, reach, wrong, top}: the links of the row `chosen` are drawn, those of
 // the others hinted at; `strands`, where several maps lie over one another, are their {weights, colour};
 // of `below` the first `reach` are there yet, all unless it is said; `wrong` is framed. `onPick(row)`
-// hears which token is pointed at, or walked to by arrow keys, and null where the pointer is at none.
+// hears which token is pointed at, or pressed where it is to be `byPress`, or walked to by arrow keys, and
+// null where the pointer is at none.
 function links(life, { label, captions, onPick }) {
-  const SPAN = 104, CHIP = 24, EDGE = 2, MOST_HINTED = 100; // the links of more rows would be a grey field
+  const SPAN = 104, CHIP = 24, EDGE = 6;
   let data = null, rows = null, before = null, started = 0, request = 0;
 
   // Where the tokens of a row stand: upright where they fit, slanted where they don't.
@@ -119,8 +120,7 @@ function links(life, { label, captions, onPick }) {
       }
       context.stroke();
     };
-    const hinted = above.length > MOST_HINTED ? 0 : reach;
-    for (let i = 0; i < hinted; i++) {
+    for (let i = 0; i < reach; i++) {
       for (let j = 0; j < above.length; j++) {
         const w = weight(i, j);
         if (w > 0.15 && part(i) < 1) link(i, j, muted, 0.4 * w * (1 - part(i)), 1.25);
@@ -205,7 +205,9 @@ function links(life, { label, captions, onPick }) {
     return Math.abs(below.places[found] - along) < 40 ? found : null;
   }
   for (const type of ["pointermove", "pointerdown"]) {
-    life.listen(view.canvas, type, (event) => { if (data) pick(tokenAt(event)); });
+    life.listen(view.canvas, type, (event) => {
+      if (data && (type === "pointerdown" || !data.byPress)) pick(tokenAt(event));
+    });
   }
   life.listen(view.canvas, "pointerleave", (event) => { if (event.pointerType === "mouse") onPick(null); });
   life.listen(view.canvas, "keydown", (event) => {
