@@ -116,6 +116,12 @@ class HeadExplorer(AnsweringWidget, Pictured):
         offered = {"layer": range(layers), "head": range(heads), "kind": range(len(views_))}
         return check_offered(proposal, sentence=range(len(self._all())), **offered)
 
+    @traitlets.observe("kind")
+    def _stay_inside(self, _: Any) -> None:
+        """Another kind may have fewer layers and heads."""
+        layers, heads = self._view()["size"][:2]
+        self.layer, self.head = min(self.layer, layers - 1), min(self.head, heads - 1)
+
     def _encode_sentence(self, sentence: Any) -> dict[str, Any]:
         """A sentence as the front end reads it: its views, and a name to choose it by."""
         if not isinstance(sentence, Mapping):

@@ -520,6 +520,7 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
     page = visit(bare("all"))
     moving = """() => [...document.querySelectorAll("attn-widget *")].filter((el) => {
       const style = getComputedStyle(el);
+      if (!el.checkVisibility()) return false;
       return style.animationName !== "none" || parseFloat(style.transitionDuration) > 0;
     }).length"""
     assert page.evaluate(moving) == 0
