@@ -48,6 +48,7 @@ __all__ = [
     "get_device",
     "nadaraya_watson",
     "scaled_dot_product_attention",
+    "show_attention",
     "show_source",
 ]
 
@@ -66,6 +67,7 @@ _HOMES = {
     "multihead": ("MultiHeadAttention", "SelfAttention"),
     "source": ("show_source",),
     "transformer": ("DecoderOnly", "Encoder", "Transformer", "TransformerConfig"),
+    "widgets": ("show_attention",),
 }
 
 

@@ -10,23 +10,37 @@ from torch import Tensor
 
 from attn_notes.arguments import Device, check_tensors, shapes_of
 
-__all__ = ["PATTERNS", "SPECIAL", "pattern_cells", "pattern_score", "without_special"]
+__all__ = [
+    "PATTERNS",
+    "SEPARATORS",
+    "SPECIAL",
+    "pattern_cells",
+    "pattern_score",
+    "select_cells",
+    "without_special",
+]
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
 """The tokens that BERT adds to a text: others read them, but their own rows do not count."""
+
+SEPARATORS = ("[SEP]", "</s>", "<sep>", "<eos>", "<end>", "<|endoftext|>")
+"""The tokens that end a text, or divide it from the next, in the models most often published."""
 
 PATTERNS = ("previous", "next", "same", "itself", "first", "separator")
 """The patterns of `pattern_cells`."""
 
 
-def pattern_cells(pattern: str, tokens: Sequence[str], *, device: Device = None) -> Tensor:
+def pattern_cells(
+    pattern: str, tokens: Sequence[str], *, special: Sequence[str] = SPECIAL, device: Device = None
+) -> Tensor:
     """The cells of a map that belong to a pattern.
 
     Args:
         pattern: "previous" or "next" for the neighbours of a token, "same" for the same token
             elsewhere, "itself" for the diagonal, "first" for the first token (`[CLS]` in BERT's
-            texts), "separator" for every `[SEP]`.
+            texts), "separator" for every token of `SEPARATORS`, such as `[SEP]`.
         tokens: L tokens, special tokens included.
+        special: the tokens that the model adds to a text; BERT's by default.
         device: where the cells are made; torch's default device by default.
 
     Returns:
@@ -40,20 +54,20 @@ def pattern_cells(pattern: str, tokens: Sequence[str], *, device: Device = None)
     """
     if pattern not in PATTERNS:
         raise ValueError(f"pattern must be one of {', '.join(PATTERNS)}, got {pattern!r}")
-
-    def wanted(t: int, i: int) -> bool:
-        return {
-            "previous": i == t - 1,
-            "next": i == t + 1,
-            "same": i != t and tokens[i] == tokens[t],
-            "itself": i == t,
-            "first": i == 0,
-            "separator": tokens[i] == "[SEP]",
-        }[pattern]
-
-    L = len(tokens)
-    cells = [[tokens[t] not in SPECIAL and wanted(t, i) for i in range(L)] for t in range(L)]
-    return torch.tensor(cells, dtype=torch.bool, device=device).view(L, L)
+    numbers = {token: n for n, token in enumerate(dict.fromkeys(tokens))}
+    marks = [(numbers[x], x not in special, x in SEPARATORS) for x in tokens]
+    same, ordinary, ends = torch.tensor(marks, device=device).long().view(-1, 3).unbind(1)
+    i = torch.arange(len(tokens), device=device)  # (L,), of the keys
+    t = i[:, None]  # (L, 1), of the queries
+    wanted = {
+        "previous": i == t - 1,
+        "next": i == t + 1,
+        "same": (i != t) & (same == same[:, None]),
+        "itself": i == t,
+        "first": (i == 0) & (t >= 0),
+        "separator": (ends > 0) & (t >= 0),
+    }[pattern]
+    return wanted & (ordinary > 0)[:, None]
 
 
 def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
@@ -82,7 +96,9 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
     return found.sum(-1) / cells.any(-1).sum()
 
 
-def without_special(tokens: Sequence[str], weights: Tensor) -> tuple[list[str], Tensor]:
+def without_special(
+    tokens: Sequence[str], weights: Tensor, *, special: Sequence[str] = SPECIAL
+) -> tuple[list[str], Tensor]:
     """A sentence without its special tokens: their rows and columns are dropped.
 
     The rest of a row is divided by its sum, so that it is an average again; a row without any rest
@@ -92,6 +108,7 @@ def without_special(tokens: Sequence[str], weights: Tensor) -> tuple[list[str], 
     Args:
         tokens: L tokens.
         weights: (..., L, L).
+        special: the tokens that the model adds to a text; BERT's by default.
 
     Returns:
         The other tokens, and their weights (..., K, K).
@@ -103,7 +120,24 @@ def without_special(tokens: Sequence[str], weights: Tensor) -> tuple[list[str], 
     L = len(tokens)
     if weights.shape[-2:] != (L, L):
         raise ValueError(f"weights must be (..., {L}, {L}), got {tuple(weights.shape)}")
-    kept = [n for n, token in enumerate(tokens) if token not in SPECIAL]
-    left = weights[..., kept, :][..., kept]  # (..., L, L) -> (..., K, K)
+    kept = [n for n, token in enumerate(tokens) if token not in special]
+    return [tokens[n] for n in kept], select_cells(weights, kept, kept)
+
+
+def select_cells(weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+    """Some rows and columns of weights, each row divided by what is left of its sum.
+
+    Args:
+        weights: (..., L, S).
+        rows, columns: R and C places; a row of which nothing is left stays 0.
+
+    Returns:
+        (..., R, C).
+
+    Example:
+        >>> select_cells(torch.tensor([[0.5, 0.25, 0.25]]), [0], [1, 2])
+        tensor([[0.5000, 0.5000]])
+    """
+    left = weights[..., rows, :][..., columns]
     sums = left.sum(-1, keepdim=True)
-    return [tokens[n] for n in kept], torch.where(sums > 0, left / sums, 0.0)
+    return torch.where(sums > 0, left / sums, 0.0)

@@ -5,6 +5,7 @@ compared; masked cells are hatched and not merely dark.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,11 +16,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
+from torch.nn import functional as F
 
 from attn_notes.arguments import check_mask
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL
 
-__all__ = ["plot_attention", "plot_band", "plot_heads", "use_style"]
+__all__ = ["plot_attention", "plot_band", "plot_heads", "save_attention", "use_style"]
+
+MOST_LABELS = 60  # of an axis
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
@@ -106,8 +110,8 @@ def plot_attention(
     _label(ax, query_tokens, key_tokens)
     ax.set_title(title)
     hatching: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
-    for i, j in (~allowed).nonzero().tolist():
-        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **hatching))
+    for i, start, size in _runs(~allowed):
+        ax.add_patch(Rectangle((start - 0.5, i - 0.5), size, 1, **hatching))
     if (max(rows, columns) <= 8) if annotate is None else annotate:
         style: Any = {"ha": "center", "va": "center", "fontsize": "small"}
         for i, j in allowed.nonzero().tolist():
@@ -116,6 +120,30 @@ def plot_attention(
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
+
+
+def save_attention(path: str | Path, weights: Tensor, *, dpi: int = 200, **options: Any) -> None:
+    """Write a heatmap to a file, in the book's style and on a transparent ground.
+
+    Args:
+        path: of the file; its end, such as `.png`, `.svg` or `.pdf`, says the format.
+        weights: (L, S), as in `plot_attention`.
+        dpi: dots an inch, of a PNG.
+        **options: those of `plot_attention`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_attention(f"{folder}/head.svg", torch.eye(2))
+    """
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
+        L, S = weights.shape
+        figure, ax = plt.subplots(figsize=(1.8 + min(0.42 * S, 10), 1.2 + min(0.42 * L, 10)))
+        try:
+            plot_attention(weights, ax=ax, **options)
+            figure.savefig(path, dpi=dpi)
+        finally:
+            plt.close(figure)
 
 
 def plot_heads(
@@ -202,14 +230,24 @@ def _checked(weights: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     return weights, allowed
 
 
+def _runs(cells: Tensor) -> list[tuple[int, int, int]]:
+    """(row, first column, size) of each run of `True` in a row: a mask has few, and many cells."""
+    steps = F.pad(cells.int(), (1, 1)).diff()  # (L, S + 1): 1 where a run begins, -1 behind its end
+    begins, ends = (steps == 1).nonzero().tolist(), (steps == -1).nonzero().tolist()
+    return [(i, start, end - start) for (i, start), (_, end) in zip(begins, ends, strict=True)]
+
+
 def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None) -> None:
     """Tokens on both axes, and which axis is which."""
     if key_tokens is not None:
         upright = max((len(token) for token in key_tokens), default=0) <= 2
         style: Any = {"rotation": 0 if upright else 60, "parse_math": False}  # a dollar is a dollar
-        ax.set_xticks(range(len(key_tokens)), key_tokens, **style)
+        every = 1 + len(key_tokens) // MOST_LABELS
+        ax.set_xticks(range(0, len(key_tokens), every), key_tokens[::every], **style)
     if query_tokens is not None:
-        ax.set_yticks(range(len(query_tokens)), query_tokens, parse_math=False)
+        every = 1 + len(query_tokens) // MOST_LABELS
+        places = range(0, len(query_tokens), every)
+        ax.set_yticks(places, query_tokens[::every], parse_math=False)
     ax.set(xlabel="keys (are read)", ylabel="queries (read)")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -103,10 +103,10 @@ def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | N
 
 
 def _quanta(raw: bytes, bits: int) -> Sequence[int]:
-    """The whole numbers in an encoded array: of 12 bits, three hexadecimal digits each, or 16."""
+    """The whole numbers in an encoded array: of 12 bits, three hexadecimal digits each, 8 or 16."""
     if bits == 12:
         return [int(digits, 16) for digits in re.findall("...", raw.hex())]
-    return struct.unpack(f"<{len(raw) // 2}H", raw)
+    return raw if bits == 8 else struct.unpack(f"<{len(raw) // 2}H", raw)
 
 
 def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> str | None:

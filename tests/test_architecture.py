@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
-MOST_LINES, MOST_LINES_OF_CODE = 11_200, 6_650  # of the whole package, its JavaScript aside
+MOST_LINES, MOST_LINES_OF_CODE = 12_300, 7_300  # of the whole package, its JavaScript aside
 MOST_LINES_OF_TRAINING = 1_600  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29
@@ -35,7 +35,8 @@ LAYERS = (
     {"checks"},
     {"cli"},
     {"__main__"},
-    {"plotting", "widgets"},
+    {"plotting"},
+    {"widgets"},
 )
 # Who may import what beside torch and Python's own library.
 GUESTS = {
@@ -88,7 +89,7 @@ def test_importing_the_package_loads_torch_and_nothing_heavy():
 
 
 def test_the_modules_of_the_maths_load_no_plotting_and_no_widgets():
-    above = LAYERS[-1]
+    above = LAYERS[-2] | LAYERS[-1]
     maths = sorted({f"attn_notes.{part(path)}" for path in FILES if part(path)} - {
         f"attn_notes.{name}" for name in above
     })  # fmt: skip

@@ -28,7 +28,11 @@ def weights_of(*shape: int) -> torch.Tensor:
 def hatched(ax) -> set[tuple[int, int]]:
     """(row, column) of every hatched cell."""
     cells = [patch for patch in ax.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
-    return {(round(c.get_y() + 0.5), round(c.get_x() + 0.5)) for c in cells}
+    return {
+        (round(c.get_y() + 0.5), round(c.get_x() + 0.5) + n)
+        for c in cells
+        for n in range(round(c.get_width()))
+    }
 
 
 def labels(ticks) -> list[str]:

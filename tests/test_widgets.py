@@ -159,6 +159,10 @@ REPRS = {
         "HeadExplorer(3 sentences, 2 layers x 3 heads; layer 1, head 0: 7 tokens, "
         "weights 0.00 to 0.85)"
     ),
+    "model": (
+        "HeadExplorer(1 sentence, 2 layers x 3 heads; encoder, layer 1, head 0, mean with 0.1: "
+        "6 tokens, weights 0.00 to 0.48)"
+    ),
     "positions": (
         "PositionExplorer(sinusoidal, 8 dimensions, base 10,000: positions 7 and 2 give 3.16)"
     ),
@@ -192,7 +196,7 @@ def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
         (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
         (lambda: explore(lambda n: weights(64, 64, seed=n), page=True, n=[*range(1, 10)]), 120),
         (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
-        (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 205),
+        (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 216),
         (lambda: PositionExplorer(128, 128), 9),
         (lambda: FamilyDiagram(["thousand"] * 64, ["tausend"] * 64), 17),
         (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
@@ -378,7 +382,7 @@ def test_examples_and_sentences_of_the_caller_stay_as_they_were():
     steps = AlignmentSteps([Example(tokens, tokens, {"trained": (tokens, numbers)})])
     steps.data["examples"][0]["source"][0] = "changed"
     heads = HeadExplorer([(tokens, numbers[None, None])])
-    heads.data["sentences"][0]["tokens"][0] = "changed"
+    heads.data["sentences"][0]["views"][0]["queries"][0] = "changed"
     heads.hide_special = True
     heads.shown()
     assert tokens == copies[0]
@@ -590,7 +594,7 @@ def test_a_text_is_read_shown_from_its_first_token_and_kept_when_the_next_one_fa
     assert widget.shown().equal(before)
     state = page_state(widget)
     assert (state["typing"], state["text"], state["sentence"]) == ("page", "", 3)
-    assert state["reply"]["sentence"]["tokens"] == ["[CLS]", "b", "a", "[SEP]"]
+    assert state["reply"]["sentence"]["views"][0]["queries"] == ["[CLS]", "b", "a", "[SEP]"]
 
 
 # A function explored

@@ -30,6 +30,7 @@ from attn_notes.widgets import (
     SpellingAttention,
     TransformerPlayer,
     explore,
+    show_attention,
 )
 from attn_notes.widgets.base import BookWidget
 from tests.oracles import coin, rng
@@ -90,7 +91,7 @@ def of_layers(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
     n = len(tokens)
     queries = [str(position) for position in range(4)]
     return AttentionHeatmap(
-        weights(2, 3, 4, n), query_tokens=queries, key_tokens=tokens, title=max(tokens)
+        list(weights(2, 3, 4, n)), query_tokens=queries, key_tokens=tokens, title=max(tokens)
     )
 
 
@@ -178,6 +179,28 @@ def of_heads(tokens: Sequence[str] = WORDS) -> HeadExplorer:
     )
     widget.pattern, widget.layer, widget.token = "previous", 1, 2
     return widget
+
+
+def of_model(tokens: Sequence[str] = WORDS) -> HeadExplorer:
+    """An encoder-decoder's three kinds of attention: two layers of three heads, and one of two."""
+    source, target = [*tokens, "</s>"], ["<s>", *tokens[:2], "!"]
+    S, L = len(source), len(target)
+    outputs = {
+        "encoder_attentions": tuple(weights(2, 1, 3, S, S, seed=5)),
+        "decoder_attentions": masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L)),
+        "cross_attentions": weights(1, 2, L, S, seed=7),
+    }
+    widget = show_attention(outputs, source, target, title=max(tokens))
+    widget.pinned, widget.layer, widget.token = [1, 3], 1, 2
+    return widget
+
+
+def of_many_tokens(count: int = 70) -> HeadExplorer:
+    """Causal heads that are too many to be sent whole: they come one by one."""
+    tokens = ["<s>", *(f"\u0120word{n}" for n in range(count - 1))]
+    mask = causal_mask(count)
+    layers = [masked_softmax(scores(12, count, count, seed=n), mask).float() for n in range(12)]
+    return show_attention(layers, tokens)
 
 
 def read_by_heads(text: str) -> Sentence:
@@ -298,6 +321,7 @@ TOKENISED = {
     "function": of_function,
     "steps": of_steps,
     "heads": of_heads,
+    "model": of_model,
     "player": of_player,
     "writer": of_writer,
     "family": of_family,

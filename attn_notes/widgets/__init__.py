@@ -15,6 +15,7 @@ from attn_notes.widgets.mask import MaskPainter
 from attn_notes.widgets.position import PositionExplorer
 from attn_notes.widgets.sampler import LanguageModelPlayer
 from attn_notes.widgets.score import ScoreExplorer
+from attn_notes.widgets.show import show_attention
 from attn_notes.widgets.spelling import SpellingAttention
 from attn_notes.widgets.translator import TransformerPlayer
 
@@ -35,4 +36,5 @@ __all__ = [
     "explore",
     "page_script",
     "page_style",
+    "show_attention",
 ]

@@ -1,9 +1,11 @@
 """The front-end files, put together for the two hosts: anywidget and the page."""
 
+import base64
+import hashlib
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["module_source", "page_script", "page_style"]
+__all__ = ["module_source", "page_of_its_own", "page_script", "page_style"]
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
@@ -31,11 +33,14 @@ def module_source(widget: str) -> str:
     return "\n".join(_read(f"{part}.js") for part in parts)
 
 
-def page_script() -> str:
-    """The one classic script of the published pages: what is shared, every widget, and the host.
+def page_script(*widgets: str) -> str:
+    """The one classic script of the published pages: what is shared, the widgets, and the host.
 
     Each module becomes a function that returns what it would export, so that a page opened from
     the file system, where browsers load no modules, runs the same code.
+
+    Args:
+        widgets: the names of the modules that a page needs; all by default.
 
     Returns:
         JavaScript that defines the element `<attn-widget>` and nothing global.
@@ -44,9 +49,10 @@ def page_script() -> str:
         f"WIDGETS.{name} = (() => {{\n"
         + _read(f"{name}.js").replace("export default", "return")
         + "})();"
-        for name in WIDGETS
+        for name in widgets or WIDGETS
     )
-    names = dict.fromkeys(name for shared in SHARED.values() for name in shared)
+    used = (SHARED.get(name, ()) for name in widgets or WIDGETS)
+    names = dict.fromkeys(name for shared in used for name in shared)
     shared = (_read(f"{name}.js") for name in (*CORE, *names))
     parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]
     return "(() => {\n" + "\n".join(parts) + "\n})();\n"
@@ -59,3 +65,28 @@ def page_style() -> str:
         CSS.
     """
     return _read("widgets.css")
+
+
+# Around one widget: the colours of the page follow the reader's, as the widget's do.
+PAGE_STYLE = """
+body { max-width: 1100px; margin: 1rem auto; padding: 0 8px; background: #fefefc; }
+@media (prefers-color-scheme: dark) { body { background: #0f1318; } }
+"""
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; {policy}; base-uri 'none'">
+<title>{title}</title><style>{style}</style></head>
+<body><main>{element}</main><script>{script}</script></body></html>
+"""
+
+
+def page_of_its_own(element: str, widget: str, title: str) -> str:
+    """One file with the element of a widget and all that it needs: nothing else may run or load."""
+    parts = {"script": page_script(widget), "style": page_style() + PAGE_STYLE}
+    hashes = {
+        name: base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for name, part in parts.items()
+    }
+    policy = "; ".join(f"{name}-src 'sha256-{digest}'" for name, digest in hashes.items())
+    return PAGE.format(policy=policy, title=title, element=element, **parts)

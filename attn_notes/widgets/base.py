@@ -3,15 +3,16 @@
 import html
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
-from attn_notes.widgets.assets import module_source, page_style
+from attn_notes.widgets.assets import module_source, page_of_its_own, page_style
 from attn_notes.widgets.encoding import visible
 
-__all__ = ["BookWidget", "DataWidget", "Table", "check_offered", "plural"]
+__all__ = ["BookWidget", "DataWidget", "Pictured", "Table", "check_offered", "plural", "table_html"]
 
 # (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -46,21 +47,55 @@ class BookWidget(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._summary()})"
 
-    def page_html(self) -> str:
+    def page_html(self, **changes: Any) -> str:
         """The element `<attn-widget>` on one line: its state as JSON, and a plain table."""
-        described = {"widget": self._widget, "state": self.page_state()}
+        described = {"widget": self._widget, "state": self.page_state() | changes}
         state = json.dumps(described, sort_keys=True, allow_nan=False)
         for character in "<>&":  # no token may end the script element or start a comment
             state = state.replace(character, f"\\u{ord(character):04x}")
         return (
             f'<attn-widget><script type="application/json">{state}</script>'
-            f'<div class="attn-fallback">{_table_html(*self._table())}</div></attn-widget>'
+            f'<div class="attn-fallback">{table_html(*self._table())}</div></attn-widget>'
         )
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return {**data, "text/plain": repr(self), "text/html": self.page_html()}, metadata
+        return {**data, "text/plain": repr(self), "text/html": self.stored_html()}, metadata
+
+    def stored_html(self) -> str:
+        """What a notebook stores for pages, and shows where no widget can run."""
+        return self.page_html()
+
+    def save_html(self, path: str | Path) -> None:
+        """Write one page that holds the widget as it now stands, and works without a network."""
+        title = html.escape(visible(repr(self).partition("(")[0]))
+        quiet = {"typing": "off"} if "typing" in self.keys else {}  # nobody will answer
+        text = page_of_its_own(self.page_html(**quiet), self._widget, title)
+        Path(path).write_text(text, encoding="utf-8")
+
+
+class Pictured:
+    """A widget whose map can be saved: `_picture` gives the arguments of `plot_attention`."""
+
+    _picture: Callable[[], dict[str, Any]]
+
+    def save_png(self, path: str | Path, *, dpi: int = 200) -> None:
+        """Write the map on show as a PNG file, on a transparent ground."""
+        self._save(path, ".png", dpi=dpi)
+
+    def save_svg(self, path: str | Path) -> None:
+        """Write the map on show as an SVG file."""
+        self._save(path, ".svg")
+
+    def _save(self, path: str | Path, suffix: str, **options: Any) -> None:
+        from attn_notes.plotting import save_attention  # noqa: PLC0415, widgets load no matplotlib
+
+        path = Path(path)
+        path = path if path.suffix else path.with_suffix(suffix)
+        if path.suffix.lower() != suffix:
+            raise ValueError(f"the file must end in {suffix}, got {path.name}")
+        save_attention(path, **self._picture(), **options)
 
 
 class DataWidget(BookWidget):
@@ -86,7 +121,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain table; every string in it is data."""
 
     def cell(tag: str, text: str) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "as_weights",
     "check_axes",
     "check_tokens",
+    "check_weights",
     "decode",
     "encode",
     "encode_mask",
@@ -50,21 +51,19 @@ def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
 
 
 def as_weights(name: str, weights: Any, *axes: int, normalised: bool = False) -> Tensor:
-    """As `as_finite`, from 0 to 1 but for rounding; where `normalised`, the rows sum to 1.
+    """As `as_finite`, from 0 to 1 but for rounding; where `normalised`, the rows sum to 1."""
+    return check_weights(name, as_finite(name, weights, *axes), normalised=normalised)
 
-    The layers that a model returns, a tuple of (1, H, L, S), become (layers, H, L, S).
-    """
-    if isinstance(weights, list | tuple) and weights and isinstance(weights[0], Tensor):
-        got = tuple(weights[0].shape)
-        if len(got) != 4 or got[0] != 1:
-            raise ValueError(f"{name} of layers must be of one sequence, (1, H, L, S), got {got}")
-        weights = torch.cat(list(weights))
-    tensor = as_finite(name, weights, *axes)
-    low, high = float(tensor.min()), float(tensor.max())
+
+def check_weights(name: str, tensor: Tensor, *, normalised: bool = False) -> Tensor:
+    """A copy of finite weights, which lie between 0 and 1 but for rounding."""
+    low, high = map(float, tensor.aminmax())
+    if not math.isfinite(high - low):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
     if low < -ROUNDING or high > 1 + ROUNDING:
         raise ValueError(f"{name} must be from 0 to 1, got {low:.7g} to {high:.7g}")
-    apart = (tensor.sum(-1) - 1).abs().max()
-    if normalised and apart > LOOSE:
+    apart = (tensor.sum(-1) - 1).abs().max() if normalised else 0.0
+    if apart > LOOSE:
         raise ValueError(f"rows of {name} must sum to 1, got a sum that differs by {apart:.4g}")
     return tensor.clamp(0, 1)
 
@@ -109,7 +108,7 @@ def visible(token: str) -> str:
 
 
 def encode(numbers: Tensor, low: float = 0.0, high: float = 1.0, bits: int = 16) -> dict[str, Any]:
-    """Numbers quantised from `low` to `high` into 12 or 16 bits each, clamped at both ends."""
+    """Numbers quantised from `low` to `high` into 8, 12 or 16 bits each, clamped at both ends."""
     levels = ((numbers.double() - low) / (high - low)).clamp(0, 1) * (2**bits - 1)
     return {**_pack(levels.round().long(), bits), "lo": low, "hi": high}
 
@@ -138,7 +137,7 @@ def decode(array: dict[str, Any]) -> Tensor:
     """The float64 numbers, to within half a quantum, or the bool mask that was encoded."""
     shape, bits = array["shape"], array["bits"]
     levels = from_base64(array["b64"], torch.uint16 if bits == 16 else torch.uint8).long()
-    if bits < 16:
+    if bits % 8:
         digits = (levels[:, None] >> _places(8) & 1).flatten()[: bits * math.prod(shape)]
         levels = (digits.view(-1, bits) << _places(bits)).sum(-1)
     if bits == 1:
@@ -148,9 +147,9 @@ def decode(array: dict[str, Any]) -> Tensor:
 
 
 def _pack(levels: Tensor, bits: int) -> dict[str, Any]:
-    """Whole numbers in base64: 16 bits each, little-endian, or fewer, the highest bit first."""
-    data = levels.to(torch.uint16)
-    if bits < 16:
+    """Whole numbers in base64: whole bytes each, little-endian, or bits, the highest first."""
+    data = levels.to(torch.uint8 if bits == 8 else torch.uint16)
+    if bits % 8:
         digits = (levels.flatten()[:, None] >> _places(bits) & 1).flatten()
         digits = F.pad(digits, (0, -len(digits) % 8))
         data = (digits.view(-1, 8) << _places(8)).sum(-1).to(torch.uint8)
@@ -159,12 +158,15 @@ def _pack(levels: Tensor, bits: int) -> dict[str, Any]:
 
 def to_base64(data: Tensor) -> str:
     """The bytes of a tensor, little-endian, as text."""
-    return base64.b64encode(bytes(data.flatten().view(torch.uint8).tolist())).decode()
+    return base64.b64encode(data.flatten().view(torch.uint8).numpy().tobytes()).decode()
 
 
 def from_base64(text: str, dtype: torch.dtype) -> Tensor:
     """The numbers (N,) that `to_base64` wrote."""
-    return torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8, device="cpu").view(dtype)
+    data = bytearray(base64.b64decode(text))
+    return (
+        torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype, device="cpu")
+    )
 
 
 def _places(bits: int) -> Tensor:

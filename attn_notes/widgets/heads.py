@@ -1,18 +1,27 @@
-"""All heads of an encoder on several sentences (chapter 5)."""
+"""All heads of a model on one text or several: those of chapter 5, and the reader's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 import traitlets
 from torch import Tensor
 
-from attn_notes.patterns import PATTERNS, SPECIAL, without_special
-from attn_notes.widgets import encoding
+from attn_notes.patterns import PATTERNS, SPECIAL, select_cells
+from attn_notes.widgets import encoding, views
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Table, check_offered, plural
+from attn_notes.widgets.base import Pictured, Table, check_offered, plural, table_html
 from attn_notes.widgets.heatmap import weights_table
+from attn_notes.widgets.layers import as_kinds, as_layers
 
 __all__ = ["HeadExplorer", "Sentence"]
+
+MOST_PINNED = 5  # with the chosen head as many as there are hues
+MOST_STORED = 1_500_000  # characters of heads that a notebook keeps with an output
+LEFT_OUT = (
+    "A notebook does not store all heads of a text this long: run the cell to see them, or write "
+    "them to a page of its own with save_html."
+)
 
 
 class Sentence(NamedTuple):
@@ -33,16 +42,19 @@ class Sentence(NamedTuple):
     weights: Tensor | Sequence[Tensor]
 
 
-class HeadExplorer(AnsweringWidget):
-    """The heads of a whole encoder: choose one, walk its tokens, find heads by their pattern.
+class HeadExplorer(AnsweringWidget, Pictured):
+    """The heads of a whole model: choose one, walk its tokens, find heads by what they read.
 
-    The special tokens can be hidden (`attn_notes.patterns.without_special`) and heads be ranked by
-    what they read (`attn_notes.patterns.pattern_score`, a mean over all the sentences given).
+    Other heads can be pinned and laid over the chosen one, special tokens be hidden
+    (`attn_notes.patterns.select_cells`), and heads be ranked by a pattern
+    (`attn_notes.patterns.pattern_score`, a mean over all the sentences given) or by their entropy.
+    `show_attention` makes one of a published model.
 
     Args:
         sentences: pairs of tokens and weights, at least one; the same layers and heads in all.
         title: a line above the widget.
         encode: with a live kernel, turns what the reader typed into such a pair.
+        special: the tokens that the model adds to a text; BERT's by default.
 
     Example:
         >>> import torch
@@ -55,62 +67,208 @@ class HeadExplorer(AnsweringWidget):
     _widget = "heads"
     _answers, _starts = "sentence", "token"
     sentence = traitlets.Int(0).tag(sync=True)
+    kind = traitlets.Int(0).tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
+    pinned = traitlets.List(traitlets.Int(), maxlen=MOST_PINNED).tag(sync=True)
+    combine = traitlets.Enum(("mean", "max"), "mean").tag(sync=True)
     token = traitlets.Int(0, min=0).tag(sync=True)
     hide_special = traitlets.Bool(False).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
-    pattern = traitlets.Enum(("", *PATTERNS), "").tag(sync=True)
+    scale = traitlets.Enum(("linear", "root", "row"), "linear").tag(sync=True)
+    columns = traitlets.Bool(False).tag(sync=True)
+    pattern = traitlets.Enum(("", *PATTERNS, "focused", "spread"), "").tag(sync=True)
+    packed = traitlets.Dict().tag(sync=True)  # live: the heads now chosen; on a page, all
 
     def __init__(
         self,
-        sentences: Sequence[tuple[Sequence[str], Tensor | Sequence[Tensor]]],
+        sentences: Sequence[Any],
         *,
         title: str = "",
-        encode: Callable[[str], tuple[Sequence[str], Tensor | Sequence[Tensor]]] | None = None,
+        encode: Callable[[str], Any] | None = None,
+        special: Sequence[str] = SPECIAL,
     ) -> None:
-        encoded = [_encode_sentence(sentence) for sentence in sentences]
-        if len(shapes := {tuple(one["weights"]["shape"][:2]) for one in encoded}) > 1:
+        self._special, self._made = list(special), 0
+        self._heads: dict[str, str] = {}  # those that are sent by themselves
+        encoded = [self._encode_sentence(sentence) for sentence in sentences]
+        sizes = [[tuple(view["size"][:2]) for view in one["views"]] for one in encoded]
+        if len(shapes := {one[0] if len(one) == 1 else tuple(one) for one in sizes}) > 1:
             raise ValueError(f"all sentences must have the same layers and heads, got {shapes}")
-        title = encoding.replace_surrogates(title)
-        data = {"sentences": encoded, "special": list(SPECIAL), "title": title}
-        super().__init__(encode, _encode_sentence, data=data)
+        long = any(max(view["size"][2:]) > 32 for one in encoded for view in one["views"])
+        data = {
+            "sentences": encoded,
+            "special": encoding.check_tokens("special", special),
+            "title": encoding.replace_surrogates(title),
+        }
+        super().__init__(
+            encode, self._encode_sentence, data=data, scale="root" if long else "linear"
+        )
+        self.observe(self._unpack, ["data", "sentence", "kind", "layer", "head", "pinned", "reply"])
+        self._unpack()
 
-    @traitlets.validate("sentence", "layer", "head")
+    @traitlets.validate("sentence", "kind", "layer", "head", "pinned")
     def _check_place(self, proposal: Any) -> Any:
-        layers, heads = map(range, self.data["sentences"][0]["weights"]["shape"][:2])
-        return check_offered(proposal, sentence=range(len(self._all())), layer=layers, head=heads)
+        views_ = self.data["sentences"][0]["views"]
+        layers, heads = (max(view["size"][n] for view in views_) for n in range(2))
+        if proposal["trait"].name == "pinned":
+            if not set(proposal["value"]) <= set(range(layers * heads)):
+                wanted = f"from 0 to {layers * heads - 1}, layer * {heads} + head"
+                raise traitlets.TraitError(f"pinned must be {wanted}, got {proposal['value']}")
+            return proposal["value"]
+        offered = {"layer": range(layers), "head": range(heads), "kind": range(len(views_))}
+        return check_offered(proposal, sentence=range(len(self._all())), **offered)
 
-    def _now(self) -> tuple[list[str], Tensor]:
-        """Tokens and weights of all heads, as they are on show."""
-        sentence = self._all()[self.sentence]
-        tokens, weights = sentence["tokens"], encoding.decode(sentence["weights"])
-        return without_special(tokens, weights) if self.hide_special else (tokens, weights)
+    @traitlets.observe("kind")
+    def _stay_inside(self, _: Any) -> None:
+        """Another kind may have fewer layers and heads."""
+        layers, heads = self._view()["size"][:2]
+        self.layer, self.head = min(self.layer, layers - 1), min(self.head, heads - 1)
+
+    def _encode_sentence(self, sentence: Any) -> dict[str, Any]:
+        """A sentence as the front end reads it: its views, and a name to choose it by."""
+        if not isinstance(sentence, Mapping):
+            sentence = {"": _as_maps(*sentence, special=self._special)}
+        views.check_size([(len(maps.layers), *maps.layers[0].shape) for maps in sentence.values()])
+        made = []
+        for name, maps in sentence.items():
+            view, heads = views.encode_maps(name, maps, self._special)
+            view["key"], self._made = str(self._made), self._made + 1
+            self._heads |= {f"{view['key']}.{n}": head for n, head in enumerate(heads)}
+            made.append(view)
+        return {"views": made, "name": _name(made[0]["queries"], self._special)}
+
+    def _view(self) -> dict[str, Any]:
+        return self._all()[self.sentence]["views"][self.kind]
+
+    def _shown_heads(self) -> list[int]:
+        """The heads laid over one another, the chosen one first."""
+        layers, heads = self._view()["size"][:2]
+        chosen = min(self.layer, layers - 1) * heads + min(self.head, heads - 1)
+        return [chosen, *(n for n in self.pinned if n != chosen and n < layers * heads)]
+
+    def _unpack(self, _: Any = None) -> None:
+        """Send the heads on show, where they are not all in the view, and forget those replaced."""
+        alive = {view["key"] for one in self._all() for view in one["views"]}
+        self._heads = {k: head for k, head in self._heads.items() if k.partition(".")[0] in alive}
+        view = self._view()
+        if "weights" not in view:
+            wanted = [f"{view['key']}.{n}" for n in self._shown_heads()]
+            self.packed = {key: self._heads[key] for key in wanted}
 
     def shown(self) -> Tensor:
-        """The weights of the chosen head, (L, L), without special tokens if these are hidden."""
-        return self._now()[1][self.layer, self.head]
+        """The weights on show, (L, S): of the chosen head, combined with those that are pinned.
+
+        Special tokens are left out if they are hidden.
+        """
+        view, chosen = self._view(), self._shown_heads()
+        if "weights" in view:
+            every = encoding.decode(view["weights"]).flatten(0, 1)[chosen]
+        else:
+            size = view["size"][2:]
+            heads = [self._heads[f"{view['key']}.{n}"] for n in chosen]
+            every = torch.stack([views.decode_head(head, *size) for head in heads])
+        if self.hide_special:
+            every = select_cells(every, *self._kept())
+        return every.mean(0) if self.combine == "mean" else every.amax(0)
+
+    def _kept(self) -> tuple[list[int], list[int]]:
+        """The places of the queries and of the keys on show."""
+        view, special = self._view(), self.data["special"]
+        both = (view["queries"], view["keys"] or view["queries"])
+        rows, columns = (views.kept_places(each, special, self.hide_special) for each in both)
+        return rows, columns
+
+    def _picture(self) -> dict[str, Any]:
+        view, (rows, columns) = self._view(), self._kept()
+        mask = None if view["mask"] is None else encoding.decode(view["mask"])[rows][:, columns]
+        keys = view["keys"] or view["queries"]
+        return {
+            "weights": self.shown(),
+            "mask": mask,
+            "query_tokens": [view["queries"][n] for n in rows],
+            "key_tokens": [keys[n] for n in columns],
+            "title": self._place(),
+        }
+
+    def _place(self) -> str:
+        heads = self._view()["size"][1]
+        chosen, *pinned = self._shown_heads()
+        over = f", {self.combine} with {', '.join(f'{n // heads}.{n % heads}' for n in pinned)}"
+        kind = f"{self._view()['name']}, " * bool(self._view()["name"])
+        return f"{kind}layer {chosen // heads}, head {chosen % heads}{over * bool(pinned)}"
 
     def _summary(self) -> str:
-        shown, (layers, heads) = self.shown(), self.data["sentences"][0]["weights"]["shape"][:2]
+        shown, (layers, heads) = self.shown(), self._view()["size"][:2]
         known = f"{plural(len(self._all()), 'sentence')}, {layers} layers x {heads} heads"
-        place = f"layer {self.layer}, head {self.head}: {len(shown)} tokens"
-        return f"{known}; {place}, weights {shown.min():.2f} to {shown.max():.2f}"
+        square = self._view()["keys"] is None
+        tokens = f"{len(shown)} tokens" if square else "{} queries x {} keys".format(*shown.shape)
+        return f"{known}; {self._place()}: {tokens}, weights {shown.min():.2f} to {shown.max():.2f}"
 
     def _table(self) -> Table:
-        tokens = self._now()[0]
-        caption, columns, rows = weights_table(self.shown(), None, tokens, tokens)
-        return f"Layer {self.layer}, head {self.head}. {caption}", columns, rows
+        picture = self._picture()
+        of = (picture[name] for name in ("weights", "mask", "query_tokens", "key_tokens"))
+        caption, columns, rows = weights_table(*of)
+        return f"{self._place().capitalize()}. {caption}", columns, rows
+
+    def page_state(self) -> dict[str, Any]:
+        """As in `AnsweringWidget.page_state`, with every head."""
+        return {**super().page_state(), "packed": self._heads}
+
+    def stored_html(self) -> str:
+        """As in `BookWidget.stored_html`, or the table alone where the heads would be too large."""
+        if sum(map(len, self._heads.values())) <= MOST_STORED:
+            return super().stored_html()
+        caption, columns, rows = self._table()
+        return table_html(f"{caption} {LEFT_OUT}", columns, rows)
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights on show of every head, (layers, heads, L, S); others can be set, live."""
+        view = self._view()
+        if "weights" in view:
+            return encoding.decode(view["weights"])
+        heads = [
+            self._heads[f"{view['key']}.{n}"] for n in range(view["size"][0] * view["size"][1])
+        ]
+        decoded = torch.stack([views.decode_head(head, *view["size"][2:]) for head in heads])
+        return decoded.unflatten(0, view["size"][:2])
+
+    @weights.setter
+    def weights(self, new: Any) -> None:
+        """Show other weights of the same tokens, of every kind; where the reader stands stays."""
+        now = self._all()[self.sentence]["views"]
+        kinds = as_kinds(new)
+        if len(kinds) != len(now):
+            raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
+        given = {
+            view["name"]: views.Maps(layers, view["queries"], view["keys"], views.find_mask(layers))
+            for view, layers in zip(now, kinds.values(), strict=True)
+        }
+        sentences, given_at_first = self._all(), len(self.data["sentences"])
+        sentences[self.sentence] = self._encode_sentence(given)
+        with self.hold_sync():
+            self.data = {**self.data, "sentences": sentences[:given_at_first]}
+            if self.sentence == given_at_first:  # what the reader typed
+                self.reply = {**self.reply, "sentence": sentences[-1]}
 
 
-def _encode_sentence(sentence: Any) -> dict[str, Any]:
-    """A sentence as the front end reads it, checked."""
-    tokens, weights = sentence
+def _as_maps(tokens: Any, weights: Any, *, special: Sequence[str]) -> views.Maps:
+    """The maps of a sentence given as a pair, checked."""
     tokens, L = encoding.check_tokens("tokens", tokens), len(tokens)
-    if set(tokens) <= set(SPECIAL):
+    if set(tokens) <= set(special):
         raise ValueError(f"a sentence must hold a token that is not special, got {tokens}")
-    weights = encoding.as_weights("weights", weights, 4, normalised=True)
-    if weights.shape[-2:] != (L, L):
+    layers = as_layers(weights, layered=True)
+    for layer in layers:
+        encoding.check_weights("weights", layer, normalised=True)
+    if (shape := tuple(layers[0].shape))[1:] != (L, L):
         wanted = f"(layers, heads, {L}, {L}) for {L} tokens"
-        raise ValueError(f"weights must be {wanted}, got {tuple(weights.shape)}")
-    return {"tokens": tokens, "weights": encoding.encode_roots(weights)}
+        raise ValueError(f"weights must be {wanted}, got {(len(layers), *shape)}")
+    return views.Maps(layers, tokens, None, views.find_mask(layers))
+
+
+def _name(tokens: Sequence[str], special: Sequence[str]) -> str:
+    """A sentence as it was before it was cut: "##" begins a piece that continues a word."""
+    words = [token for token in tokens if token not in special] or list(tokens)
+    spaced = any(word.startswith("␣") for word in words)
+    text = "".join(words).replace("␣", " ") if spaced else " ".join(words).replace(" ##", "")
+    return text.strip()

@@ -10,7 +10,8 @@ from torch import Tensor
 from attn_notes.arguments import check_mask
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import DataWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Pictured, Table, check_offered
+from attn_notes.widgets.layers import as_layers
 
 __all__ = ["AttentionHeatmap", "weights_table"]
 
@@ -18,7 +19,7 @@ MOST_CELLS = 900  # of a table
 LARGE = 32  # tokens from which on most weights are too small for a linear scale
 
 
-class AttentionHeatmap(DataWidget):
+class AttentionHeatmap(DataWidget, Pictured):
     """Attention weights to walk through: rows are queries, columns are keys.
 
     Given weights, it shows them; given scores, it turns them into weights itself, and the reader
@@ -28,10 +29,12 @@ class AttentionHeatmap(DataWidget):
     each row by its largest weight.
 
     Args:
-        weights, scores: one of them: (L, S), (H, L, S) or (N, H, L, S) for N layers. Weights are
-            from 0 to 1, or what a model returns for one sequence: N tensors (1, H, L, S).
-        mask: (L, S), bool, `True` = may attend.
+        weights, scores: one of them: (L, S), (H, L, S) or N layers. Scores of layers are
+            (N, H, L, S); weights of layers a list of (H, L, S), or what a model returns for one
+            text, a tuple of (1, H, L, S). Weights are from 0 to 1; others can be set,
+            `widget.weights = new`, of the same L and S.
         query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
+        mask: (L, S), bool, `True` = may attend.
         title: a line above the map.
 
     Example:
@@ -52,18 +55,18 @@ class AttentionHeatmap(DataWidget):
 
     def __init__(
         self,
-        weights: Tensor | Sequence[Tensor] | None = None,
+        weights: Any = None,
+        query_tokens: Sequence[str] | None = None,
+        key_tokens: Sequence[str] | None = None,
         *,
         scores: Tensor | None = None,
         mask: Tensor | None = None,
-        query_tokens: Sequence[str] | None = None,
-        key_tokens: Sequence[str] | None = None,
         title: str = "",
     ) -> None:
         if (weights is None) == (scores is None):
             raise ValueError("give either weights or scores, got both or neither")
         if scores is None:
-            kind, numbers = "weights", encoding.as_weights("weights", weights, 2, 3, 4)
+            kind, numbers = "weights", torch.stack(as_layers(weights))
         else:
             kind, numbers = "scores", encoding.as_finite("scores", scores, 2, 3, 4)
         numbers = numbers[(None,) * (4 - numbers.dim())]  # (N, H, L, S)
@@ -101,6 +104,27 @@ class AttentionHeatmap(DataWidget):
         if self.data["mask"] is None or (self.data["kind"], self.mask_choice) == ("scores", "none"):
             return None
         return encoding.decode(self.data["mask"])
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights on the map, (L, S), as `shown` gives them; others can be set, live."""
+        return self.shown()
+
+    @weights.setter
+    def weights(self, new: Any) -> None:
+        """Show other weights of the same tokens."""
+        numbers, sizes = torch.stack(as_layers(new)), self.data["values"]["shape"]
+        if list(numbers.shape[-2:]) != sizes[-2:]:
+            wanted, got = tuple(sizes[-2:]), tuple(numbers.shape[-2:])
+            raise ValueError(f"weights must still be (L, S) = {wanted}, got {got}")
+        with self.hold_sync():
+            self.data = {**self.data, "kind": "weights", "values": encoding.encode(numbers)}
+            self.layer = min(self.layer, len(numbers) - 1)
+            self.head = min(self.head, numbers.shape[1] - 1)
+
+    def _picture(self) -> dict[str, Any]:
+        names = {"query_tokens": self.data["queries"], "key_tokens": self.data["keys"]}
+        return {"weights": self.shown(), "mask": self._mask(), "title": self.data["title"], **names}
 
     def _summary(self) -> str:
         layers, heads, L, S = self.data["values"]["shape"]

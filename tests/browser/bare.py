@@ -11,7 +11,7 @@ from attn_notes.widgets import (
     page_style,
 )
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_steps
+from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens, of_steps
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 BROKEN = (
@@ -68,6 +68,8 @@ def write_bare_pages(folder: Path) -> None:
         write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     write_page(folder, "large", of_many().page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
+    write_page(folder, "heads-many", of_many_tokens().page_html())
+    of_many_tokens().save_html(folder / "saved.html")
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())
     long = ["four", "hundred", "and", "-one"] * 16, ["vier", "hundert", "\U0001f600"] * 21

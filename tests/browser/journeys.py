@@ -115,6 +115,8 @@ def explored(label: str, widget: BookWidget, at: float) -> None:
 COLOUR = "Colour up to the largest weight"
 OVERVIEW = "All heads at once"
 HIDE, FIND = "Hide special tokens", "Heads that read"
+COLOURS, COLUMNS = "Colours", "Tokens in columns"
+COMBINE = "The map shows their"
 CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
@@ -163,7 +165,11 @@ SAME: dict[str, dict[str, Same]] = {
         "Layer": sets("layer", int),
         "Head": sets("head", int),
         HIDE: sets("hide_special", bool),
-        FIND: sets("pattern", one_of("", *PATTERNS)),
+        FIND: sets("pattern", one_of("", *PATTERNS, "focused", "spread")),
+        COLOURS: sets("scale", ["linear", "root", "row"].__getitem__),
+        COLUMNS: sets("columns", bool),
+        COMBINE: sets("combine", one_of("mean", "max")),
+        "Attention": sets("kind", int),
     },
     "position": {
         "Position": sets("position", int),
@@ -309,10 +315,29 @@ JOURNEYS = {
         Move(HIDE, ["Space"]),
         Move("Head", ["ArrowUp"]),
         Move(COLOUR, ["Space"], numbers=False),
-        Move(FIND, ["End"], numbers=False),
+        Move(FIND, ["End", "ArrowUp"], numbers=False),
         Move("Sentence", ["ArrowDown"]),
+        Move(FIND, ["End"], numbers=False),
+        Move(COLOURS, ["ArrowDown"], numbers=False),
         Move(FIND, ["Home"], numbers=False),
         Move(HIDE, ["Space"]),
+        Move(COLUMNS, ["Space"], numbers=False),
+        Move("Layer", ["End"]),
+    ],
+    "model": [
+        Move("Head", ["ArrowDown"]),
+        Move(COMBINE, ["ArrowDown"]),
+        Move(FIND, ["End"], numbers=False),
+        Move(HIDE, ["Space"]),
+        Move("Attention", ["ArrowDown"]),  # one layer of two heads: the place moves along
+        Move(COLUMNS, ["Space"], numbers=False),
+        Move("Head", ["ArrowUp"]),
+        Move("Attention", ["ArrowDown"]),
+        Move(HIDE, ["Space"]),
+        Move(FIND, ["ArrowUp"], numbers=False),
+        Move(COLOUR, ["Space"], numbers=False),
+        Move(COLOURS, ["ArrowDown"], numbers=False),
+        Move("Attention", ["Home"]),
         Move("Layer", ["End"]),
     ],
     "positions": [
@@ -392,7 +417,8 @@ BUTTONS = {
         *("Draw again", "Undo"),
     ],
     "steps": ["Previous", "Play", "Next"],
-    "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10"],
+    "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10", "Pin head 1.0"],
+    "model": ["Let go of head 1.0", "0.1 \u00d7"],
 }
 
 
@@ -484,50 +510,64 @@ def assert_steps(panel: Panel, widget: AlignmentSteps) -> None:
 
 def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
     """The map of the head, the sentence on a token, and what is said of the head's score."""
-    tokens, _ = widget._now()
+    picture = widget._picture()
+    tokens, keys = picture["query_tokens"], picture["key_tokens"]
     header, *rows = panel.table()
-    assert header[1:] == [row[0] for row in rows] == tokens
-    assert_cells(rows, widget.shown())
+    assert header[1:] == keys
+    assert [row[0] for row in rows] == tokens
+    assert_cells(rows, widget.shown(), picture["mask"])
     which, said = panel.el.locator(".attn-said").all_inner_texts()
-    chosen = min(widget.token, len(tokens) - 1)
-    if widget.hide_special:
-        chosen = min(max(widget.token - 1, 0), len(tokens) - 1)  # without [CLS] in front
+    rows, _ = widget._kept()
+    chosen = max([n for n, place in enumerate(rows) if place <= widget.token], default=0)
     strongest, most = widget.shown()[chosen].max(-1)
-    start = (
-        f"\u201c\u2068{tokens[chosen]}\u2069\u201d reads \u201c\u2068{tokens[most]}\u2069\u201d "
-    )
+    start = f"\u201c\u2068{tokens[chosen]}\u2069\u201d reads \u201c\u2068{keys[most]}\u2069\u201d "
     assert_says(said, start, strongest, digits=2)
     assert_judgement(which, widget)
 
 
+def score_in(widget: HeadExplorer, sentence: dict) -> Tensor:
+    """(layers, heads): how well each fits the pattern in one sentence; NaN without such a pair."""
+    view = sentence["views"][widget.kind]
+    weights, special = decode(view["weights"]), widget.data["special"]
+    if widget.pattern in ("focused", "spread"):
+        rows = [n for n, token in enumerate(view["queries"]) if token not in special]
+        return torch.special.entr(weights[..., rows, :]).sum(-1).mean(-1) / math.log(2)
+    return pattern_score(weights, pattern_cells(widget.pattern, view["queries"], special=special))
+
+
 def scores_of(widget: HeadExplorer) -> Tensor:
-    """(layers, heads): how well each fits the pattern, a mean over the sentences that have it."""
-    found = [
-        pattern_score(decode(one["weights"]), pattern_cells(widget.pattern, one["tokens"]))
-        for one in widget.data["sentences"]
-    ]
+    """(layers, heads): a mean over the sentences that can be scored."""
+    found = [score_in(widget, sentence) for sentence in widget.data["sentences"]]
     return torch.stack(found).nanmean(0)
 
 
 def assert_judgement(says: str, widget: HeadExplorer) -> None:
-    """The score of the chosen head over all sentences, its rank, and its score in this one."""
-    head = widget.layer, widget.head
-    start = f"Layer {widget.layer}, head {widget.head}"
-    if not widget.pattern:
+    """The entropy of the chosen head, its score over all sentences, its rank, its score in this."""
+    head, (sentence, pattern) = (
+        (widget.layer, widget.head),
+        (widget._all()[widget.sentence], widget.pattern),
+    )
+    widget.pattern = "spread"
+    entropy = float(score_in(widget, sentence)[head])
+    widget.pattern = pattern
+    start = f"Layer {widget.layer}, head {widget.head}, entropy "
+    assert_says(says, start, entropy, digits=2)
+    start = says[: len(start) + 9]
+    assert start.endswith(" bits")
+    if not pattern:
         assert says == start
         return
     scores = scores_of(widget)
     sentences = widget.data["sentences"]
-    having = sum(bool(pattern_cells(widget.pattern, one["tokens"]).any()) for one in sentences)
+    having = sum(not bool(score_in(widget, one).isnan().all()) for one in sentences)
     over = f"{having} of {len(sentences)}" if having < len(sentences) else str(having)
-    rank = int((scores > scores[head]).sum()) + 1
+    better = scores < scores[head] if pattern == "focused" else scores > scores[head]
+    rank = int(better.sum()) + 1
     found = re.fullmatch(
-        rf"{start}: score (\S+) over {over} sentences, rank {rank} of {scores.numel()}; (.*)", says
+        rf"{start}: score (\S+) over {over} sentences?, rank {rank} of {scores.numel()}; (.*)", says
     )
     assert float(found[1]) == pytest.approx(float(scores[head]), abs=0.00501)
-    sentence = widget._all()[widget.sentence]
-    cells = pattern_cells(widget.pattern, sentence["tokens"])
-    here = float(pattern_score(decode(sentence["weights"]), cells)[head])
+    here = float(score_in(widget, sentence)[head])
     if math.isnan(here):
         assert found[2] == "this one has no such pair."
     else:

@@ -89,7 +89,7 @@ class Panel:
         return self.el.locator(".attn-control").get_by_label(label, exact=True)
 
     def labels(self) -> list[str]:
-        return self.el.locator(".attn-control label").all_inner_texts()
+        return self.el.locator(".attn-control:visible label").all_inner_texts()
 
     def press(self, label: str, *keys: str) -> None:
         """Focus a control and press keys on it, as somebody without a mouse does."""

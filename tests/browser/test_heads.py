@@ -4,12 +4,23 @@ import re
 
 import matplotlib as mpl
 import pytest
+from playwright.sync_api import expect
+from torch import Tensor
 
 from attn_notes import palette
-from attn_notes.patterns import PATTERNS
-from tests.browser.journeys import COLOUR, FIND, HIDE, assert_shown, scores_of
-from tests.browser.panel import PIXELS, Panel, recording, strengths
-from tests.widgets import of_heads
+from attn_notes.patterns import PATTERNS, select_cells
+from attn_notes.widgets import HeadExplorer
+from tests.browser.journeys import (
+    COLOUR,
+    COLOURS,
+    COLUMNS,
+    FIND,
+    HIDE,
+    assert_shown,
+    scores_of,
+)
+from tests.browser.panel import PIXELS, Panel, assert_cells, recording, strengths
+from tests.widgets import of_heads, of_many_tokens, of_model
 
 
 def grid_of(panel: Panel):
@@ -22,6 +33,11 @@ def links_of(panel: Panel):
 
 def said(panel: Panel) -> str:
     return panel.el.locator(".attn-said").nth(1).inner_text()
+
+
+def all_shown(widget: HeadExplorer) -> Tensor:
+    """(layers, heads, L, S): the weights of all heads, without special tokens if hidden."""
+    return select_cells(widget.weights, *widget._kept())
 
 
 def reader(panel: Panel) -> str:
@@ -72,7 +88,7 @@ def test_every_cell_of_the_grid_is_coloured_by_its_weight(visit, bare, hide, sha
     if shared:
         panel.press(COLOUR, "Space")
     widget.hide_special = hide
-    _, weights = widget._now()
+    weights = all_shown(widget)
     L, top = weights.shape[-1], float(weights.max()) if shared else 1.0
     cells, cividis = Cells(panel, L), mpl.colormaps["cividis"]
     for layer, head in ((0, 0), (0, 2), (1, 1), (1, 2)):  # (1, 0) is framed
@@ -100,7 +116,7 @@ def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, b
             near = [pixel[:3] == pytest.approx(frame, abs=12) for pixel in pixels]
             assert any(near) == (n != worst)
         (pixel,) = cells.canvas.evaluate(PIXELS, [cells.place(layer, head, 3, 4)])
-        bare_colour = cividis(round(255 * float(widget._now()[1][layer, head, 3, 4])))
+        bare_colour = cividis(round(255 * float(all_shown(widget)[layer, head, 3, 4])))
         faded = 0.7 * (1 - float(scores[layer, head] / scores.max()))
         for part, under, over in zip(pixel, bare_colour, paper, strict=False):
             assert part == pytest.approx(255 * under * (1 - faded) + over * faded, abs=3)
@@ -109,13 +125,15 @@ def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, b
 # Finding
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", [*PATTERNS, "focused", "spread"])
 def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    panel.press(FIND, "Home", *["ArrowDown"] * (1 + PATTERNS.index(pattern)))
+    panel.press(
+        FIND, "Home", *["ArrowDown"] * (1 + [*PATTERNS, "focused", "spread"].index(pattern))
+    )
     widget.pattern = pattern
     scores = scores_of(widget)
-    best = scores.flatten().argsort(descending=True)[:5].tolist()
+    best = scores.flatten().argsort(descending=pattern != "focused")[:5].tolist()
     buttons = panel.el.locator(".attn-best button")
     expected = [f"{n // 3}.{n % 3}: {float(scores.flatten()[n]):.2f}" for n in best]
     assert buttons.all_inner_texts() == expected
@@ -131,7 +149,7 @@ def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
 
 def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    for keys, pattern in (([], "previous"), (["End"], "separator"), (["Home"], "")):
+    for keys, pattern in (([], "previous"), (["End"], "spread"), (["Home"], "")):
         panel.press(FIND, *keys)
         table = panel.el.locator("details.attn-table").nth(1)
         assert table.is_visible() == bool(pattern)
@@ -139,7 +157,7 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
             widget.pattern = pattern
             _, *rows = panel.table(1)
             assert [[float(cell) for cell in row[1:]] for row in rows] == [
-                pytest.approx(row, abs=0.000501) for row in scores_of(widget).tolist()
+                pytest.approx(row, abs=0.0011) for row in scores_of(widget).tolist()
             ]
 
 
@@ -148,7 +166,7 @@ def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
 
 def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, bare):
     panel = Panel(visit(bare("heads")))
-    tokens, mouse = of_heads()._now()[0], panel.page.mouse
+    tokens, mouse = of_heads()._picture()["query_tokens"], panel.page.mouse
     box = links_of(panel).bounding_box()
     seen = []
     for x in range(int(box["x"]), int(box["x"] + box["width"]), 5):
@@ -177,7 +195,7 @@ def test_links_are_as_strong_as_the_weights(visit, bare, shared):
         page.evaluate("curves.splice(0)")
         links_of(panel).press("ArrowRight")
         weights = widget.shown()
-        top = float(widget._now()[1].max()) if shared else 1.0
+        top = float(all_shown(widget).max()) if shared else 1.0
         strong = [min(1, float(w) / top) for w in weights[token] if w / top > 0.004]
         assert strengths(page, "accent") == pytest.approx(strong, abs=1e-4)
 
@@ -191,7 +209,163 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
     named = ["time flies like an arrow", "a rose is a rose", "unlikely", "what you typed"]
     assert options.all_inner_texts() == named
     assert options.last.is_disabled()
-    assert "the encoder reads what you type" in panel.el.inner_text()
+    assert "the model reads what you type" in panel.el.inner_text()
     plain = Panel(visit(bare("heads-plain")))
-    assert plain.control("Sentence").locator("option").count() == 1
+    assert plain.control("Sentence").count() == 0
     assert "what you type" not in plain.el.inner_text()
+
+
+# Heads laid over one another
+
+
+def test_heads_are_pinned_and_let_go_by_button_space_bar_and_shift(visit, bare):
+    panel, widget = Panel(visit(bare("heads"))), of_heads()
+    pin = panel.el.get_by_role("button", name="Pin head 1.0")
+    pin.press("Enter")
+    widget.pinned = [3]
+    assert_shown(panel, widget)
+    grid_of(panel).press("ArrowRight")
+    widget.head = 1
+    assert_shown(panel, widget)  # the mean of both
+    grid_of(panel).press("Space")
+    grid_of(panel).press("ArrowRight")
+    widget.pinned, widget.head = [3, 4], 2
+    assert_shown(panel, widget)
+    wide, tall = Cells(panel, 7).size
+    grid_of(panel).click(position={"x": 22 + 0.5 * wide, "y": 0.5 * tall}, modifiers=["Shift"])
+    widget.pinned = [3, 4, 0]
+    assert_shown(panel, widget)
+    panel.press("The map shows their", "ArrowDown")
+    widget.combine = "max"
+    assert_shown(panel, widget)
+    panel.el.get_by_role("button", name="Let go of head 1.1").press("Enter")
+    widget.pinned = [3, 0]
+    assert_shown(panel, widget)
+    grid_of(panel).press("ArrowLeft")
+    grid_of(panel).press("ArrowLeft")
+    widget.head = 0
+    panel.el.get_by_role("button", name="Let go of head 1.0").press("Enter")
+    widget.pinned = [0]
+    assert_shown(panel, widget)
+
+
+def test_five_heads_can_be_pinned_and_no_sixth(visit, bare):
+    panel = Panel(visit(bare("heads")))
+    grid = grid_of(panel)
+    for key in ("ArrowUp", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        grid.press(key)
+        grid.press("Space")
+    grid.press("ArrowLeft")
+    full = panel.el.get_by_role("button", name="Pin head 1.0")
+    assert full.get_attribute("aria-disabled") == "true"
+    picture = panel.picture()
+    full.press("Enter")
+    assert panel.picture() == picture
+
+
+@pytest.mark.parametrize("roots", [False, True])
+def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare, roots):
+    page = recording(visit, bare("heads"))
+    panel, widget = Panel(page), of_heads()
+    grid_of(panel).press("Space")
+    grid_of(panel).press("ArrowRight")
+    if roots:
+        panel.control(COLOURS).select_option(index=1)
+    page.evaluate("curves.splice(0)")
+    links_of(panel).press("ArrowRight")
+    every = widget.weights[1] ** (1 / 3 if roots else 1)
+    drawn_links = page.evaluate("curves")
+    hues = {0: palette.CATEGORICAL[1], 1: palette.LIGHT["accent"]}
+    for head, hue in hues.items():
+        strong = [float(w) for w in every[head, 3] if w > 0.004]
+        assert [part for colour, part in drawn_links if colour == hue] == pytest.approx(
+            strong, abs=1e-4
+        )
+
+
+# Tokens in columns
+
+
+def test_tokens_in_columns_are_walked_and_pointed_at(visit, bare):
+    panel, widget = Panel(visit(bare("model"))), of_model()
+    panel.press("Attention", "End")
+    widget.kind = 2
+    tokens = widget._picture()["query_tokens"]
+    panel.press(COLUMNS, "Space")
+    figure = links_of(panel)
+    figure.press("Home")
+    for token in tokens[1:]:
+        figure.press("ArrowDown")
+        assert reader(panel) == token
+    figure.press("ArrowUp")
+    assert reader(panel) == tokens[-2]
+    box, seen = figure.bounding_box(), []
+    for y in range(int(box["y"]) + 24, int(box["y"]) + 24 + 24 * len(tokens), 4):
+        panel.page.mouse.move(box["x"] + 0.2 * box["width"], y)
+        seen.append(reader(panel))
+    changes = [token for n, token in enumerate(seen) if n == 0 or token != seen[n - 1]]
+    assert changes == tokens
+
+
+# Many tokens
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("heads-many", "http"), ("saved", "file")])
+def test_heads_of_many_tokens_are_unpacked_as_they_are_chosen(visit, bare, name, scheme):
+    page = visit(bare(name, scheme))
+    panel, widget = Panel(page), of_many_tokens()
+    grid = panel.el.get_by_role("application", name="All 144 heads")
+    for key, place in (("ArrowDown", (1, 0)), ("ArrowRight", (1, 1)), ("Space", (1, 1))):
+        grid.press(key)
+        widget.layer, widget.head = place
+        widget.pinned = [13] if key == "Space" else []
+        assert_many(panel, widget)
+    grid.press("ArrowDown")
+    widget.layer = 2
+    assert_many(panel, widget)
+    panel.press(HIDE, "Space")
+    widget.hide_special = True
+    assert_many(panel, widget)
+    asked = {url for url in visit.requests if not url.endswith("favicon.ico")}
+    assert len(asked) == (1 if name == "saved" else 4)
+    assert panel.el.locator(".attn-typing").count() == 0
+
+
+def assert_many(panel: Panel, widget: HeadExplorer) -> None:
+    """The table, once the head has been unpacked."""
+    panel.page.wait_for_function("() => !document.querySelector('.attn-stale')")
+    picture = widget._picture()
+    header, *rows = panel.table()
+    assert header[1:] == picture["key_tokens"]
+    assert_cells(rows, picture["weights"], picture["mask"])
+    assert (
+        panel.el.locator(".attn-said")
+        .first.inner_text()
+        .startswith(f"Layer {widget.layer}, head {widget.head}, entropy ")
+    )
+
+
+def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(visit, bare, tmp_path):
+    visit.expected = ("pageerror",)
+    widget = of_many_tokens()
+    widget._heads["0.1"] = widget._heads["0.1"][:400]
+    widget._heads["0.2"] = "AAAA"
+    widget.save_html(tmp_path / "cut.html")
+    panel = Panel(visit((tmp_path / "cut.html").as_uri()))
+    grid = panel.el.get_by_role("application", name="All 144 heads")
+    for _ in range(2):
+        grid.press("ArrowRight")
+        expect(panel.el.locator(".attn-said").nth(1)).to_contain_text("This head cannot be read: ")
+    grid.press("ArrowRight")
+    widget.head = 3
+    assert_many(panel, widget)
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_saved_page_follows_its_reader_s_theme(visit, bare, scheme):
+    page = visit(bare("saved", "file"), color_scheme=scheme)
+    colours = {"dark": palette.DARK, "light": palette.LIGHT}[scheme]
+    paper = tuple(int(colours["paper"][n : n + 2], 16) for n in (1, 3, 5))
+    for element in ("body", ".attn-root"):
+        read = "(el) => getComputedStyle(el).backgroundColor"
+        assert page.locator(element).evaluate(read) == f"rgb{paper}"

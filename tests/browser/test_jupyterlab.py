@@ -7,8 +7,9 @@ import torch
 from playwright.sync_api import Browser, expect
 
 from attn_notes import palette
+from attn_notes.masks import causal_mask, masked_softmax
 from tests.browser.lab import Lab, open_lab
-from tests.browser.panel import assert_cells, drawn
+from tests.browser.panel import Panel, assert_cells, drawn
 from tests.hostile import HOSTILE, SCRIPTS
 
 pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
@@ -19,7 +20,7 @@ import torch
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import (
     AlignmentSteps, AttentionHeatmap, Example, FamilyDiagram, HeadExplorer, PositionExplorer,
-    explore)
+    explore, show_attention)
 
 calls, heard = [], []
 
@@ -96,6 +97,20 @@ writer
 """,
     "print(ascii(writer.text), '|', writer.said, writer.position, writer.top_k)",
     "writer.prompt, writer.said = 'ba', []; writer.generate(3); print(writer._tokens())",
+    """
+from attn_notes.masks import causal_mask
+
+def layers(seed):  # 144 heads of 70 tokens: too many to be sent whole
+    scores = torch.randn(12, 12, 70, 70, generator=torch.Generator().manual_seed(seed))
+    return list(masked_softmax(scores, causal_mask(70)))
+
+many = show_attention(layers(0), [f"word{n}" for n in range(70)])
+many
+""",
+    "print(len(many.packed), many.layer, many.head, many.pinned, many.token)",
+    "many.weights = layers(1); many.layer = 2",
+    "mapped = AttentionHeatmap(torch.eye(2), ['a', 'b']); mapped",
+    "mapped.weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]])",
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
@@ -103,6 +118,7 @@ POSITIONS, POSITIONS_STAND, POSITIONS_SET = range(14, 17)
 PLAYER, PLAYER_STAND, PLAYER_SET = range(17, 20)
 DIAGRAM, DIAGRAM_STAND, DIAGRAM_SET = range(20, 23)
 WRITER, WRITER_STAND, WRITER_SAYS = range(23, 26)
+MANY, MANY_STAND, MANY_SET, MAPPED, MAPPED_SET = range(26, 31)
 
 
 @pytest.fixture(scope="module")
@@ -230,12 +246,14 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     lab.run(HEADS)
     panel = lab.panel(HEADS)
     which, said = (panel.el.locator(".attn-said").nth(n) for n in range(2))
-    expect(which).to_have_text("Layer 0, head 0")
+    expect(which).to_have_text("Layer 0, head 0, entropy 0.00 bits")
     panel.control("Heads that read").select_option(label="the token itself")
     best = panel.el.locator(".attn-best button")
     expect(best).to_have_text(["1.0: 1.00", "0.0: 0.00"])
     best.first.press("Enter")
-    expect(which).to_contain_text("Layer 1, head 0: score 1.00 over 2 sentences, rank 1 of 2")
+    expect(which).to_contain_text(
+        "Layer 1, head 0, entropy 0.00 bits: score 1.00 over 2 sentences, rank 1 of 2"
+    )
     panel.el.locator(".attn-links canvas").press("End")
     expect(said).to_have_text(
         "\u201c\u2068[SEP]\u2069\u201d reads \u201c\u2068[SEP]\u2069\u201d 1.00."
@@ -263,6 +281,45 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     expect(said).to_have_text(reads)
     expect(box).to_have_value("set in Python")
     assert panel.value("Hide special tokens") == 1
+
+
+def many_heads(seed: int) -> torch.Tensor:
+    """(layers, heads, L, L): what the notebook's view of many tokens shows."""
+    noise = torch.randn(12, 12, 70, 70, generator=torch.Generator().manual_seed(seed))
+    return masked_softmax(noise, causal_mask(70))
+
+
+def assert_row(panel: Panel, weights: torch.Tensor) -> None:
+    """The last row of the table is that of these weights, as far as 8 bits hold them."""
+    expect(panel.el.locator(".attn-stale")).to_have_count(0)
+    cells = panel.table()[-1][1:]
+    assert [float(cell) for cell in cells] == pytest.approx(weights[-1].tolist(), abs=0.004)
+
+
+def test_heads_of_many_tokens_are_sent_as_they_are_chosen(lab: Lab):
+    lab.run(MANY)
+    panel = lab.panel(MANY)
+    said = panel.el.locator(".attn-said").nth(1)
+    expect(said).to_contain_text("\u201c\u2068word69\u2069\u201d reads ")
+    assert_row(panel, many_heads(0)[0, 0])
+    grid = panel.el.get_by_role("application", name="All 144 heads")
+    for key in ("ArrowDown", "ArrowRight", "Space", "ArrowDown"):
+        grid.press(key)
+    lab.prints(MANY_STAND, "2 2 1 [13] 69")
+    assert_row(panel, many_heads(0)[[1, 2], [1, 1]].mean(0))
+    lab.run(MANY_SET)
+    expect(panel.el.locator(".attn-said").first).to_contain_text("Layer 2, head 1, entropy ")
+    lab.page.wait_for_timeout(500)
+    assert_row(panel, many_heads(1)[[1, 2], [1, 1]].mean(0))
+
+
+def test_weights_set_in_python_are_drawn_at_once(lab: Lab):
+    lab.run(MAPPED)
+    panel = lab.panel(MAPPED)
+    assert [row[1:] for row in panel.table()[1:]] == [["1.000", "0.000"], ["0.000", "1.000"]]
+    lab.run(MAPPED_SET)
+    expect(panel.el.locator("details[open]")).to_have_count(0)  # made anew
+    assert [row[1:] for row in panel.table()[1:]] == [["0.250", "0.750"], ["0.500", "0.500"]]
 
 
 def test_positions_and_pairs_go_to_python_and_come_from_it(lab: Lab):

@@ -5,25 +5,20 @@ import math
 
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Error
 from torch import Tensor
 
 from attn_notes import kernels
 from attn_notes.kernels import nadaraya_watson
 from attn_notes.masks import masked_softmax
-from attn_notes.patterns import (
-    PATTERNS,
-    SPECIAL,
-    pattern_cells,
-    pattern_score,
-    without_special,
-)
+from attn_notes.patterns import SPECIAL, select_cells
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
 from attn_notes.widgets import PositionExplorer, ScoreExplorer, SpellingAttention
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
 from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
+from attn_notes.widgets.views import decode_head, kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
 from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores, wired
@@ -43,7 +38,7 @@ def js(chromium: Browser):
         code = f"""(calls) => {{
           const called = (() => {{ {body} }})();
           const plain = (x) => (ArrayBuffer.isView(x) ? Array.from(x) : x);
-          return calls.map((call) => plain(called(...call)));
+          return Promise.all(calls.map(async (call) => plain(await called(...call))));
         }}"""
         return page.evaluate(code, list(arguments))
 
@@ -233,52 +228,43 @@ SENTENCES = (
 )
 
 
-def test_the_cells_of_a_pattern_and_the_scores_of_many_heads(js):
-    cases = [(pattern, tokens) for pattern in PATTERNS for tokens in SENTENCES]
-    expected = [pattern_cells(*case) for case in cases]
-    found = js("heads", "patternCells", *((*case, SPECIAL) for case in cases))
-    assert found == [flat(cells.int()) for cells in expected]
-    maps = [
-        random_weights(3, 5, len(tokens), len(tokens), seed=n)
-        for n, (_, tokens) in enumerate(cases)
-    ]
-    typed = "(w, c, L) => patternScores(Float64Array.from(w), Uint8Array.from(c), L)"
-    calls = [(flat(m), cells, len(c[1])) for m, cells, c in zip(maps, found, cases, strict=True)]
-    scored = js("heads", typed, *calls)
-    for numbers, cells, here in zip(maps, expected, scored, strict=True):
-        wanted = pattern_score(numbers, cells)
-        if wanted.isnan().all():
-            assert all(math.isnan(score) for score in here)
-        else:
-            assert_equal(here, wanted)
-
-
 def test_a_mean_over_sentences_leaves_those_out_that_have_no_such_pair(js):
-    rows = [[0.25, 0.5], [math.nan, math.nan], [0.5, 0.75]]
+    rows = [[0.25, 0.5], None, [0.5, 0.75]]
     found = js("heads", "meanScores", (rows,), (rows[1:2],))
-    assert_equal(found[0], torch.tensor(rows, dtype=torch.float64).nanmean(0))
+    assert_equal(found[0], torch.tensor([0.375, 0.625]))
     assert found[1] is None
 
 
 def test_maps_without_special_tokens(js):
     for n, tokens in enumerate(SENTENCES):
-        maps = random_weights(2, 3, len(tokens), len(tokens), seed=n)
+        keys = [*tokens, "one", "more"][n % 2 :]
+        maps = random_weights(2, 3, len(tokens), len(keys), seed=n)
         maps[0, 1] = 1e-9 * maps[0, 1]
         maps[1, 2] = 0
-        left, expected = without_special(tokens, maps)
-        both = "(...all) => { const { weights, kept } = withoutSpecial(...all); "
-        (found,) = js(
-            "heads", f"{both}return [[...weights], kept]; }}", (flat(maps), tokens, SPECIAL)
-        )
-        assert_equal(found[0], expected)
-        assert [tokens[t] for t in found[1]] == left
+        rows, columns = (kept_places(each, SPECIAL, True) for each in (tokens, keys))
+        size = [len(tokens), len(keys)]
+        (found,) = js("heads", "selectCells", (flat(maps), size, rows, columns))
+        assert_equal(found, select_cells(maps, rows, columns))
 
 
-def test_a_sentence_is_written_as_it_was_before_it_was_cut(js):
-    cut = ["[CLS]", "un", "##like", "##ly", "a", "##b", "[SEP]"]
-    assert js("heads", "sentenceText", (cut, SPECIAL), (["[SEP]"], SPECIAL)) == [
-        *("unlikely ab", "[SEP]")
-    ]
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_maps_laid_over_one_another(js, how):
+    maps = random_weights(3, 4, 5)
+    (found,) = js("heads", "combined", ([flat(one) for one in maps], how))
+    assert_equal(found, maps.mean(0) if how == "mean" else maps.amax(0))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 7), (64, 65)])
+def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
+    weights = random_weights(*size).float()
+    packed = squeeze_head(weights)
+    (found,) = js("heads", "unpackHead", (packed, weights.numel()))
+    assert_equal(found, decode_head(packed, *size))
+    apart = (decode_head(packed, *size) - weights).abs()
+    assert bool((apart <= weights.pow(0.4) / 255 + 4e-5).all())
+    for wrong in (weights.numel() - 1, weights.numel() + 1):
+        with pytest.raises(Error, match="weights than its tokens have pairs"):
+            js("heads", "unpackHead", (packed, wrong))
 
 
 # Positions

@@ -292,6 +292,18 @@ function arrow(context, from, to, stroke, thick) {
   context.fill();
 }
 
+// A widget that is made anew whenever its data are: weights set in Python show at once.
+const renewed = (render) => ({ model, el }) => {
+  const life = lifetime(model);
+  let end = render({ model, el });
+  life.watch(["data"], () => {
+    end();
+    end = render({ model, el });
+  });
+  life.onEnd(() => end());
+  return life.end;
+};
+
 // The frame of a widget: title, controls, then whatever it draws.
 function frame(el, life, { title, controls = [], body }) {
   const root = h("div", { class: "attn-root" });

@@ -5,7 +5,10 @@ const MOST_HEADS = 65_536; // more are no model's
 // are ranked, gives {strength, best}: `strength(layer, head)`, from 0 to 1, is how far a head is not
 // faded, and `best` lists the [layer, head] that are framed and numbered, the first one first. The
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
-function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true, side = 44 }) {
+// `pins()`, where heads can be pinned, lists those that are, [layer, head, colour], and `onPin(layer, head)`
+// hears of a press with Shift, or of the space bar.
+function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true,
+  pins = () => [], onPin = null, side = 44 }) {
   const gap = 1, left = 22, below = 18;
   checked(layers * heads, MOST_HEADS);
   let sheet = null, rows = 0, columns = 0;
@@ -53,15 +56,21 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     });
   }
   const view = sharpCanvas(life, {
-    label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one.`,
+    label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one`
+      + `${onPin ? ", the space bar pins it" : ""}.`,
     keyboard: true,
     height: (width) => place(width).tall + below,
     paint(context, width) {
       const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
       fill();
       context.imageSmoothingEnabled = sheet.canvas.width > wide * view.ratio;
+      context.imageSmoothingQuality = "high"; // a diagonal one cell wide must not fall between the pixels
       context.drawImage(sheet.canvas, left, 0, wide, tall);
       if (marked) paintMarks(context, marked, w, t);
+      for (const [layer, head, colour] of pins()) {
+        context.fillStyle = colour;
+        context.fillRect(left + head * w + w - 12, layer * t, 11, 6);
+      }
       if (outlined()) outline(context, left + model.get("head") * w, model.get("layer") * t, w, t);
       if (marked) paintRanks(context, marked, w, t);
       context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
@@ -75,9 +84,15 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     layer: Math.max(0, Math.min(layers - 1, layer)), head: Math.max(0, Math.min(heads - 1, head)) });
   life.listen(view.canvas, "click", (event) => { // and not when a finger is put down: it may want to scroll
     const [x, y] = view.at(event), { wide, tall } = place(parseFloat(view.canvas.style.width));
-    pick(Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads));
+    const at = [Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads)];
+    if (onPin && event.shiftKey) onPin(...at.map((n, axis) => Math.max(0, Math.min([layers, heads][axis] - 1, n))));
+    else pick(...at);
   });
   life.listen(view.canvas, "keydown", (event) => {
+    if (onPin && event.key === " ") {
+      event.preventDefault();
+      onPin(model.get("layer"), model.get("head"));
+    }
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!step || withModifier(event)) return;
     event.preventDefault();

@@ -22,7 +22,7 @@ function headReader(model) {
   return { data, layers, heads, L, S, mask, read };
 }
 
-function render({ model, el }) {
+function renderOnce({ model, el }) {
   const life = lifetime(model);
   const reader = headReader(model);
   const map = heatmap(life, { label: "Attention weights. Arrow keys walk the cells.",
@@ -84,4 +84,5 @@ function render({ model, el }) {
   return life.end;
 }
 
+const render = renewed(renderOnce);
 export default { render };

@@ -25,6 +25,7 @@ function decode({ b64, shape, bits, lo, hi, power = 1 }) {
       const at = (3 * i) >> 1;
       return i & 1 ? ((bytes[at] & 15) << 8) | bytes[at + 1] : (bytes[at] << 4) | (bytes[at + 1] >> 4);
     },
+    8: (i) => bytes[i],
     16: (i) => view.getUint16(2 * i, true),
   }[bits];
   const quantum = (hi - lo) / (2 ** bits - 1);

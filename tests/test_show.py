@@ -1,0 +1,466 @@
+"""show_attention: whatever holds weights, and whatever model makes them, shown as it is."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from torch import Tensor
+
+import attn_notes
+from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.pretrained import load_encoder, minilm_folder
+from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
+from attn_notes.widgets import AttentionHeatmap, HeadExplorer, show_attention
+from attn_notes.widgets.tokens import readable, special_among
+from attn_notes.widgets.views import MOST, find_mask
+from tests.published import random_bert, random_gpt2
+from tests.widgets import of_many_tokens, scores, weights
+
+N, H, L, S = 2, 3, 5, 7
+TOKENS = ["[CLS]", "a", "rose", "is", "[SEP]"]
+LAYERS = tuple(weights(N, H, L, L)[:, None].float())
+
+
+def assert_shows(view: HeadExplorer, expected: Tensor, quantum: float = 1 / 4095) -> None:
+    """Each head of the view is what was given, (layers, heads, L, S), to its precision."""
+    got = view.weights
+    assert got.shape == expected.shape
+    limit = 2 * expected.double().sqrt() * quantum + quantum**2
+    assert bool(((got - expected.double()).abs() <= limit).all())
+
+
+# What holds weights
+
+FORMS = {
+    "a model's tuple": LAYERS,
+    "layers without a batch": [layer[0] for layer in LAYERS],
+    "arrays": [layer.numpy() for layer in LAYERS],
+    "one array with a batch axis": torch.stack(LAYERS).numpy(),
+    "with a gradient": [layer.clone().requires_grad_() for layer in LAYERS],
+    "in 64 bits": [layer.double() for layer in LAYERS],
+    "outputs by name": {"attentions": LAYERS, "last_hidden_state": torch.zeros(1)},
+    "a tuple of a tuple's kind": type("Output", (), {"attentions": LAYERS})(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_weights_are_shown_in_any_form_that_they_come_in(form):
+    assert_shows(show_attention(form, TOKENS), torch.cat(LAYERS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_shown_to_its_own_precision(dtype):
+    halves = [layer.to(dtype) for layer in LAYERS]
+    assert_shows(show_attention(halves, TOKENS), torch.cat(halves).float())
+
+
+def test_a_layer_a_map_lists_and_one_text_of_a_batch():
+    layer = LAYERS[0]
+    for form in (layer, layer[0], layer.tolist(), layer.numpy(), list(layer[0])):
+        assert_shows(show_attention(form, TOKENS), layer)
+    assert_shows(show_attention(layer[0, 1], TOKENS), layer[:, 1:2])
+    assert_shows(show_attention(layer[0, 1].tolist(), TOKENS), layer[:, 1:2])
+    numbered = show_attention(LAYERS)
+    assert_shows(numbered, torch.cat(LAYERS))
+    assert tokens_of(numbered) == [["0", "1", "2", "3", "4"], None]
+    cross = show_attention(weights(N, 1, H, 2, L), ["x", "y"], TOKENS)
+    assert tokens_of(cross) == [["x", "y"], TOKENS]
+
+
+def test_a_batch_is_refused_in_words_and_never_taken_for_layers():
+    batch = weights(2, H, L, L)
+    for call in (show_attention, AttentionHeatmap):
+        with pytest.raises(ValueError, match="of one text, got a batch of 2 in a layer of shape"):
+            call((batch, batch), TOKENS)
+        with pytest.raises(
+            ValueError, match=r"of 2 layers or of a batch of 2 texts: pass layers as a"
+        ):
+            call(batch, TOKENS)
+        with pytest.raises(ValueError, match="of one text, got a batch of 2"):
+            call(torch.stack([batch, batch]), TOKENS)
+        call(list(batch), TOKENS)
+        call(batch[:1], TOKENS)
+
+
+WRONG = [
+    ((None, None), "None: load the model with attn_implementation='eager'"),
+    ({"attentions": ()}, "the outputs hold no attention weights: load the model with"),
+    ((LAYERS, LAYERS), "a tuple for each, as generate"),
+    ([LAYERS[0], LAYERS[1][..., :4, :4]], "all layers must have the same shape"),
+    (2 * LAYERS[0], "weights must be from 0 to 1"),
+    (LAYERS[0] * torch.nan, "weights must be finite"),
+    (torch.ones(3), "weights must be a map (L, S), a layer"),
+]
+
+
+@pytest.mark.parametrize(("form", "words"), WRONG)
+def test_what_cannot_be_shown_is_refused_in_words(form, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        show_attention(form, TOKENS)
+
+
+def test_what_is_too_large_is_refused_with_what_would_fit():
+    layer = torch.zeros(1, 1, 1, 1).expand(1, 16, 1024, 1024)
+    with pytest.raises(
+        ValueError, match="403 million weights, more than 40 million: give at most"
+    ) as raised:
+        show_attention([layer] * 24)
+    tokens, layers = map(
+        int, re.search(r"most (\d+) tokens or (\d+) of", str(raised.value)).groups()
+    )
+    assert 24 * 16 * tokens**2 <= MOST < 24 * 16 * (tokens + 1) ** 2
+    assert layers * 16 * 1024**2 <= MOST < (layers + 1) * 16 * 1024**2
+    with pytest.raises(ValueError, match="query_tokens must be 5, one a row or column, got 1"):
+        show_attention(LAYERS, ["a"])
+
+
+# Masks
+
+
+def test_a_causal_mask_is_seen_in_the_weights_and_nowhere_else():
+    causal = masked_softmax(scores(H, L, L), causal_mask(L)).float()
+    cached = masked_softmax(scores(H, 2, L), causal_mask(2, L, offset=3)).float()
+    assert find_mask([causal, causal]).equal(causal_mask(L))
+    assert find_mask([cached]).equal(causal_mask(2, L, offset=3))
+    for full in (
+        [causal, LAYERS[0][0]],
+        [torch.eye(3)[None]],
+        [LAYERS[0][0]],
+        [torch.ones(1, 1, 1)],
+    ):
+        assert find_mask(full) is None
+    shown = show_attention([causal], TOKENS)
+    assert shown._table()[2][0][2:] == ["masked"] * 4
+    given = torch.ones(L, L).bool().tril(1)
+    assert show_attention([causal], TOKENS, mask=given)._picture()["mask"].equal(given)
+
+
+# Tokens
+
+
+def test_tokens_are_written_as_a_reader_would_write_them():
+    assert readable(["Ġthe", "Ġcaf", "Ã©", "Ċ", "ä½", "ł"], []) == [
+        *("␣the", "␣caf", "é", "\n", "\\xe4\\xbd", "\\xa0"),
+    ]
+    assert readable(["▁The", "▁", "s", "</s>"], ["</s>"]) == ["␣The", "␣", "s", "</s>"]
+    assert readable(["un", "##like", "日本"], []) == ["un", "##like", "日本"]
+    assert readable(["Ã©"], []) == ["Ã©"]  # nothing says that these are bytes
+    assert readable(["Ã©"], [], byte_level=True) == ["é"]
+    assert readable(["<|endoftext|>", "Ġa"], ["<|endoftext|>"]) == ["<|endoftext|>", "␣a"]
+    assert readable(["Ġmy", "日本"], [], byte_level=True) == ["␣my", "日本"]
+
+
+def test_special_tokens_are_known_by_their_look_where_no_tokenizer_says():
+    tokens = ["<s>", "[MASK]", "<unk>", "a", "</s>", "<|endoftext|>", "[SEP]", "</s>"]
+    assert special_among(tokens) == ["<s>", "</s>", "<|endoftext|>", "[SEP]"]
+    view = show_attention(LAYERS, TOKENS)
+    view.hide_special = True
+    assert view._table()[1] == ["a", "rose", "is"]
+    view = show_attention(LAYERS, TOKENS, special=["is"])
+    view.hide_special = True
+    assert view._table()[1] == ["[CLS]", "a", "rose", "[SEP]"]
+
+
+# Models
+
+
+def wordpiece(transformers, size: int = 101):
+    """BERT's kind of tokenizer: pairs, special tokens around them, pieces that continue."""
+    vocab = {
+        w: n for n, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "rose", "##s", "is"])
+    }
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )  # fmt: skip
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+    )
+
+
+def byte_level(transformers):
+    """GPT-2's kind: bytes, and a word or two."""
+    vocab = {
+        t: n for n, t in enumerate(dict.fromkeys([*"aroseist", "Ġ", "Ã", "©", "Ġa", "Ġr", "Ġro"]))
+    }
+    merges = [("Ġ", "a"), ("Ġ", "r"), ("Ġr", "o")]
+    tokenizer = Tokenizer(models.BPE(vocab, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|endoftext|>"
+    )
+
+
+def sentencepiece(transformers):
+    """T5's kind: the mark of a space, and an end after each text."""
+    pieces = [
+        ("<pad>", 0.0),
+        ("</s>", 0.0),
+        ("<unk>", 0.0),
+        ("▁a", -1.0),
+        ("▁rose", -1.0),
+        ("s", -2.0),
+    ]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=2))
+    tokenizer.normalizer = normalizers.Sequence([])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+
+
+def tokens_of(view: HeadExplorer, kind: int = 0) -> list[list[str]]:
+    shown = view.data["sentences"][0]["views"][kind]
+    return [shown["queries"], shown["keys"]]
+
+
+def test_a_published_encoder_reads_a_text_and_a_pair(transformers):
+    tokenizer, model = wordpiece(transformers), random_bert(transformers).train()
+    view = show_attention(model, tokenizer, "a roses is")
+    assert tokens_of(view)[0] == ["[CLS]", "a", "rose", "##s", "is", "[SEP]"]
+    assert view.data["special"] == ["[CLS]", "[SEP]"]
+    with torch.no_grad():
+        expected = model.eval()(
+            **tokenizer("a roses is", return_tensors="pt"), output_attentions=True
+        )
+    assert_shows(view, torch.cat(expected.attentions))
+    pair = show_attention(model, tokenizer, ("a rose", "is a"))
+    assert tokens_of(pair)[0] == ["[CLS]", "a", "rose", "[SEP]", "is", "a", "[SEP]"]
+    view.text = "is a rose"
+    assert (view.reply["error"], view.sentence) == ("", 1)
+    assert view.data["sentences"][0]["name"] == "a roses is"
+    with pytest.raises(ValueError, match="the text has 32 tokens, and the model reads 29 at most"):
+        show_attention(model, tokenizer, "a " * 30)
+
+
+def test_a_published_decoder_is_causal_and_its_bytes_are_text(transformers):
+    tokenizer, model = byte_level(transformers), random_gpt2(transformers, "GPT2Model")
+    view = show_attention(model, tokenizer, "a ro é")
+    assert tokens_of(view)[0] == ["a", "␣ro", "␣", "\\xc3", "\\xa9"]
+    assert view._picture()["mask"].equal(causal_mask(5))
+    assert view.data["special"] == []
+
+
+SIZES = {"encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "max_position_embeddings": 80}
+BART = {
+    "d_model": 12,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 2,
+}
+MARIAN = {
+    "d_model": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": None,
+}
+T5 = {"d_model": 12, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 3, "d_kv": 4, "d_ff": 8}
+ENCODER_DECODERS = {
+    "T5ForConditionalGeneration": ("T5Config", T5 | {"decoder_start_token_id": 0}),
+    "T5Model": ("T5Config", T5),
+    "BartModel": ("BartConfig", BART | SIZES),
+    "MarianMTModel": ("MarianConfig", MARIAN | SIZES),
+}
+
+
+def random_encoder_decoder(transformers, kind: str):
+    config, sizes = ENCODER_DECODERS[kind]
+    ids = {"vocab_size": 6, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)(getattr(transformers, config)(**ids | sizes))
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", ENCODER_DECODERS)
+def test_a_published_encoder_decoder_shows_three_kinds_and_is_left_as_it_was(kind, transformers):
+    tokenizer, model = sentencepiece(transformers), random_encoder_decoder(transformers, kind)
+    before = model.config._attn_implementation
+    assert before == "sdpa"
+    view = show_attention(model, tokenizer, ("a roses", "rose a"))
+    assert model.config._attn_implementation == before
+    assert [one["name"] for one in view.data["sentences"][0]["views"]] == [
+        "encoder",
+        "decoder",
+        "cross",
+    ]
+    source = ["␣a", "␣rose", "s", "</s>"]
+    target = tokens_of(view, 1)[0]
+    assert target[1:] == ["␣rose", "␣a"]
+    assert (tokens_of(view), tokens_of(view, 2)) == ([source, None], [target, source])
+    model.set_attn_implementation("eager")
+    ids = tokenizer.convert_tokens_to_ids([target[0], "▁rose", "▁a"])
+    with torch.no_grad():
+        expected = model(
+            **tokenizer("a roses", return_tensors="pt"),
+            decoder_input_ids=torch.tensor([ids]),
+            output_attentions=True,
+        )
+    for n, name in enumerate(("encoder_attentions", "decoder_attentions", "cross_attentions")):
+        view.kind = n
+        assert_shows(view, torch.cat(expected[name]))
+    view.kind, view.layer, view.head = 1, 0, 0
+    assert view._picture()["mask"].equal(causal_mask(3))
+    again = show_attention(expected, source, target)
+    assert (
+        again.page_state()["data"]
+        == show_attention(dict(expected), source, target).page_state()["data"]
+    )
+    assert [len(tokens_of(again, n)[0]) for n in range(3)] == [4, 3, 3]
+
+
+def test_an_encoder_decoder_writes_the_target_itself_where_it_can(transformers):
+    tokenizer = sentencepiece(transformers)
+    model = random_encoder_decoder(transformers, "T5ForConditionalGeneration")
+    view = show_attention(model, tokenizer, "a roses")
+    assert tokens_of(view, 1)[0][0] == "<pad>"
+    view.text = "rose"
+    assert view.reply["error"] == ""
+    bare = random_encoder_decoder(transformers, "BartModel")
+    with pytest.raises(ValueError, match="BartModel writes no text: give a pair"):
+        show_attention(bare, tokenizer, "a roses")
+    assert show_attention(bare, tokenizer, ("a", "rose")).typing == "off"
+
+
+def test_the_mode_and_the_attention_of_a_model_are_left_as_they_were(transformers):
+    tokenizer = wordpiece(transformers)
+    model = random_bert(transformers).train()
+    model.encoder.eval()
+    modes = [module.training for module in model.modules()]
+    model.set_attn_implementation("sdpa")
+    show_attention(model, tokenizer, "a rose")
+    assert [module.training for module in model.modules()] == modes
+    assert model.config._attn_implementation == "sdpa"
+    with pytest.raises(TypeError, match="a model must come with its tokenizer and a text"):
+        show_attention(model, tokenizer)
+    with pytest.raises(TypeError, match="text must be a string or two strings, got 3"):
+        show_attention(model, tokenizer, 3)
+
+
+def test_the_blocks_of_this_package_are_read_and_their_weights_taken_as_they_come():
+    encoder, tokenizer = load_encoder(minilm_folder())
+    view = show_attention(encoder, tokenizer, "a rose is a rose")
+    ids = torch.tensor([tokenizer.encode("a rose is a rose").ids])
+    read = encoder(ids, need_weights=True)
+    assert_shows(view, torch.cat(read.weights).detach())
+    assert view.data["sentences"] == show_attention(read, tokens_of(view)[0]).data["sentences"]
+    config = TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2, num_layers=2)
+    tokens = torch.tensor([[4, 5, 6]])
+    for model in (Encoder(config), DecoderOnly(config)):
+        read = model(tokens, need_weights=True)
+        assert_shows(show_attention(read, [*"abc"]), torch.cat(read.weights).detach())
+    _, both = Transformer(config)(
+        tokens, torch.tensor([3]), torch.tensor([[1, 4]]), need_weights=True
+    )
+    view = show_attention(both, [*"abc"], ["<s>", "x"])
+    assert tokens_of(view, 2) == [["<s>", "x"], [*"abc"]]
+
+
+# The view
+
+
+def test_large_heads_come_one_by_one_live_and_all_on_a_page():
+    view = of_many_tokens()
+    expected = masked_softmax(scores(12, 70, 70, seed=4), causal_mask(70))
+    view.layer, view.head, view.pinned = 4, 6, [4 * 12 + 7]
+    assert list(view.packed) == ["0.54", "0.55"]
+    mean = expected[6:8].mean(0)
+    assert float((view.shown() - mean).abs().max()) < 0.004
+    view.pinned = []
+    assert float((view.shown() - expected[6]).abs().max()) < 0.004
+    assert len(view.page_state()["packed"]) == 144
+    assert "thumbnails" in view.page_state()["data"]["sentences"][0]["views"][0]
+    view.hide_special = True
+    assert view.shown().shape == (69, 69)
+
+
+def test_a_notebook_stores_no_megabytes_and_says_what_to_do():
+    view = of_many_tokens(200)
+    data, _ = view._repr_mimebundle_()
+    assert len(data["text/html"]) < 60_000
+    assert "write them to a page of its own with save_html" in data["text/html"]
+    assert len(view.page_html()) > 2_000_000
+
+
+def test_twelve_layers_of_twelve_heads_of_256_tokens_take_at_most_eight_megabytes():
+    view = show_attention([weights(12, 256, 256, seed=n) for n in range(12)])
+    assert len(view.page_html()) < 8_000_000
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: show_attention(LAYERS, TOKENS), of_many_tokens], ids=["small", "large"]
+)
+def test_new_weights_of_the_same_tokens_are_shown_at_once(make):
+    view = make()
+    size = view.weights.shape
+    new, before = weights(*size, seed=9).float(), dict(view.data)
+    view.layer, view.hide_special = 1, True
+    view.weights = list(new)
+    view.hide_special = False
+    assert_shows(view, new, 1 / 200 if size[-1] > 60 else 1 / 4095)
+    assert view.data != before
+    assert tokens_of(view) == [before["sentences"][0]["views"][0]["queries"], None]
+    with pytest.raises(ValueError, match="query_tokens must be 2, one a row or column"):
+        view.weights = weights(1, 2, 2)
+    heatmap = AttentionHeatmap(LAYERS, TOKENS)
+    heatmap.layer, heatmap.head = 1, 2
+    heatmap.weights = new[0][:, :5, :5]
+    assert (heatmap.layer, heatmap.head) == (0, 2)
+    assert float((heatmap.shown() - new[0][2, :5, :5].double()).abs().max()) < 1e-4
+    with pytest.raises(ValueError, match=r"must still be \(L, S\) = \(5, 5\), got \(4, 4\)"):
+        heatmap.weights = torch.eye(4)
+
+
+def test_pinned_heads_lie_over_the_chosen_one():
+    view, every = show_attention(LAYERS, TOKENS), torch.cat(LAYERS).double()
+    view.layer, view.head, view.pinned = 1, 2, [0, 4]
+    over = torch.stack([every[1, 2], every[0, 0], every[1, 1]])
+    torch.testing.assert_close(view.shown(), over.mean(0), atol=1e-3, rtol=0)
+    view.combine = "max"
+    torch.testing.assert_close(view.shown(), over.amax(0), atol=1e-3, rtol=0)
+    assert "layer 1, head 2, max with 0.0, 1.1:" in repr(view)
+    for wrong in ([6], [0, 1, 2, 3, 4, 5]):
+        with pytest.raises(Exception, match="pinned"):
+            view.pinned = wrong
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "view", [show_attention(LAYERS, TOKENS), AttentionHeatmap(LAYERS, TOKENS)], ids=["heads", "map"]
+)
+def test_a_view_is_saved_as_a_page_and_as_pictures(view, tmp_path):
+    view.save_html(tmp_path / "view.html")
+    page = (tmp_path / "view.html").read_text(encoding="utf-8")
+    state = re.search(r'<script type="application/json">(.*?)</script>', page)[1]
+    assert json.loads(state)["state"]["data"] == view.data
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://|unsafe-inline", page)
+    view.save_png(tmp_path / "view")
+    assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
+    view.save_svg(str(tmp_path / "view.svg"))
+    assert "<svg" in (tmp_path / "view.svg").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"the file must end in \.svg, got view\.png"):
+        view.save_svg(tmp_path / "view.png")
+
+
+def test_it_is_handed_out_by_the_package_itself():
+    assert attn_notes.show_attention is show_attention
+    assert np.asarray(show_attention(np.eye(2)).shown()).tolist() == np.eye(2).tolist()
