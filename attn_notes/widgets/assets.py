@@ -7,7 +7,7 @@ __all__ = ["module_source", "page_script", "page_style"]
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family"),
+    *("position", "translator", "sampler", "family", "follow"),
 )
 # What some widgets share, beside the core that all do; the page has each once.
 SHARED = {
@@ -16,6 +16,7 @@ SHARED = {
     "heads": ("grid", "links", "typing"),
     "translator": ("grid", "links", "steps", "transformer_model"),
     "sampler": ("transformer_model",),
+    "follow": ("steps", "transformer_model"),
 }
 
 
