@@ -171,7 +171,7 @@ VALUES = [
     (lambda: followed(["a"] * 65), "must have 1 to 64 tokens"),
     (lambda: followed([*"abc"]), "of at most vocab_size = 2 kinds, got [['a', 'b', 'c']]"),
     (lambda: followed(["a"], ["a"] * 4), "max_length - 1 = 2"),
-    (lambda: followed(["a"], vocab=Vocabulary("a")), "vocab must have the model's 2 ids, got 5"),
+    (lambda: followed(["a"], vocab=Vocabulary(["a"])), "vocab must have the model's 2 ids, got 5"),
 ]
 TYPES = [
     (lambda: AttentionHeatmap(EYE * 1j), "must be real numbers, got torch.complex64"),

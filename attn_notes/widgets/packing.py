@@ -37,16 +37,7 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
         >>> pack_transformer(Transformer(config))["tensors"][0]
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
-    if not isinstance(model, tuple(FAMILIES.values())):
-        wanted = "a Transformer, DecoderOnly or Encoder"
-        raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
-    config = model.config
-    if config.positions not in KNOWN:
-        raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
-    shared = config.num_kv_heads not in (None, config.num_heads)
-    if config.embed_norm or config.num_token_types or shared:
-        wanted = "neither embed_norm nor token types nor shared key-value heads"
-        raise ValueError(f"a page has {wanted}, got {config}")
+    _check(model)
     tensors, tied, quanta, floats = [], [], [], []
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -63,7 +54,7 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
             quanta.append(whole.flatten())
         floats.append(weight.flatten())
     return {
-        "config": asdict(config),
+        "config": asdict(model.config),
         "tensors": tensors,
         "tied": tied,
         "bytes": {"b64": to_base64(torch.cat(quanta).to(torch.int8))},
@@ -86,6 +77,20 @@ def unpack_transformer(packed: dict[str, Any]) -> Any:
                 numbers, quanta = quanta[:size].view(rows, -1) * numbers[:, None], quanta[size:]
             parameters[name].copy_(numbers)
     return model.eval()
+
+
+def _check(model: Any) -> None:
+    """Raise unless `static/transformer_model.js` can compute the model."""
+    if not any(isinstance(model, family) for family in FAMILIES.values()):
+        wanted = "a Transformer, DecoderOnly or Encoder"
+        raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
+    config = model.config
+    if config.positions not in KNOWN:
+        raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
+    shared = config.num_kv_heads not in (None, config.num_heads)
+    if config.embed_norm or config.num_token_types or shared:
+        wanted = "neither embed_norm nor token types nor shared key-value heads"
+        raise ValueError(f"a page has {wanted}, got {config}")
 
 
 def checksum(packed: dict[str, Any]) -> int:

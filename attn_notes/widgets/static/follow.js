@@ -135,7 +135,7 @@ const SCENES = {
     const { keys, record, attn, part } = step, { head, D, pre } = at, start = head * D;
     const q = record.query.subarray(start, start + D), top = 54, lines = keyLines(scene, step, at, top);
     const { left, tall, row } = lines, gap = scene.narrow ? 8 : 24, box = scene.narrow ? 44 : 58;
-    const wide = Math.min(26, (scene.width - left - 2 * gap - box) / (2 * D)), second = left + D * wide + gap, third = second + D * wide + gap;
+    const wide = Math.min(40, (scene.width - left - 2 * gap - box) / (2 * D)), second = left + D * wide + gap, third = second + D * wide + gap;
     const across = (x, y, high) => (d) => [x + d * wide, y, wide, high];
     scene.write("query", left - 10, 13, "right", true);
     scene.write(scene.narrow ? "times each key," : "times each key, feature by feature,", second, 8);
@@ -177,7 +177,7 @@ const SCENES = {
   values(scene, step, at) {
     const { keys, record } = step, { head, D } = at, start = head * D, lines = keyLines(scene, step, at, 20), { left, tall, row, open, S } = lines;
     const gap = scene.narrow ? 8 : 24, box = scene.narrow ? 44 : 58, first = left + box + gap;
-    const wide = Math.min(26, (scene.width - first - gap) / (2 * D)), second = first + D * wide + gap, low = row(S) + 12;
+    const wide = Math.min(40, (scene.width - first - gap) / (2 * D)), second = first + D * wide + gap, low = row(S) + 12;
     const weights = record.weights[head], across = (x, y, high) => (d) => [x + d * wide, y, wide, high];
     scene.write("weight", left + box / 2, 9, "center");
     scene.write("values", first, 9);
