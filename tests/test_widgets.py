@@ -174,6 +174,7 @@ REPRS = {
         "FamilyDiagram(decoder-only, 2 blocks: position 2 knows 3 of 6 tokens, "
         "says \u201clike\u201d)"
     ),
+    "follow": "FollowToken(\u201cflies\u201d in block 0, head 0; step 1 of 25: start)",
     "writer": (
         "LanguageModelPlayer(4078like8\u240alike\ufffd; at 2 most likely unknown 0.46, "
         "3 of 19 characters remain, 1.50 bits of 3.33)"

@@ -5,12 +5,13 @@ import traitlets
 
 from attn_notes.data import Vocabulary
 from attn_notes.scores import AdditiveScore
-from attn_notes.transformer import Encoder, TransformerConfig
+from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
     FamilyDiagram,
+    FollowToken,
     HeadExplorer,
     KernelExplorer,
     LanguageModelPlayer,
@@ -24,6 +25,7 @@ from attn_notes.widgets import (
 from attn_notes.widgets.packing import pack_transformer
 from tests.widgets import (
     encoded,
+    of_follow,
     of_heads,
     of_mask,
     of_player,
@@ -66,6 +68,12 @@ def writer_of(**given: object) -> LanguageModelPlayer:
     given = {"vocab": Vocabulary([*"ab"]), "prompt": "ab"} | given
     learned = random_decoder(vocab_size=6, positions="learned", max_length=8)
     return LanguageModelPlayer(given.pop("model", learned), given.pop("vocab"), **given)
+
+
+def followed(*sentences: object, vocab: Vocabulary | None = None, **changes: object) -> FollowToken:
+    """An encoder of two tokens and three learned positions."""
+    sizes = {"vocab_size": 2, "embed_dim": 8, "num_heads": 2, "max_length": 3}
+    return FollowToken(Encoder(TransformerConfig(**(sizes | changes))), *sentences, vocab=vocab)
 
 
 def broken_transformer():
@@ -165,6 +173,10 @@ VALUES = [
                 "positions of a page must be among",
             ),
             (lambda: random_transformer(embed_norm=True), "a page has neither embed_norm"),
+            (
+                lambda: Encoder(TransformerConfig(vocab_size=9, num_token_types=2)),
+                "nor token types",
+            ),
             (lambda: random_transformer(num_kv_heads=2), "shared key-value heads, got Tr"),
             (broken_transformer, "must be finite, got NaN or infinity in encoder.norm.bias"),
             (lambda: random_decoder(positions="rotary"), "'sinusoidal'), got 'rotary'"),
@@ -172,6 +184,12 @@ VALUES = [
     ),
     (lambda: player_of(target_vocab=Vocabulary(["eins", "zwei"])), "the model's 5 ids, got 6"),
     (lambda: writer_of(vocab=Vocabulary([*"abc"])), "vocab must have the model's 6 ids, got 7"),
+    (followed, "give at least one sentence, got none"),
+    (lambda: followed([]), "must have 1 to 64 tokens, of at most vocab_size = 2 kinds, got [[]]"),
+    (lambda: followed(["a"] * 65), "must have 1 to 64 tokens"),
+    (lambda: followed([*"abc"]), "of at most vocab_size = 2 kinds, got [['a', 'b', 'c']]"),
+    (lambda: followed(["a"], ["a"] * 4), "max_length - 1 = 2"),
+    (lambda: followed(["a"], vocab=Vocabulary(["a"])), "vocab must have the model's 2 ids, got 5"),
 ]
 TYPES = [
     (lambda: AttentionHeatmap(EYE * 1j), "must be real numbers, got torch.complex64"),
@@ -190,7 +208,8 @@ TYPES = [
     (lambda: HeadExplorer([("ab", HEAD)]), "tokens must be a list of strings"),
     (lambda: FamilyDiagram("time flies", ["a"]), "source must be a list of strings"),
     (lambda: FamilyDiagram(["a"], [7]), "target must be strings, got int"),
-    (lambda: pack_transformer(Encoder(TransformerConfig(vocab_size=9))), "got Encoder"),
+    (lambda: pack_transformer(MaskedLanguageModel(TransformerConfig(vocab_size=9))), "got Masked"),
+    (lambda: followed("ab"), "tokens must be a list of strings, got the one string 'ab'"),
 ]
 TRAITS = [
     (lambda: KernelExplorer([0.0], [0.0], bandwidth=0), "bandwidth"),
@@ -210,6 +229,7 @@ TRAITS = [
         lambda: player_of(examples=["<de>"], languages={"de": "German"}),
         "text must be made of known tokens, got '<de>'",
     ),
+    (lambda: FollowToken(of_player(), "x"), "text must be made of known tokens, got 'x'"),
     (lambda: writer_of(prompt="abc"), "prompt must be made of known characters, got 'c'"),
     (lambda: writer_of(prompt="ababa", most=4), "prompt must have at most 4 characters, got 5"),
 ]
@@ -238,6 +258,8 @@ SETTINGS = [
     (of_positions, "pair", -1, "pair"),
     (of_positions, "embed_dim", 12, "embed_dim must be one of 4, 8, 16, 32, 64, got 12"),
     (of_positions, "base", 7.0, "base"),
+    (of_follow, "sentence", 2, "sentence must be from 0 to 1, got 2"),
+    *((of_follow, trait, -1, trait) for trait in ("token", "head", "step")),
     *(
         (of_player, trait, value, trait)
         for trait, value in (

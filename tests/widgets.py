@@ -20,6 +20,7 @@ from attn_notes.widgets import (
     AttentionHeatmap,
     Example,
     FamilyDiagram,
+    FollowToken,
     HeadExplorer,
     KernelExplorer,
     LanguageModelPlayer,
@@ -312,6 +313,17 @@ def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     return widget
 
 
+def of_follow(tokens: Sequence[str] = WORDS) -> FollowToken:
+    """A random language model of two blocks, with two heads, on a text that it has begun."""
+    vocab = Vocabulary(dict.fromkeys(tokens))
+    kind = {"positions": "learned", "max_length": 64, "num_heads": 2, "tie_embeddings": False}
+    sizes = {"vocab_size": len(vocab), "ffn_dim": 12, "embed_dim": 8}
+    model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
+    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab, title=min(tokens))
+    widget.token = 2
+    return widget
+
+
 TOKENISED = {
     "scores": of_scores,
     "layers": of_layers,
@@ -325,6 +337,7 @@ TOKENISED = {
     "player": of_player,
     "writer": of_writer,
     "family": of_family,
+    "follow": of_follow,
 }
 """Every widget that shows tokens, each a function of them."""
 

@@ -8,6 +8,7 @@ from attn_notes.widgets.alignment import AlignmentSteps, Example
 from attn_notes.widgets.assets import page_script, page_style
 from attn_notes.widgets.explore import explore
 from attn_notes.widgets.family import FamilyDiagram
+from attn_notes.widgets.follow import FollowToken
 from attn_notes.widgets.heads import HeadExplorer, Sentence
 from attn_notes.widgets.heatmap import AttentionHeatmap
 from attn_notes.widgets.kernel import KernelExplorer
@@ -24,6 +25,7 @@ __all__ = [
     "AttentionHeatmap",
     "Example",
     "FamilyDiagram",
+    "FollowToken",
     "HeadExplorer",
     "KernelExplorer",
     "LanguageModelPlayer",

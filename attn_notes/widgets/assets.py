@@ -9,7 +9,7 @@ __all__ = ["module_source", "page_of_its_own", "page_script", "page_style"]
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family"),
+    *("position", "translator", "sampler", "family", "follow"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
 # What some widgets share beside; the page has each once.
@@ -19,6 +19,7 @@ SHARED = {
     "heads": ("grid", "links", "typing"),
     "translator": ("grid", "links", "steps", "transformer_model", "options"),
     "sampler": ("transformer_model", "options"),
+    "follow": ("steps", "transformer_model"),
 }
 
 

@@ -1,22 +1,24 @@
 """Pack a Transformer for a page: one byte a weight."""
 
+import zlib
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
+from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
 from attn_notes.widgets.encoding import from_base64, to_base64
 
-__all__ = ["pack_transformer", "unpack_transformer"]
+__all__ = ["checksum", "pack_transformer", "unpack_transformer"]
 
 LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
-FAMILIES = {"encoder": Transformer, "body": DecoderOnly}  # by how their weights' names begin
+# By how the names of their weights begin.
+FAMILIES = {"encoder": Transformer, "body": DecoderOnly, "embeddings": Encoder}
 KNOWN = ("none", "learned", "sinusoidal")  # positions that static/transformer_model.js can do
 
 
-def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
+def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, Any]:
     r"""A model as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
 
     Row i of a matrix is $s_i$ times whole numbers from -127 to 127, $s_i$ being its largest
@@ -35,13 +37,7 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
         >>> pack_transformer(Transformer(config))["tensors"][0]
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
-    if not isinstance(model, tuple(FAMILIES.values())):
-        raise TypeError(f"model must be a Transformer or DecoderOnly, got {type(model).__name__}")
-    config = model.config
-    if config.positions not in KNOWN:
-        raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
-    if config.embed_norm or config.num_kv_heads not in (None, config.num_heads):
-        raise ValueError(f"a page has neither embed_norm nor shared key-value heads, got {config}")
+    _check(model)
     tensors, tied, quanta, floats = [], [], [], []
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -58,7 +54,7 @@ def pack_transformer(model: Transformer | DecoderOnly) -> dict[str, Any]:
             quanta.append(whole.flatten())
         floats.append(weight.flatten())
     return {
-        "config": asdict(config),
+        "config": asdict(model.config),
         "tensors": tensors,
         "tied": tied,
         "bytes": {"b64": to_base64(torch.cat(quanta).to(torch.int8))},
@@ -81,6 +77,25 @@ def unpack_transformer(packed: dict[str, Any]) -> Any:
                 numbers, quanta = quanta[:size].view(rows, -1) * numbers[:, None], quanta[size:]
             parameters[name].copy_(numbers)
     return model.eval()
+
+
+def _check(model: Any) -> None:
+    """Raise unless `static/transformer_model.js` can compute the model."""
+    if not any(isinstance(model, family) for family in FAMILIES.values()):
+        wanted = "a Transformer, DecoderOnly or Encoder"
+        raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
+    config = model.config
+    if config.positions not in KNOWN:
+        raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
+    shared = config.num_kv_heads not in (None, config.num_heads)
+    if config.embed_norm or config.num_token_types or shared:
+        wanted = "neither embed_norm nor token types nor shared key-value heads"
+        raise ValueError(f"a page has {wanted}, got {config}")
+
+
+def checksum(packed: dict[str, Any]) -> int:
+    """Adler-32 of the weights: how one element of a page names the model that another holds."""
+    return zlib.adler32((packed["bytes"]["b64"] + packed["floats"]["b64"]).encode())
 
 
 def _quantise(weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What the two players share, and what their front end, `transformer_model.js`, computes."""
+"""What widgets with a model share, and what their front end, `transformer_model.js`, computes."""
 
 import re
 from collections.abc import Sequence
@@ -12,13 +12,11 @@ from attn_notes.data import Vocabulary
 from attn_notes.widgets.base import DataWidget
 from attn_notes.widgets.packing import unpack_transformer
 
-__all__ = ["ModelPlayer", "chance", "check_vocabulary", "cut", "drawn"]
+__all__ = ["ModelPlayer", "ModelWidget", "chance", "check_vocabulary", "cut", "drawn"]
 
 
-class ModelPlayer(DataWidget):
+class ModelWidget(DataWidget):
     """A widget that holds a packed model, which the page and Python both compute with."""
-
-    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
 
     _unpacked: tuple[dict[str, Any], Any] | None = None
 
@@ -28,6 +26,12 @@ class ModelPlayer(DataWidget):
         if self._unpacked is None or self._unpacked[0] is not packed:
             self._unpacked = packed, unpack_transformer(packed)
         return self._unpacked[1]
+
+
+class ModelPlayer(ModelWidget):
+    """A widget whose model draws tokens by chance."""
+
+    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
 
 
 def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:

@@ -125,9 +125,10 @@ class TransformerPlayer(ModelPlayer):
             raise TraitError(f"text must have from 1 to {most} tokens, got {len(tokens)}")
         return tokens
 
-    def translation(self) -> Translation:
-        """The model's translation of the text, with the reader's tokens first."""
-        source = [tag for tag in [self.language] if tag] + self._cut(self.text)
+    def translation(self, text: str | None = None) -> Translation:
+        """The model's translation of the text, or of another, with the reader's tokens first."""
+        words = self._cut(self.text if text is None else text)
+        source = [tag for tag in [self.language] if tag] + words
         ids = [self.data["source"].index(token) + len(SPECIAL) for token in source]
         given = torch.tensor([ids], device="cpu"), torch.tensor([len(ids)], device="cpu")
         tokens: list[int] = []

@@ -14,11 +14,13 @@ from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, prefix_mask
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.scores import AdditiveScore, BilinearScore
+from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
     FamilyDiagram,
+    FollowToken,
     HeadExplorer,
     KernelExplorer,
     LanguageModelPlayer,
@@ -105,6 +107,16 @@ def begin_text(widget: LanguageModelPlayer, at: float) -> None:
     widget.prompt, widget.said, widget.position = str(int(at)), [], widget.data["most"]
 
 
+def to_block(widget: FollowToken, at: float) -> None:
+    """The same step of another block, or its first."""
+    name, number, part, *_ = widget._here()
+    steps = widget._steps(widget._now()[-1])
+    before = sum(one[0] == name and one[1]["block"] == part["block"] for one in steps[:number])
+    there = [n for n, (_, one) in enumerate(steps) if one["block"] == int(at)]
+    same = [n for n in there if steps[n][0] == name]
+    widget.step = same[before] if len(same) > before else there[0]
+
+
 def explored(label: str, widget: BookWidget, at: float) -> None:
     for control in widget.data["controls"]:
         if control["name"].replace("_", " ") == label:
@@ -166,7 +178,7 @@ SAME: dict[str, dict[str, Same]] = {
         "Head": sets("head", int),
         HIDE: sets("hide_special", bool),
         FIND: sets("pattern", one_of("", *PATTERNS, "focused", "spread")),
-        COLOURS: sets("scale", ["linear", "root", "row"].__getitem__),
+        COLOURS: sets("scale", one_of("linear", "root", "row")),
         COLUMNS: sets("columns", bool),
         COMBINE: sets("combine", one_of("mean", "max")),
         "Attention": sets("kind", int),
@@ -194,6 +206,13 @@ SAME: dict[str, dict[str, Same]] = {
         "Family": choose_family,
         "Blocks": sets("num_layers", int),
         "Position": sets("position", int),
+    },
+    "follow": {
+        "Sentence": sets("sentence", int),
+        "Token": sets("token", int),
+        "Block": to_block,
+        "Head": sets("head", int),
+        "Step": sets("step", int),
     },
     "sampler": {
         "Prompt": begin_text,
@@ -372,6 +391,19 @@ JOURNEYS = {
         Move("Position", ["End"]),
         Move("Blocks", ["Home"], numbers=False),
     ],
+    "follow": [
+        Move("Step", ["ArrowRight"] * 2),
+        Move("Head", ["ArrowDown"]),
+        Move("Token", ["ArrowDown"]),
+        Move("Step", ["ArrowRight"] * 2),  # the mask
+        Move("Block", ["ArrowDown"]),
+        Move("Step", ["ArrowRight"] * 3),  # all heads
+        Move("Head", ["ArrowUp"], numbers=False, drawn=False),
+        Move("Sentence", ["ArrowDown"]),
+        Move("Step", ["End"]),
+        Move("Token", ["Home"]),
+        Move("Block", ["Home"]),
+    ],
     "writer": [
         Move("Character", ["ArrowRight"] * 4),
         Move("Temperature", ["PageUp"], numbers=False, drawn=False),
@@ -409,6 +441,10 @@ BUTTONS = {
         *("unknown\n0.241 \u2192 0.461", "8\n0.195 \u2192 0.353", "new line\n0.116 \u2192 0.185"),
         *("flies\n0.109 cut", "like\n0.104 cut", "end of text\n0.037 cut", "3\n0.030 cut"),
         *("9\n0.027 cut", "4\n0.021 cut", "2\n0.021 cut"),
+    ],
+    "follow": [
+        *("Previous", "Play", "Next", "Embed", "Norm", "q \u00b7 k", "\u00f7 \u221aD", "Mask"),
+        *("Softmax", "Values", "Heads", "Add", "Norm", "Network", "Add"),
     ],
     "mask": [*PRESETS, "invert"],
     "player": [
@@ -752,9 +788,23 @@ def assert_turned(says: str, widget: PositionExplorer) -> None:
         assert says.startswith("Nothing is turned")
 
 
+def assert_followed(panel: Panel, widget: FollowToken) -> None:
+    """Every number of the step, and where on its way the token is."""
+    shown = widget.shown()
+    _, *rows = panel.table()
+    assert [row[0] for row in rows] == list(shown)
+    for row, numbers in zip(rows, shown.values(), strict=True):
+        found = [row[: 1 + len(numbers)]]
+        assert_cells(found, numbers[None], ~numbers.isnan()[None])
+        assert not any(row[1 + len(numbers) :])
+    steps = widget._steps(widget._now()[-1])
+    assert panel.output("Step") == f"{widget._here()[1] + 1} of {len(steps)}"
+
+
 ASSERTED = {
     AlignmentSteps: assert_steps,
     FamilyDiagram: assert_wired,
+    FollowToken: assert_followed,
     HeadExplorer: assert_heads,
     KernelExplorer: assert_points,
     LanguageModelPlayer: assert_written,
@@ -791,6 +841,7 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "family": FamilyDiagram,
         "translator": lambda: player_from_page(state["data"]),
         "sampler": lambda: writer_from_page(state["data"]),
+        "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),
         "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
         "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()

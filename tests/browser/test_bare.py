@@ -171,6 +171,8 @@ def weight_rows(panel: Panel, name: str) -> list[list[str]]:
 def says(cell: str, row: int, column: int, name: str = "") -> re.Pattern:
     if name == "positions":
         return re.compile(rf"position {row}, dimension {column}: {re.escape(cell)}")
+    if name == "follow":
+        return re.compile(rf".+: (.+ = )?{re.escape(cell)}")
     if name == "writer":
         return re.compile(rf"layer {row // 2}, head {row % 2}, reads .+: {re.escape(cell)}")
     value = cell if cell in ("masked", "open") else f"weight {re.escape(cell)}"

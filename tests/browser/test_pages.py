@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.packing import checksum
 from tests.browser.conftest import SITE, Visitor
 from tests.browser.journeys import COLOUR, SIZE, UNLIKE, assert_shown, from_page, same_move
 from tests.browser.panel import Panel, settle
@@ -69,7 +70,13 @@ class Turned:
     def panels(self) -> list[tuple[Panel, BookWidget]]:
         """Each widget on the page, and the same in Python with the state that the page holds."""
         found = (re.search(r"<script[^>]*>(.*?)</script>", element)[1] for element in self.elements)
-        widgets = [from_page(**json.loads(state)) for state in found]
+        described = [json.loads(state) for state in found]
+        models = [one["state"].get("data", {}).get("model", {}) for one in described]
+        whole = {checksum(model): model for model in models if "bytes" in model}
+        for one, model in zip(described, models, strict=True):
+            if "same" in model:  # another element of the page holds it
+                one["state"]["data"]["model"] = whole[model["same"]]
+        widgets = [from_page(**one) for one in described]
         return [(Panel(self.page, nth), widget) for nth, widget in enumerate(widgets)]
 
     @property

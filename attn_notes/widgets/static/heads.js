@@ -104,7 +104,7 @@ function viewReader(model, arrived) {
     return shown[hide];
   }
   // The weights of a head, or null while they are on their way.
-  function head({ view, whole, cut, size, layers, heads }, n) {
+  function head({ view, whole, cut, size }, n) {
     const cells = size[0] * size[1];
     if (whole) return whole.subarray(n * cells, (n + 1) * cells);
     const key = `${view.key}.${n}`, text = model.get("packed")[key];
@@ -337,7 +337,8 @@ function renderOnce({ model, el }) {
       el.setAttribute("aria-pressed", Boolean(means) && order[k] === n);
     });
     const entropy = ["focused", "spread"].includes(pattern);
-    about.textContent = !means ? "Choose a head among all of them, or let a pattern find it." : entropy ? ENTROPY : SCORE;
+    about.textContent = entropy ? ENTROPY : SCORE;
+    if (!means) about.textContent = "Choose a head among all of them, or let a pattern find it.";
     list.hidden = scoreTable.el.hidden = !means;
     scoreTable.fill();
     followPins();

@@ -16,11 +16,30 @@ class PageModel {
   save_changes() {} // nobody to tell
 }
 
+// As attn_notes.widgets.packing.checksum.
+function adler32(text) {
+  let a = 1, b = 0;
+  for (let n = 0; n < text.length; n++) { a = (a + text.charCodeAt(n)) % 65521; b = (b + a) % 65521; }
+  return b * 65536 + a;
+}
+
+const STATES = "script[type='application/json']";
+
+// The model with this checksum, which another element of the page holds.
+function modelOnPage(checksum) {
+  for (const { textContent: text } of document.querySelectorAll(`attn-widget > ${STATES}`)) {
+    const model = text.includes('"tensors"') && JSON.parse(text).state.data.model;
+    if (model && adler32(model.bytes.b64 + model.floats.b64) === checksum) return model;
+  }
+  throw new Error("no element on this page holds the model");
+}
+
 class AttnWidget extends HTMLElement {
   connectedCallback() {
-    const script = this.querySelector("script[type='application/json']");
+    const script = this.querySelector(STATES);
     if (this.end || !script) return;
     const { widget, state } = JSON.parse(script.textContent);
+    if (state.data?.model?.same) state.data.model = modelOnPage(state.data.model.same);
     this.start = { ...state };
     this.model = new PageModel(state);
     const el = document.createElement("div");

@@ -58,12 +58,15 @@ class Blocks {
     Object.assign(this, { encoder, decoder, body, out_proj });
   }
 
-  // The token's vector and its position's.
-  embed({ tokens, positions }, token, position) {
+  // The token's vector, and its position's if there is one: the stream begins with their sum.
+  embedding({ tokens, positions }, token, position) {
     const { embed_dim: E, scale_embeddings: scaled, positions: scheme } = this.config;
     const x = tokens.weight[token].map((number) => (scaled ? number * Math.sqrt(E) : number));
-    if (scheme === "none") return x;
-    return plus(x, scheme === "learned" ? positions.weight[position] : sinusoid(position, E));
+    if (scheme === "none") return [x];
+    return [x, scheme === "learned" ? positions.weight[position] : sinusoid(position, E)];
+  }
+  embed(embeddings, token, position) {
+    return this.embedding(embeddings, token, position).reduce(plus);
   }
 
   // A sublayer f takes the stream from x to LayerNorm(x + f(x)), or to x + f(LayerNorm(x)):
@@ -73,42 +76,63 @@ class Blocks {
   write(norm, x, y) { return this.config.norm === "pre" ? plus(x, y) : this.normed(norm, plus(x, y)); }
   last({ norm }, x) { return this.config.norm === "pre" ? this.normed(norm, x) : x; } // one more at the end
 
-  feedForward({ linear1, linear2 }, x) {
-    return affine(linear2, affine(linear1, x).map(ACTIVATIONS[this.config.activation]));
-  }
-
   // Put the key and the value of a vector into a cache: whoever reads it later computes neither again.
   remember({ k_proj, v_proj }, x, { keys, values }) {
     keys.push(affine(k_proj, x));
     values.push(affine(v_proj, x));
   }
 
-  // What a vector reads in a cache, each head with a slice of its own of queries, keys and values.
-  attend({ q_proj, out_proj }, x, { keys, values }) {
-    const { num_heads: H, embed_dim: E } = this.config, D = E / H;
-    const query = affine(q_proj, x), heads = new Float64Array(E), weights = [];
+  // What a vector reads in a cache, or in the first `reach` places of it, each head with a slice of
+  // its own of queries, keys and values: a record of all that is computed on the way to `after`, the
+  // stream after it. The scores are divided by the root of D already.
+  attend({ q_proj, out_proj }, norm, before, { keys, values }, reach = keys.length) {
+    const { num_heads: H, embed_dim: E } = this.config, D = E / H, input = this.read(norm, before);
+    const query = affine(q_proj, input), heads = new Float64Array(E), scores = [], weights = [];
+    const open = reach < keys.length ? keys.map((_, j) => +(j < reach)) : null;
     for (let h = 0; h < H; h++) {
       const start = h * D, end = start + D, mine = query.subarray(start, end);
-      const scores = keys.map((key) => dot(mine, key.subarray(start, end)) / Math.sqrt(D));
-      weights[h] = softmax(scores);
+      scores[h] = keys.map((key) => dot(mine, key.subarray(start, end)) / Math.sqrt(D));
+      weights[h] = maskedSoftmax(scores[h], open, 1, keys.length);
       values.forEach((value, j) => {
         for (let d = start; d < end; d++) heads[d] += weights[h][j] * value[d];
       });
     }
-    return { y: affine(out_proj, heads), weights };
+    const y = affine(out_proj, heads), after = this.write(norm, before, y);
+    return { before, input, query, keys, values, scores, weights, reach, heads, y, after };
   }
 
   // A vector reads itself and those before it: later ones are in no cache yet, and that is the whole
   // causal mask.
   recall({ self_attn, norm1 }, x, cache) {
-    const input = this.read(norm1, x);
-    this.remember(self_attn, input, cache);
-    const { y, weights } = this.attend(self_attn, input, cache);
-    return { x: this.write(norm1, x, y), weights };
+    this.remember(self_attn, this.read(norm1, x), cache);
+    return this.attend(self_attn, norm1, x, cache);
   }
 
-  think(norm, { feed_forward }, x) {
-    return this.write(norm, x, this.feedForward(feed_forward, this.read(norm, x)));
+  // The feed-forward network, as a record like that of `attend`.
+  think(norm, { feed_forward: { linear1, linear2 } }, before) {
+    const input = this.read(norm, before), hidden = affine(linear1, input);
+    const active = hidden.map(ACTIVATIONS[this.config.activation]), y = affine(linear2, active);
+    return { before, input, hidden, active, y, after: this.write(norm, before, y) };
+  }
+
+  // A whole sequence at once: for each block and position the records of its sublayers, and the
+  // outputs. With a memory to read, the blocks are a decoder's.
+  run(stack, tokens, { causal = false, memory = null } = {}) {
+    let x = tokens.map((token, position) => this.embed(stack.embeddings, token, position));
+    const blocks = Object.values(stack.blocks).map((block) => {
+      const own = emptyCache(), source = emptyCache();
+      for (const vector of x) this.remember(block.self_attn, this.read(block.norm1, vector), own);
+      for (const vector of memory || []) this.remember(block.cross_attn, vector, source);
+      const records = x.map((vector, i) => {
+        const self = this.attend(block.self_attn, block.norm1, vector, own, causal ? i + 1 : undefined);
+        const cross = memory && this.attend(block.cross_attn, block.norm2, self.after, source);
+        const ff = this.think(memory ? block.norm3 : block.norm2, block, (cross || self).after);
+        return { self, cross, ff };
+      });
+      x = records.map(({ ff }) => ff.after);
+      return records;
+    });
+    return { blocks, outputs: x.map((vector) => this.last(stack, vector)) };
   }
 }
 
@@ -116,16 +140,8 @@ class Blocks {
 class TransformerModel extends Blocks {
   // Every position of the source reads every position of it, in each block anew.
   encode(source) {
-    let x = source.map((token, position) => this.embed(this.encoder.embeddings, token, position));
-    const maps = Object.values(this.encoder.blocks).map((block) => {
-      const cache = emptyCache(), inputs = x.map((vector) => this.read(block.norm1, vector));
-      inputs.forEach((input) => this.remember(block.self_attn, input, cache));
-      const heard = inputs.map((input) => this.attend(block.self_attn, input, cache));
-      x = x.map((vector, i) => this.write(block.norm1, vector, heard[i].y));
-      x = x.map((vector) => this.think(block.norm2, block, vector));
-      return heard.map(({ weights }) => weights);
-    });
-    return { memory: x.map((vector) => this.last(this.encoder, vector)), maps };
+    const { blocks, outputs } = this.run(this.encoder, source);
+    return { memory: outputs, maps: blocks.map((records) => records.map(({ self }) => self.weights)) };
   }
 
   // The state before the first step: in each block of the decoder nothing is said yet, and of the
@@ -147,8 +163,8 @@ class TransformerModel extends Blocks {
     Object.values(this.decoder.blocks).forEach((block, n) => {
       const cache = state.caches[n];
       own[n] = this.recall(block, x, cache.own);
-      cross[n] = this.attend(block.cross_attn, this.read(block.norm2, own[n].x), cache.source);
-      x = this.think(block.norm3, block, this.write(block.norm2, own[n].x, cross[n].y));
+      cross[n] = this.attend(block.cross_attn, block.norm2, own[n].after, cache.source);
+      x = this.think(block.norm3, block, cross[n].after).after;
     });
     const weights = (blocks) => blocks.map((block) => block.weights); // [layer][head][key]
     return { logits: affine(this.out_proj, this.last(this.decoder, x)), decoder: weights(own), cross: weights(cross) };
@@ -167,7 +183,7 @@ class LanguageModel extends Blocks {
     let x = this.embed(this.body.embeddings, token, state.length++);
     const weights = Object.values(this.body.blocks).map((block, n) => {
       const heard = this.recall(block, x, state.caches[n]);
-      x = this.think(block.norm2, block, heard.x);
+      x = this.think(block.norm2, block, heard.after).after;
       return heard.weights; // [layer][head][key]
     });
     return { logits: affine(this.out_proj, this.last(this.body, x)), weights };

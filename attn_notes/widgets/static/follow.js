@@ -1,0 +1,609 @@
+// One token on its way through a Transformer: what transformer_model.js computes, number by number.
+// Traits: data {model, names, sentences: [{source: [ids, tokens], target: [ids, tokens]}],
+// attention_only, title}, sentence, token (of the source, then of the target), head, step.
+//
+// A step is a scene: strips of cells, each cell with its value, its place, how it is computed, and
+// from which cells. Between two scenes every cell moves: from where it stood, or from those cells.
+
+const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
+const LIKELY = 6, MOST_LINES = 4;
+const POINT = "Point at a number, or focus the picture and walk its numbers with the arrow keys.";
+const READ = [["scores", "q \u00b7 k"], ["scale", "\u00f7 \u221aD"], ["mask", "Mask"], ["softmax", "Softmax"],
+  ["values", "Values"]];
+const SUBLAYERS = { self: "Self-attention", cross: "Cross-attention", ff: "Feed-forward" };
+
+const span = (size) => Array.from({ length: size }, (_, n) => n);
+const two = (x) => x.toFixed(2).replace("-", "\u2212");
+const factor = (x) => (x < 0 ? `(${two(x)})` : two(x)); // a second number in a formula
+const times = (x, y) => `${two(x)} \u00d7 ${factor(y)}`;
+const added = (terms) => (terms.length < 4 ? terms.map((x, n) => (n ? factor(x) : two(x))).join(" + ")
+  : `${two(terms[0])} + ${factor(terms[1])} + \u2026 + ${factor(terms.at(-1))}`);
+// Row n of W x + b.
+const projected = ({ weight, bias }, x) => (n) =>
+  `${times(weight[n][0], x[0])} + \u2026 + ${times(weight[n].at(-1), x.at(-1))}${bias ? ` + ${factor(bias[n])}` : ""}`;
+
+// ---------------------------------------------------------------- the way of a token
+
+// The model at work on the sentences: for a token, its steps in order.
+function follower(model) {
+  const data = model.get("data"), stored = data.model, { config } = stored, read = new Map();
+  const families = { encoder: TransformerModel, body: LanguageModel, embeddings: Blocks };
+  const network = new families[stored.tensors[0][0].split(".")[0]](stored), pre = config.norm === "pre";
+  const stack = network.encoder || network.body || network;
+
+  function sentence() { // read once
+    const n = model.get("sentence");
+    if (!read.has(n)) {
+      const { source, target } = data.sentences[n], causal = stack === network.body;
+      const encoded = network.run(stack, source[0], { causal }), memory = encoded.outputs;
+      const decoded = target[0].length ? network.run(network.decoder, target[0], { causal: true, memory }) : null;
+      read.set(n, { source, target, encoded, decoded, causal });
+    }
+    return read.get(n);
+  }
+
+  function way() {
+    const { source, target, encoded, decoded, causal } = sentence(), size = source[0].length;
+    const place = Math.min(model.get("token"), size + target[0].length - 1), inTarget = place >= size;
+    const [ids, tokens] = inTarget ? target : source, t = inTarget ? place - size : place;
+    const { blocks, outputs } = inTarget ? decoded : encoded, here = inTarget ? network.decoder : stack, steps = [];
+    const add = (kind, label, block, part, more = {}) => steps.push({ kind, label, block, part, ...more });
+    blocks.forEach((records, b) => {
+      const block = here.blocks[b];
+      add("start", b ? `Block ${b}` : "Embed", b, "self", { x: records[t].self.before });
+      Object.entries(records[t]).filter(([, record]) => record).forEach(([part, record], n) => {
+        const more = { record, norm: block[`norm${n + 1}`], attn: block[`${part}_attn`], network: block.feed_forward,
+          keys: part === "cross" ? source[1] : tokens };
+        if (pre) add("norm", "Norm", b, part, more);
+        if (part === "ff") add("think", "Network", b, part, more);
+        else for (const [kind, label] of [...READ, ["heads", "Heads"]]) add(kind, label, b, part, more);
+        add("add", pre ? "Add" : "Add, norm", b, part, more);
+      });
+    });
+    const writes = network.out_proj && (inTarget || !network.encoder);
+    add("out", "Out", blocks.length - 1, "ff", { x: blocks.at(-1)[t].ff.after, output: outputs[t], norm: here.norm,
+      logits: writes ? affine(network.out_proj, outputs[t]) : null });
+    const end = data.attention_only ? steps.findIndex(({ kind }) => kind === "values") + 1 : steps.length;
+    return { steps: steps.slice(0, end), place, t, tokens, id: ids[t], embeddings: here.embeddings,
+      causal: inTarget || causal, head: Math.min(model.get("head"), config.num_heads - 1) };
+  }
+  return { data, config, network, pre, sentence, way };
+}
+
+// ---------------------------------------------------------------- scenes
+
+// Where strips and words are laid out. A strip is {id, name, values, rect(n)}; and `where(n)` names a
+// cell, `how(n)` says its computation, `from(n)` lists the cells [id, n] that it is made of. It is
+// signed, or else from 0 to 1, or plain: a number without a colour, or a bar. Where `open(n)` is
+// false the mask closes it. The sentence takes its example from the strip that is `main`.
+function stage(width, E) {
+  const strips = [], words = [], narrow = width < 460;
+  let y = 0;
+  const scene = {
+    width, narrow, strips, words,
+    get height() { return Math.ceil(y); },
+    reach: (low) => { y = Math.max(y, low); },
+    write(text, x, at, align = "left", strong = false, room = width) {
+      words.push({ text, x, y: at, align, strong, room });
+    },
+    strip(one) {
+      strips.push({ where: (n) => `${one.name}, feature ${n}`, how: () => "", from: () => [], open: () => true,
+        signed: true, ...one });
+    },
+    // A vector, in several lines if it is long, under its name.
+    vector(one) {
+      const size = one.values.length, per = Math.min(size, Math.max(E, Math.ceil(size / MOST_LINES)));
+      const lines = Math.ceil(size / per), wide = Math.min(70, width / per), tall = lines > 1 ? 16 : 32;
+      scene.write(one.label || one.name, 0, y + 13);
+      const top = y + 19;
+      scene.strip({ ...one, rect: (n) => [(n % per) * wide, top + Math.floor(n / per) * tall, wide, tall] });
+      y = top + lines * tall + 15;
+    },
+  };
+  return scene;
+}
+
+// Where the keys of an attention stand, one a line, and their names.
+function keyLines(scene, { keys, record }, { t, own }, top) {
+  const S = keys.length, left = scene.narrow ? 62 : 104, pitch = Math.max(9, Math.min(27, Math.floor(330 / S)));
+  const letters = scene.narrow ? 9 : 14;
+  keys.forEach((token, j) => {
+    if (pitch < 12 && j % 2) return;
+    scene.write(visible(token, letters), left - 10, top + (j + 0.5) * pitch, "right", own && j === t, left - 12);
+  });
+  scene.reach(top + S * pitch);
+  return { S, left, row: (j) => top + j * pitch, tall: pitch - Math.min(3, pitch / 5), open: (j) => j < record.reach };
+}
+
+const ofKey = (keys, j) => `key ${j}, ${quoted(keys[j])}`;
+
+// Beside the names two strips of D cells and a box stand in a line, with gaps between them.
+function twoStrips(scene, left, D) {
+  const gap = scene.narrow ? 8 : 24, box = scene.narrow ? 44 : 58;
+  const wide = Math.min(40, (scene.width - left - 2 * gap - box) / (2 * D));
+  return { box, span: D * wide + gap, gap, across: (x, y, tall) => (d) => [x + d * wide, y, wide, tall] };
+}
+
+const SCENES = {
+  start(scene, { x, block }, { id, t, tokens, embeddings, follower: { network, config } }) {
+    const token = quoted(tokens[t], 12);
+    if (block) {
+      scene.vector({ id: "x", name: "x", label: "x, the residual stream", values: x });
+      return `Block ${block} begins with what block ${block - 1} has left in the residual stream of ${token}.`;
+    }
+    const [row, position] = network.embedding(embeddings, id, t);
+    const scaled = config.scale_embeddings ? `, times \u221a${config.embed_dim}` : "";
+    if (!position) {
+      scene.vector({ id: "x", name: "x", label: `x, the vector of ${token}`, values: x });
+      return `${token} enters as a vector x: its row of the embedding table${scaled}.`;
+    }
+    scene.vector({ id: "row", name: "embedding", label: `embedding of ${token}${scaled}`, values: row });
+    scene.vector({ id: "position", name: "position", label: `+ position ${t}`, values: position });
+    scene.vector({ id: "x", name: "x", label: "= x, which enters block 0", values: x, main: true,
+      how: (n) => `${two(row[n])} + ${factor(position[n])}`, from: (n) => [["row", n], ["position", n]] });
+    return `${token} enters as a vector: its row of the embedding table${scaled}, plus the vector of its position.`;
+  },
+
+  norm(scene, { record, norm }, { follower: { config } }) {
+    return normed(scene, "x", record.before, record.input, norm, config);
+  },
+
+  scores(scene, step, at) {
+    const { keys, record, attn, part } = step, { head, D, pre } = at, start = head * D;
+    const q = record.query.subarray(start, start + D), top = 54, lines = keyLines(scene, step, at, top);
+    const { left, tall, row } = lines, { box, span: room, across } = twoStrips(scene, left, D);
+    const second = left + room, third = second + room;
+    scene.write("query", left - 10, 13, "right", true);
+    scene.write(scene.narrow ? "times each key," : "times each key, feature by feature,", second, 8);
+    scene.write("and added up", second, 22);
+    scene.write("keys", left, top - 9);
+    scene.write("q \u00d7 k", second, top - 9);
+    scene.write("q \u00b7 k", third + box / 2, top - 9, "center");
+    const input = () => span(record.input.length).map((e) => [pre ? "n" : "x", e]);
+    scene.strip({ id: "q", name: "q", values: q, rect: across(left, 0, 26), where: (d) => `query, feature ${d}`,
+      how: (d) => projected(attn.q_proj, record.input)(start + d), from: input });
+    const products = keys.map((_, j) => q.map((x, d) => x * record.keys[j][start + d]));
+    keys.forEach((_, j) => {
+      const k = record.keys[j].subarray(start, start + D);
+      scene.strip({ id: `k${j}`, name: `k ${j}`, values: k, rect: across(left, row(j), tall),
+        where: (d) => `${ofKey(keys, j)}, feature ${d}` });
+      scene.strip({ id: `qk${j}`, name: `q \u00d7 k ${j}`, values: products[j], rect: across(second, row(j), tall),
+        where: (d) => `q \u00d7 k with ${ofKey(keys, j)}, feature ${d}`,
+        how: (d) => times(q[d], k[d]), from: (d) => [["q", d], [`k${j}`, d]] });
+    });
+    const scores = record.scores[head].map((x) => x * Math.sqrt(D));
+    scene.strip({ id: "scores", name: "q \u00b7 k", values: scores, rect: (j) => [third, row(j), box, tall],
+      where: (j) => `score of ${ofKey(keys, j)}`, how: (j) => added(products[j]),
+      from: (j) => span(D).map((d) => [`qk${j}`, d]), main: true, plain: true });
+    const [query, key] = part === "cross" ? ["target\u2019s query", "source token"] : ["query", "token"];
+    return `The ${query} meets the key of every ${key}: `
+      + `multiply feature by feature and add up, q \u00b7 k = \u03a3 q\u1d62 k\u1d62 over ${D} features.`;
+  },
+
+  scale: (scene, step, at) => columns(scene, step, at, 2, `Each score is divided by \u221aD = \u221a${at.D} = `
+    + `${two(Math.sqrt(at.D))}. A sum of ${at.D} products would otherwise drive the softmax to 0 and 1.`),
+
+  mask(scene, step, at) {
+    const closed = step.keys.length - step.record.reach;
+    let words = "The causal mask closes what comes later. Nothing does: this is the last token.";
+    if (step.part === "cross") words = "Nothing is closed: the decoder may read the whole source.";
+    else if (!at.causal) words = "Nothing is closed: an encoder may read the whole sentence, what follows as well.";
+    else if (closed) {
+      words = `The causal mask closes what comes later, ${plural(closed, "key")} (hatched): a weight there will be 0.`;
+    }
+    return columns(scene, step, at, 3, words);
+  },
+
+  softmax: (scene, step, at) => columns(scene, step, at, 5, "e to the power of each score, divided by the sum of "
+    + "all: positive weights that sum to 1. (The largest score is taken off first, which changes no weight.)"),
+
+  values(scene, step, at) {
+    const { keys, record } = step, { head, D } = at, start = head * D, weights = record.weights[head];
+    const { left, tall, row, open, S } = keyLines(scene, step, at, 20);
+    const { box, gap, span: room, across } = twoStrips(scene, left, D);
+    const first = left + box + gap, second = first + room, low = row(S) + 12;
+    scene.write("weight", left + box / 2, 9, "center");
+    scene.write("values", first, 9);
+    scene.write("weight \u00d7 value", second, 9);
+    scene.write(scene.narrow ? "sum z" : `their sum, z of head ${head}`, second - 10, low + 14, "right");
+    scene.strip({ id: "weights", name: "weight", values: weights, signed: false, open,
+      rect: (j) => [left, row(j), box, tall], where: (j) => `weight of ${ofKey(keys, j)}` });
+    keys.forEach((_, j) => {
+      const v = record.values[j].subarray(start, start + D);
+      const where = (d) => `value ${j}, ${quoted(keys[j])}, feature ${d}`, weighted = v.map((x) => x * weights[j]);
+      scene.strip({ id: `v${j}`, name: `v ${j}`, values: v, rect: across(first, row(j), tall), where });
+      scene.strip({ id: `wv${j}`, name: `weight \u00d7 v ${j}`, values: weighted, rect: across(second, row(j), tall),
+        where: (d) => `weight \u00d7 ${where(d)}`, how: (d) => times(weights[j], v[d]),
+        from: (d) => [[`v${j}`, d], ["weights", j]] });
+    });
+    scene.strip({ id: `z${head}`, name: `z ${head}`, values: record.heads.subarray(start, start + D),
+      rect: across(second, low, 28), from: (d) => keys.map((_, j) => [`wv${j}`, d]), main: true,
+      how: (d) => added(keys.map((_, j) => weights[j] * record.values[j][start + d])) });
+    scene.reach(low + 32);
+    return "Each value is multiplied by its weight, and the products are added, feature by feature: this is what the "
+      + "head has read.";
+  },
+
+  heads(scene, { record, attn }, { D, H }) {
+    const E = D * H, gap = H > 1 ? 6 : 0, wide = Math.min(70, (scene.width - gap * (H - 1)) / E);
+    for (let h = 0; h < H; h++) {
+      const left = h * (D * wide + gap);
+      scene.write(`z ${h}`, left, 13);
+      scene.strip({ id: `z${h}`, name: `z ${h}`, values: record.heads.subarray(h * D, (h + 1) * D),
+        rect: (d) => [left + d * wide, 19, wide, 28], where: (d) => `z of head ${h}, feature ${d}` });
+    }
+    scene.reach(60);
+    scene.vector({ id: "y", name: "y", label: "y = W\u2092 z + b\u2092", values: record.y,
+      how: projected(attn.out_proj, record.heads), main: true,
+      from: () => span(E).map((n) => [`z${Math.floor(n / D)}`, n % D]) });
+    const joined = `The ${H} heads are set end to end, and W\u2092 mixes them`;
+    return `${H > 1 ? joined : "W\u2092 maps what the one head has read"}: y = W\u2092 z + b\u2092.`;
+  },
+
+  add(scene, { record: { before, y, after }, norm }, { pre, follower: { config } }) {
+    const sum = plus(before, y);
+    scene.vector({ id: "x", name: "x", label: "x, the residual stream", values: before });
+    scene.vector({ id: "y", name: "y", label: "+ y, what the sublayer writes", values: y });
+    const how = (n) => `${two(before[n])} + ${factor(y[n])}`, from = (n) => [["x", n], ["y", n]];
+    scene.vector({ id: "sum", name: "x + y", label: "= the stream from here on", values: sum, how, from, main: pre });
+    if (pre) return "The sublayer does not replace the stream. It writes to it: x + y.";
+    normed(scene, "sum", sum, after, norm, config);
+    return "The sublayer writes to the stream, x + y, and LayerNorm brings the sum back to scale.";
+  },
+
+  think(scene, { record: { input, hidden, active, y }, network: { linear1, linear2 } }, { pre, follower: { config } }) {
+    const { activation, embed_dim: E, ffn_dim: m } = config, first = pre ? "n" : "x";
+    const all = (id, size) => () => span(size).map((n) => [id, n]);
+    scene.vector({ id: first, name: "input", label: "what is read from the stream", values: input });
+    scene.vector({ id: "hidden", name: "hidden", label: `W\u2081, ${m} hidden units`, values: hidden,
+      how: projected(linear1, input), from: all(first, E), where: (n) => `hidden unit ${n}` });
+    scene.vector({ id: "active", name: activation, label: `after ${activation}`, values: active,
+      how: (n) => `${activation}(${two(hidden[n])})`, from: (n) => [["hidden", n]],
+      where: (n) => `hidden unit ${n} after ${activation}` });
+    scene.vector({ id: "y", name: "y", label: "W\u2082, back to the width of the stream", values: y,
+      how: projected(linear2, active), from: all("active", m), main: true });
+    return `This position alone: W\u2081 takes ${E} features to ${m}, ${activation} acts on each, `
+      + `and W\u2082 takes them back to ${E}.`;
+  },
+
+  out(scene, { x, output, norm, logits }, { pre, tokens, t, follower: { data, config, network } }) {
+    if (pre) normed(scene, "x", x, output, norm, config);
+    else scene.vector({ id: "x", name: "x", values: x });
+    const token = quoted(tokens[t], 12), end = pre ? "The last norm is taken. " : "";
+    if (!logits) {
+      const memory = data.names.length ? "is a row of the memory that cross-attention reads" : "is the output";
+      return `${end}What has become of ${token} ${memory}.`;
+    }
+    const probabilities = softmax(logits), order = [...logits.keys()].sort((a, b) => logits[b] - logits[a]);
+    const best = order.slice(0, LIKELY), likely = best.map((n) => probabilities[n]);
+    const name = (n) => quoted(data.names[best[n]]), letters = scene.narrow ? 10 : 16;
+    const left = scene.narrow ? 84 : 130, box = 58, pitch = 24, top = scene.height + 24;
+    const bars = left + box + 14, room = scene.width - bars - 52;
+    scene.write("logit", left + box / 2, top - 9, "center");
+    scene.write("probability", bars, top - 9);
+    best.forEach((n, line) => {
+      const middle = top + (line + 0.45) * pitch;
+      scene.write(visible(data.names[n], letters), left - 10, middle, "right", !line, left - 12);
+      scene.write(likely[line].toFixed(3), bars + likely[line] * room + 8, middle);
+    });
+    scene.strip({ id: "logits", name: "logit", plain: true, values: best.map((n) => logits[n]),
+      rect: (n) => [left, top + n * pitch, box, pitch - 3], where: (n) => `logit of ${name(n)}`,
+      how: (n) => projected(network.out_proj, output)(best[n]),
+      from: () => span(output.length).map((n) => [pre ? "n" : "x", n]) });
+    scene.strip({ id: "probabilities", name: "probability", bar: true, signed: false, values: likely, main: true,
+      rect: (n) => [bars, top + n * pitch, Math.max(2, likely[n] * room), pitch - 3],
+      where: (n) => `probability of ${name(n)}`, from: (n) => [["logits", n]] });
+    scene.reach(top + best.length * pitch);
+    return `${end}There is one logit for each of ${logits.length} tokens, and the softmax of all says what may follow `
+      + `${token}. The ${best.length} likeliest are shown.`;
+  },
+};
+
+// A vector and what LayerNorm makes of it.
+function normed(scene, id, x, y, { weight, bias }, { layer_norm_eps: eps }) {
+  const mean = x.reduce((sum, one) => sum + one, 0) / x.length;
+  const spread = Math.sqrt(x.reduce((sum, one) => sum + (one - mean) ** 2, 0) / x.length + eps);
+  if (id === "x") scene.vector({ id, name: "x", label: "x, the residual stream", values: x });
+  const label = `LN: minus \u03bc = ${two(mean)}, over \u03c3 = ${two(spread)}, times gain, plus shift`;
+  scene.vector({ id: "n", name: id === "x" ? "LN(x)" : "LN(x + y)", label, values: y, main: true,
+    from: (n) => [[id, n]], how: (n) => `(${two(x[n])} \u2212 ${factor(mean)}) / ${two(spread)} `
+      + `\u00d7 ${factor(weight[n])} + ${factor(bias[n])}` });
+  return "LayerNorm brings the vector to mean 0 and variance 1, then applies the gain and the shift that were learned.";
+}
+
+// From the scores to the weights: a column each, of which the first `count` are shown.
+function columns(scene, step, at, count, words) {
+  const { keys, record } = step, { head, D } = at, scaled = record.scores[head], root = Math.sqrt(D);
+  const { left, tall, row, open, S } = keyLines(scene, step, at, 20), scores = scaled.map((x) => x * root);
+  const wide = Math.min(110, (scene.width - left + 8) / 5) - 8, top = Math.max(...scaled.slice(0, record.reach));
+  const powers = scaled.map((x, j) => (open(j) ? Math.exp(x - top) : 0)), total = powers.reduce((sum, x) => sum + x, 0);
+  const all = () => true, of = (id) => (j) => [[id, j]];
+  [
+    { id: "scores", name: "q \u00b7 k", title: "q \u00b7 k", what: "score", values: scores, open: all },
+    { id: "scaled", name: "\u00f7 \u221aD", title: `\u00f7 \u221a${D}`, what: "scaled score", values: scaled, open: all,
+      how: (j) => `${two(scores[j])} / ${two(root)}`, from: of("scores") },
+    { id: "masked", name: "mask", title: "masked", what: "masked score", values: scaled, from: of("scaled") },
+    { id: "powers", name: "e^s", title: "e^(s \u2212 max)", values: powers, signed: false,
+      how: (j) => `e^(${two(scaled[j])} \u2212 ${factor(top)})`, from: of("masked") },
+    { id: "weights", name: "weight", title: "weight", values: record.weights[head], signed: false,
+      how: (j) => `${two(powers[j])} / ${two(total)}`, from: of("powers") },
+  ].slice(0, count).forEach((one, n) => {
+    const x = left + n * (wide + 8);
+    scene.write(one.title, x + wide / 2, 9, "center", n === count - 1, wide + 6);
+    scene.strip({ open, ...one, rect: (j) => [x, row(j), wide, tall], main: n === count - 1,
+      where: (j) => `${one.what || one.title} of ${ofKey(keys, j)}` });
+  });
+  scene.reach(row(S));
+  return words;
+}
+
+const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+// Every step of a way, laid out.
+function laidOut(following, way, width) {
+  const { num_heads: H, embed_dim: E } = following.config;
+  const at = { ...way, H, D: E / H, pre: following.pre, follower: following };
+  return way.steps.map((step) => {
+    const scene = stage(width, E);
+    scene.text = SCENES[step.kind](scene, step, { ...at, own: step.part === "self" });
+    scene.byId = new Map(scene.strips.map((strip) => [strip.id, strip]));
+    const coloured = scene.strips.filter(({ signed, plain }) => signed && !plain);
+    scene.top = largest(coloured.flatMap(({ values }) => Array.from(values, Math.abs))) || 1;
+    return scene;
+  });
+}
+
+// ---------------------------------------------------------------- drawing
+
+const mixed = (a, b, share) => a.map((x, n) => x + (b[n] - x) * share);
+const eased = (share) => { const s = Math.max(0, Math.min(1, share)); return s * s * (3 - 2 * s); };
+
+function paintCell(context, colours, top, strip, n, [x, y, wide, tall], alpha, still = true) {
+  const gap = wide > 5 ? 1 : 0, value = strip.values[n];
+  context.globalAlpha = alpha;
+  if (!strip.open(n)) {
+    context.fillStyle = hatch(context, colours.muted);
+    context.fillRect(x, y, wide - gap, tall - gap);
+    return;
+  }
+  const word = strip.signed ? DIVERGING[level(value, -top, top)] : SEQUENTIAL[level(value, 0, 1)];
+  context.fillStyle = strip.bar ? colours.accent : strip.plain ? colours.panel : css(word);
+  context.fillRect(x, y, wide - gap, tall - gap);
+  if (strip.bar || !still || wide < 38 || tall < 14) return;
+  context.fillStyle = strip.plain ? colours.ink : inkOn(word);
+  context.font = `11.5px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
+  context.fillText(two(value), x + wide / 2, y + tall / 2 + 0.5);
+}
+
+// A scene, some of the way from the one before it.
+function paintScene(context, colours, scene, before, share) {
+  const strip = (id) => scene.byId.get(id) || (before && before.byId.get(id));
+  const draw = (...all) => paintCell(context, colours, scene.top, ...all), rest = 1 - share / 0.4;
+  for (const one of rest > 0 && before ? before.strips : []) {
+    if (!scene.byId.has(one.id)) one.values.forEach((_, n) => draw(one, n, one.rect(n), rest, false));
+  }
+  for (const one of scene.strips) {
+    const stood = before && before.byId.get(one.id), moved = stood && stood.values.length === one.values.length;
+    one.values.forEach((_, n) => {
+      const place = one.rect(n);
+      if (share >= 1) return draw(one, n, place, 1);
+      if (moved) return draw(one, n, mixed(stood.rect(n), place, eased(share / 0.65)), 1);
+      const come = eased((share - 0.3) / 0.7);
+      const all = one.from(n).filter(([id, m]) => strip(id) && m < strip(id).values.length);
+      const some = all.length > 16 ? [all[Math.floor((n * all.length) / one.values.length)]] : all;
+      for (const [id, m] of some) draw(one, n, mixed(strip(id).rect(m), place, come), come, false);
+      if (!some.length) draw(one, n, place, come);
+    });
+  }
+  context.globalAlpha = eased((share - 0.4) / 0.6);
+  context.textBaseline = "middle";
+  for (const { text, x, y, align, strong, room } of scene.words) {
+    context.font = `${strong ? "600 " : ""}12.5px ${colours.font}`;
+    context.fillStyle = strong ? colours.ink : colours.muted; context.textAlign = align;
+    context.fillText(text, x, y, room);
+  }
+  context.globalAlpha = 1;
+}
+
+// The cell that is pointed at, those it is made of, and its value beside it.
+function paintPointed(context, colours, scene, [i, n]) {
+  const one = scene.strips[i], [x, y, wide, tall] = one.rect(n);
+  context.strokeStyle = colours.ink; context.lineWidth = 1.5;
+  for (const [id, m] of one.from(n)) {
+    const made = scene.byId.get(id);
+    if (made && m < made.values.length) { const [a, b, w, h] = made.rect(m); context.strokeRect(a, b, w - 1, h - 1); }
+  }
+  outline(context, x, y, wide - 1, tall - 1);
+  const text = told(one, n);
+  context.font = `600 12.5px ${colours.font}`;
+  const room = Math.min(scene.width, context.measureText(text).width + 16);
+  const left = Math.max(0, Math.min(scene.width - room, x + wide / 2 - room / 2));
+  const top = y > 32 ? y - 30 : y + tall + 6;
+  context.fillStyle = colours.paper; context.strokeStyle = colours.accent; context.lineWidth = 1.5;
+  context.beginPath(); context.roundRect(left + 1, top, room - 2, 24, 5); context.fill(); context.stroke();
+  context.fillStyle = colours.ink; context.textAlign = "center"; context.textBaseline = "middle";
+  context.fillText(text, left + room / 2, top + 12.5, room - 12);
+}
+
+const told = (one, n) => (one.open(n) ? (one.how(n) ? `${one.how(n)} = ` : "") + shown(one.values[n]) : "masked");
+
+// ---------------------------------------------------------------- the widget
+
+function render({ model, el }) {
+  const life = lifetime(model), following = follower(model), { data, config } = following, { num_heads: H } = config;
+  const said = h("p", { class: "attn-said", role: "status" });
+  const readout = h("p", { class: "attn-readout", role: "status" }, POINT);
+  let way = null, scenes = [], wide = 0, now = null, before = null, began = 0, request = 0;
+  let cursor = [0, 0], hover = null;
+  const number = () => Math.min(model.get("step"), way.steps.length - 1), step = () => way.steps[number()];
+
+  function build(width) {
+    scenes = laidOut(following, way, width);
+    wide = width;
+  }
+
+  const view = sharpCanvas(life, {
+    keyboard: true, label: "The numbers of this step, in strips of cells. Arrow keys walk the cells.",
+    height(width) {
+      if (width !== wide) { build(width); now = scenes[number()]; before = null; }
+      return Math.max(...scenes.map((scene) => scene.height)) + 4;
+    },
+    paint(context) {
+      const share = before ? (performance.now() - began) / MOVE : 1;
+      const active = hover || (document.activeElement === view.canvas ? cursor : null);
+      paintScene(context, view.colours, now, before, share);
+      if (share < 1) request = requestAnimationFrame(() => view.draw());
+      else { before = null; if (active) paintPointed(context, view.colours, now, active); }
+    } });
+  life.onEnd(() => cancelAnimationFrame(request));
+
+  function tell(cell) {
+    const [i, n] = cell, one = now.strips[i];
+    readout.textContent = `${one.where(n)}: ${told(one, n)}`;
+  }
+  function cellAt(event) {
+    const [x, y] = view.at(event);
+    for (let i = now.strips.length - 1; i >= 0; i--) {
+      const { values, rect } = now.strips[i];
+      for (let n = 0; n < values.length; n++) {
+        const [a, b, w, t] = rect(n);
+        if (x >= a && y >= b && x < a + w && y < b + t) return [i, n];
+      }
+    }
+    return null;
+  }
+  function point(cell) {
+    if (String(cell) === String(hover)) return;
+    hover = cell;
+    if (cell) tell(cell);
+    view.draw();
+  }
+  life.listen(view.canvas, "pointermove", (event) => point(cellAt(event)));
+  life.listen(view.canvas, "pointerleave", () => point(null));
+  life.listen(view.canvas, "pointerdown", (event) => { cursor = cellAt(event) || cursor; point(cellAt(event)); });
+  for (const type of ["focus", "blur"]) life.listen(view.canvas, type, () => view.draw());
+  life.listen(view.canvas, "keydown", (event) => {
+    if (withModifier(event)) return;
+    const [i, n] = cursor, last = now.strips.length - 1;
+    const go = { ArrowUp: [i - 1, n], ArrowDown: [i + 1, n], ArrowLeft: [i, n - 1], ArrowRight: [i, n + 1],
+      Home: [i, 0], End: [i, Infinity], PageUp: [0, n], PageDown: [last, n] }[event.key];
+    if (!go) return;
+    event.preventDefault();
+    const to = Math.max(0, Math.min(last, go[0]));
+    cursor = [to, Math.max(0, Math.min(now.strips[to].values.length - 1, go[1]))];
+    hover = null;
+    tell(cursor);
+    view.draw();
+  });
+
+  const table = foldedTable(life, "The numbers of this step as a table", () => ({
+    corner: "strip \u2193 place \u2192",
+    columns: span(Math.max(...now.strips.map(({ values }) => values.length))).map(String),
+    rows: now.strips.map(({ name, values, open }) =>
+      [name, ...Array.from(values, (x, n) => (open(n) ? shown(x) : "masked"))]),
+  }));
+
+  // The steps of this block, to press.
+  const list = h("div", { class: "attn-steps", role: "group", "aria-label": "Steps of this block" });
+  let listed = "";
+  function drawList() {
+    const { block } = step(), mine = way.steps.map((one, n) => ({ ...one, n })).filter((one) => one.block === block);
+    const written = JSON.stringify(mine.map(({ label, part, n }) => [label, part, n]));
+    if (written !== listed) {
+      listed = written;
+      const press = ({ label, n }) => h("button",
+        { type: "button", "data-step": n, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
+        h("span", { class: "attn-number" }, n + 1), h("span", {}, label));
+      list.replaceChildren(...Object.entries(SUBLAYERS).map(([part, title]) => {
+        const all = mine.filter((one) => one.part === part);
+        return all.length ? h("div", {}, h("span", {}, title), ...all.map(press)) : "";
+      }));
+    }
+    for (const one of list.querySelectorAll("button")) {
+      one.setAttribute("aria-pressed", Number(one.dataset.step) === number());
+    }
+  }
+  life.listen(list, "click", (event) => {
+    const pressed = event.target.closest("button");
+    if (!pressed) return;
+    steps.stop();
+    put(model, { step: Number(pressed.dataset.step) });
+  });
+
+  // The same step of another block.
+  function toBlock(block) {
+    const { kind, part } = step();
+    const same = way.steps.findIndex((one) => one.block === block && one.kind === kind && one.part === part);
+    model.set("step", same < 0 ? way.steps.findIndex((one) => one.block === block) : same);
+  }
+  const place = h("span", { class: "attn-control" });
+  let inner = null;
+  function drawTokens() { // each sentence has its own
+    if (inner) inner.end();
+    inner = lifetime(model);
+    const { source, target } = following.sentence(), both = target[0].length > 0;
+    const named = ([, tokens], first, heading) => tokens.map((token, n) =>
+      [first + n, `${n}: ${visible(token)}`, both ? heading : ""]);
+    const chosen = part(model, ["token"], () => way.place, (n) => model.set("token", n)); // there may be fewer
+    place.replaceChildren(choice(chosen, inner, "token", { label: "Token", choices: [
+      ...named(source, 0, "source (encoder)"), ...named(target, source[0].length, "target (decoder)")] }));
+  }
+  life.onEnd(() => inner.end());
+
+  const scale = colourScale(life), weightScale = colourScale(life);
+  const steps = stepper(model, life, { pace: PACE, place: () => ({ step: number(), count: way.steps.length }) });
+  function draw(moves) {
+    const from = moves && now && !matchMedia("(prefers-reduced-motion: reduce)").matches ? now : null;
+    const next = scenes[number()];
+    if (from !== next) { before = from; began = performance.now(); }
+    now = next;
+    cancelAnimationFrame(request);
+    hover = null;
+    const main = Math.max(0, now.strips.findLastIndex((strip) => strip.main)), one = now.strips[main];
+    const { keys, record } = step(), weights = keys && record.weights && record.weights[way.head];
+    const best = weights && one.values.length === keys.length ? weights.indexOf(largest(weights)) : 0;
+    cursor = [main, best];
+    const example = one.how(best) ? ` For example, ${one.where(best)}: ${told(one, best)}.` : "";
+    said.replaceChildren(h("span", { class: "attn-step" }, `${step().label}. `), now.text + example);
+    readout.textContent = POINT;
+    scale.show(now.top, true);
+    weightScale.el.hidden = !now.strips.some(({ signed, bar }) => !signed && !bar);
+    drawList();
+    table.fill();
+    steps.draw();
+    view.draw();
+  }
+  function renew() {
+    way = following.way();
+    if (wide) build(wide);
+    else build(600);
+    draw(false);
+  }
+  const numbered = (size) => span(size).map((n) => [n, String(n)]);
+  const { num_layers: layers, num_decoder_layers: decoders } = config;
+  const deepest = Math.max(layers, decoders || 0);
+  const controls = [place];
+  if (data.sentences.length > 1) {
+    const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
+    controls.unshift(choice(model, life, "sentence", { label: "Sentence", choices: sentences }));
+  }
+  way = following.way();
+  if (deepest > 1 && !data.attention_only) {
+    const ofBlock = part(model, ["step", "token", "sentence"], () => step().block, toBlock);
+    controls.push(choice(ofBlock, life, "step", { label: "Block", choices: numbered(deepest) }));
+  }
+  if (H > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbered(H) }));
+  const words = h("div", { class: "attn-scales" }, scale.el, weightScale.el);
+  weightScale.show(1);
+  const picture = h("div", { class: "attn-heatmap" }, view.el, readout);
+  const body = [list, said, picture, words, table.el];
+  frame(el, life, { title: data.title, controls: [...controls, steps.el], body });
+  life.watch(["sentence"], () => { renew(); drawTokens(); });
+  life.watch(["token", "head"], renew);
+  life.watch(["step"], () => draw(true));
+  renew();
+  drawTokens();
+  return life.end;
+}
+
+export default { render };

@@ -1,0 +1,290 @@
+"""A token followed in the page: its numbers are torch's, and every step can be reached and seen."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from attn_notes.data import Vocabulary
+from attn_notes.transformer import DecoderOnly, Encoder, Transformer
+from attn_notes.widgets import FollowToken, TransformerPlayer, page_script, page_style
+from tests.browser.bare import write_page
+from tests.browser.journeys import assert_shown
+from tests.browser.modules import assert_close, functions_of
+from tests.browser.panel import Panel, settle, stop_time
+from tests.widgets import WORDS, of_follow, of_player, random_transformer
+
+
+@pytest.fixture(scope="module")
+def js(chromium: Browser):
+    """A function on the widget's module: `js("(state) => ...", state)`."""
+    with functions_of(chromium, "follow") as call:
+        yield call
+
+
+# The numbers
+
+# Every strip of every step, for each token and head; what the mask closes is null.
+STRIPS = """(state, tokens, heads) => {
+  const following = follower({ get: (name) => state[name] });
+  return tokens.map((token) => heads.map((head) => {
+    Object.assign(state, { token, head });
+    return laidOut(following, following.way(), 600).map(({ strips }) => strips.map(
+      ({ name, values, open }) => [name, Array.from(values, (x, n) => (open(n) ? x : null))]));
+  }));
+}"""
+CONFIGS = {
+    "pre-norm": {},
+    "post-norm, gelu": {"norm": "post", "activation": "gelu", "layer_norm_eps": 0.1},
+    "learned, gelu_tanh": {"positions": "learned", "max_length": 7, "activation": "gelu_tanh"},
+    "no positions, one head": {"positions": "none", "num_heads": 1, "scale_embeddings": False},
+}
+
+
+def followed(kind: type, changes: dict) -> FollowToken:
+    """Five words, or three digits and their translation."""
+    if kind is not Transformer:
+        model = random_transformer(kind, target_vocab_size=None, **changes)
+        return FollowToken(model, [*WORDS[:3], "time", "an"])
+    digits, words = Vocabulary([*"0123456789"]), Vocabulary(WORDS)
+    sizes = {"vocab_size": 14, "target_vocab_size": 9, "num_decoder_layers": 3}
+    model = random_transformer(noise=0.9, seed=13, **sizes, **changes)
+    return FollowToken(TransformerPlayer(model, digits, words, examples=("407",), most=4), "407")
+
+
+@pytest.mark.parametrize("changes", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("kind", [Encoder, DecoderOnly, Transformer])
+def test_every_number_of_every_step_is_torch_s_on_the_rounded_weights(js, kind, changes):
+    widget = followed(kind, changes)
+    sides = widget.data["sentences"][0]
+    tokens = list(range(len(sides["source"][0]) + len(sides["target"][0])))
+    heads = list(range(widget._model.config.num_heads))
+    found = js(STRIPS, {"data": widget.data, "sentence": 0}, tokens, heads)
+    compared = 0
+    for widget.token in tokens:
+        for widget.head in heads:
+            here = found[widget.token][widget.head]
+            assert len(here) == len(widget._steps(widget._now()[-1]))
+            for widget.step, strips in enumerate(here):
+                shown = widget.shown()
+                assert [name for name, _ in strips] == list(shown)
+                for (_, values), expected in zip(strips, shown.values(), strict=True):
+                    closed = [value is None for value in values]
+                    assert closed == expected.isnan().tolist()
+                    numbers = [value for value in values if value is not None]
+                    assert_close(numbers, expected[~expected.isnan()])
+                    compared += len(numbers)
+    assert compared > 5000
+
+
+# Cells that are computed from others: how, and the value that this gives.
+FORMULAS = r"""(state) => {
+  const following = follower({ get: (name) => state[name] }), found = [];
+  for (const { strips } of laidOut(following, following.way(), 600)) {
+    for (const { values, how, open } of strips) {
+      values.forEach((value, n) => { if (open(n) && how(n)) found.push([how(n), value]); });
+    }
+  }
+  return found.filter(([text]) => !/\u2026|gelu/.test(text));
+}"""
+
+
+@pytest.mark.parametrize("kind", [Encoder, DecoderOnly])
+def test_a_formula_with_its_rounded_numbers_gives_the_value_nearly(js, kind):
+    widget = followed(kind, {"norm": "post"})
+    state = {"data": widget.data, "sentence": 0, "token": 1, "head": 1}
+    formulas = js(FORMULAS, state)
+    assert len(formulas) > 300
+    for text, value in formulas:
+        python = text.replace("\u2212", "-").replace("\u00d7", "*").replace("e^", "2.718281828**")
+        result = eval(python, {"relu": lambda x: max(0.0, x)})
+        assert result == pytest.approx(value, abs=0.05 + 0.03 * abs(value)), text
+
+
+# Steps
+
+
+def steps_of(panel: Panel) -> list[str]:
+    """The steps of this block, the one on show in brackets."""
+    read = """(all) => all.map((el) => (el.getAttribute("aria-pressed") === "true"
+      ? `[${el.lastChild.textContent}]` : el.lastChild.textContent))"""
+    return panel.el.locator(".attn-steps button").evaluate_all(read)
+
+
+def said(panel: Panel) -> str:
+    return panel.el.locator(".attn-said").inner_text()
+
+
+def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(visit, bare):
+    panel, widget = Panel(visit(bare("follow"))), of_follow()
+    buttons = panel.el.locator(".attn-steps button")
+    panel.table()  # unfolded first: that takes the focus
+    labels = [*("Embed", "Norm", "q \u00b7 k", "\u00f7 \u221aD", "Mask", "Softmax"), "Values"]
+    labels += ["Heads", "Add", "Norm", "Network", "Add"]
+    for n, label in enumerate(labels):
+        buttons.nth(n).press("Enter")
+        widget.step = n
+        assert_shown(panel, widget)
+        assert steps_of(panel) == [*labels[:n], f"[{label}]", *labels[n + 1 :]]
+        assert said(panel).startswith(f"{label}. ")
+        assert buttons.nth(n).evaluate("(button) => button === document.activeElement")
+    panel.el.get_by_role("button", name="Next").press("Enter")
+    widget.step += 1
+    assert_shown(panel, widget)
+    assert steps_of(panel) == ["[Block 1]", *labels[1:], "Out"]
+    assert panel.value("Block") == 1
+    panel.el.get_by_role("button", name="Previous").press("Enter")
+    assert steps_of(panel) == [*labels[:-1], "[Add]"]
+
+
+def test_the_sentence_says_the_rule_and_works_out_an_example(visit, bare):
+    panel = Panel(visit(bare("follow")))
+    panel.press("Token", "End")
+    expected = {
+        2: ("multiply feature by feature and add up", " = "),
+        3: ("Each score is divided by \u221aD = \u221a4 = 2.00.", " / 2.00 = "),
+        4: ("Nothing does: this is the last token.", ""),
+        5: ("e to the power of each score", " / "),
+        6: ("the products are added, feature by feature", "z 0, feature 0: "),
+        8: ("It writes to it: x + y.", "x + y, feature 0: "),
+        24: ("one logit for each of 9 tokens", "likeliest are shown."),
+    }
+    for step in range(25):
+        rule, example = expected.get(step, (". ", ""))
+        assert rule in said(panel)
+        assert example in said(panel)
+        panel.press("Step", "ArrowRight")
+
+
+def test_the_mask_closes_what_comes_later_and_says_so(visit, bare):
+    panel, widget = Panel(visit(bare("follow"))), of_follow()
+    panel.press("Token", "Home")
+    panel.press("Step", *["ArrowRight"] * 4)
+    assert "The causal mask closes what comes later, 5 keys (hatched)" in said(panel)
+    panel.press("Token", "ArrowDown")
+    widget.token, widget.step = 1, 4
+    assert_shown(panel, widget)
+    assert "4 keys (hatched)" in said(panel)
+    for key in ("PageDown", "End"):
+        panel.map().press(key)
+    assert panel.readout().endswith("\u201c\u2068arrow\u2069\u201d: masked")
+
+
+def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bare):
+    panel, widget = Panel(visit(bare("follow"))), of_follow()
+    panel.press("Step", *["ArrowRight"] * 6)
+    widget.step = 6
+    plain = panel.picture()
+    panel.map().hover(position={"x": 510, "y": 208})  # the sum stands under the products
+    shown = widget.shown()
+    value = float(shown["z 0"][3])
+    assert panel.readout().startswith("z 0, feature 3: ")
+    assert float(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
+    assert panel.picture() != plain
+    panel.page.mouse.move(0, 0)
+    assert panel.picture() == plain
+
+
+# Motion
+
+
+def test_the_numbers_move_between_steps_and_then_rest(visit, bare):
+    page = visit(bare("follow"))
+    page.emulate_media(reduced_motion="no-preference")
+    stop_time(page)
+    panel = Panel(page)
+
+    def after(milliseconds: int) -> str:
+        page.clock.run_for(milliseconds)
+        return panel.picture()
+
+    before = after(1000)
+    panel.press("Step", "ArrowRight", "ArrowRight")
+    seen = [after(100) for _ in range(4)]
+    assert len({before, *seen}) == 5
+    rest = after(300)
+    assert rest not in seen
+    assert after(1000) == rest
+    page.emulate_media(reduced_motion="reduce")
+    panel.press("Step", "ArrowLeft", "ArrowRight")
+    assert panel.picture() == rest
+
+
+def test_play_goes_to_the_last_step_once_and_a_press_on_a_step_stops_it(visit, bare):
+    page = visit(bare("follow"))
+    stop_time(page)
+    panel = Panel(page)
+    play = panel.el.get_by_role("button", name="Play")
+    play.press("Enter")
+    page.clock.run_for(10)
+    assert panel.output("Step") == "2 of 25"
+    page.clock.run_for(3000)
+    assert panel.output("Step") == "3 of 25"
+    panel.el.locator(".attn-steps button").nth(7).press("Enter")
+    page.clock.run_for(10_000)
+    assert panel.output("Step") == "8 of 25"
+    play.press("Enter")
+    page.clock.run_for(100_000)
+    assert panel.output("Step") == "25 of 25"
+    expect(play).to_have_text("Play")
+
+
+# One model for two widgets
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A folder with a page that holds a player and a token of its, and one without the player."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "page.css").touch()
+    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
+    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    player = of_player()
+    widget = FollowToken(player, "407", "19")
+    write_page(folder, "both", of_follow().page_html(), widget.page_html(), player.page_html())
+    write_page(folder, "alone", widget.page_html(), of_follow().page_html())
+    return folder, widget
+
+
+def test_the_model_of_a_player_is_found_on_the_page(visit, shared):
+    folder, widget = shared
+    panel = Panel(visit((folder / "both.html").as_uri()), 1)
+    assert_shown(panel, widget)
+    panel.press("Token", "End")
+    panel.press("Step", "End")
+    widget.token, widget.step = 99, 99
+    assert_shown(panel, widget)
+    panel.press("Sentence", "End")
+    widget.sentence = 1
+    assert_shown(panel, widget)
+    panel.press("Block", "Home")
+    assert steps_of(panel).count("q \u00b7 k") == 2  # of the target, and of the source
+
+
+def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shared):
+    folder, _ = shared
+    page = visit((folder / "alone.html").as_uri())
+    first = page.locator("attn-widget").first
+    assert first.locator(".attn-root").count() == 0
+    caption = first.locator("caption")
+    assert caption.is_visible()
+    assert caption.inner_text() == FollowToken(of_player(), "407", "19")._table()[0]
+    assert_shown(Panel(page, 1), of_follow())
+    assert len(visit.problems) == 1
+    assert "no element on this page holds the model" in visit.problems.pop()
+
+
+# Looks
+
+
+@pytest.mark.parametrize(("width", "tallest"), [(390, 1000), (656, 700), (1280, 700)])
+def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare, width, tallest):
+    page = visit(bare("follow"), width=width)
+    panel = Panel(page)
+    heights, tops = set(), set()
+    for _ in range(25):
+        box = panel.map().bounding_box()
+        heights.add(box["height"])
+        tops.add(box["y"] if width > 600 else 0)
+        assert panel.el.bounding_box()["height"] <= tallest
+        panel.press("Step", "ArrowRight")
+        settle(page)
+    assert (len(heights), len(tops)) == (1, 1)
