@@ -265,7 +265,7 @@ def widths(panel: Panel) -> list[float]:
 def test_two_side_by_side_share_the_width_and_follow_it_up_and_down(visit, bare):
     panel = Panel(visit(bare("scores"), width=1300))
     panel.page.evaluate(PAIR)
-    for width in (768, 560, 1200):
+    for width in (768, 700, 1200):
         panel.page.locator(".pair").evaluate("(el, w) => { el.style.width = `${w}px`; }", width)
         settle(panel.page)
         one, other = widths(panel)

@@ -141,7 +141,10 @@ def test_a_trait_set_in_python_moves_the_slider_and_the_numbers(lab: Lab):
     panel = lab.panel(HEATMAP)
     lab.run(SET)
     expect(panel.control("Temperature").locator("xpath=../output")).to_have_text("4.00")
-    panel.el.locator("summary").click()
+    summary = panel.el.locator("summary")
+    triangle = "(el) => [getComputedStyle(el).display, getComputedStyle(el).listStyleType]"
+    assert summary.evaluate(triangle) == ["list-item", "disclosure-closed"]
+    summary.click()
     # softmax of 0 and 2 over the temperature 4: 1 / (1 + e^0.5)
     expect(panel.el.locator("tbody td").first).to_have_text("0.378")
 

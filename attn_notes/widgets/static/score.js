@@ -64,10 +64,12 @@ function render({ model, el }) {
 
   // A name beyond the arrow's end, where it does not lie on the arrow.
   function name(context, text, end, colour) {
-    const length = Math.hypot(...end) || 1, [a, b] = px(end);
+    const length = Math.hypot(...end) || 1, [a, b] = px(end), words = visible(text, 12);
+    const room = context.measureText(words).width, x = a + (10 * end[0]) / length - (end[0] < 0 ? room : 0);
     context.fillStyle = colour;
-    context.textAlign = end[0] < 0 ? "right" : "left";
-    context.fillText(visible(text, 12), a + (7 * end[0]) / length, b - (13 * end[1]) / length);
+    context.textAlign = "left"; // and on the canvas
+    context.fillText(words, Math.max(0, Math.min(2 * middle[0] - room, x)),
+      Math.max(8, Math.min(2 * middle[1] - 8, b - (16 * end[1]) / length)));
   }
   function paint(context, width, tall) {
     const { colours } = view, side = Math.min(width, tall);
