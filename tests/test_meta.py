@@ -212,6 +212,7 @@ CALLS = {
     "KVCache": [in_cache],
     "pattern_cells": [lambda: W.pattern_cells("same", "abcab", device="meta")],
     "pattern_score": [lambda: W.pattern_score(meta(*SCORES), MASK)],
+    "select_cells": [lambda: W.select_cells(meta(B, 2, 3), [1], [0, 2])],
     "without_special": [lambda: W.without_special(["[CLS]", "a"], meta(B, 2, 2))[1]],
     # data, training, decoding, models
     "Batch": [lambda: (a_batch().source, a_batch().target)],

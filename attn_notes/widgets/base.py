@@ -76,9 +76,15 @@ class BookWidget(anywidget.AnyWidget):
 
 
 class Pictured:
-    """A widget whose map can be saved: `_picture` gives the arguments of `plot_attention`."""
+    """A widget whose map can be drawn and saved: `_picture` is what `plot_attention` is given."""
 
     _picture: Callable[[], dict[str, Any]]
+
+    def plot(self) -> Any:
+        """The map on show as a figure; returns matplotlib's axes."""
+        from attn_notes.plotting import plot_attention  # noqa: PLC0415, widgets load no matplotlib
+
+        return plot_attention(**self._picture())
 
     def save_png(self, path: str | Path, *, dpi: int = 200) -> None:
         """Write the map on show as a PNG file, on a transparent ground."""
@@ -89,7 +95,7 @@ class Pictured:
         self._save(path, ".svg")
 
     def _save(self, path: str | Path, suffix: str, **options: Any) -> None:
-        from attn_notes.plotting import save_attention  # noqa: PLC0415, widgets load no matplotlib
+        from attn_notes.plotting import save_attention  # noqa: PLC0415
 
         path = Path(path)
         path = path if path.suffix else path.with_suffix(suffix)
