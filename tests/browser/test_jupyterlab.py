@@ -97,7 +97,7 @@ writer
     "print(ascii(writer.text), '|', writer.said, writer.position, writer.top_k)",
     "writer.prompt, writer.said = 'ba', []; writer.generate(3); print(writer._tokens())",
     """
-from attn_notes.transformer import Encoder
+from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import FollowToken
 
 shape = TransformerConfig(vocab_size=3, embed_dim=8, num_heads=2, num_layers=1, ffn_dim=8)
