@@ -13,6 +13,7 @@ from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import (
     AttentionHeatmap,
     FamilyDiagram,
+    FollowToken,
     HeadExplorer,
     LanguageModelPlayer,
     PositionExplorer,
@@ -63,7 +64,7 @@ WHOLE = """
   let turn = 0;
   const draw = () => { state.NAME = turn++ % 12; heard["change:NAME"].forEach((call) => call()); };
 """
-MOVED = {"heads": "head", "translator": "step"} | dict.fromkeys(
+MOVED = {"heads": "head", "translator": "step", "follow": "token"} | dict.fromkeys(
     ("position", "family", "sampler"), "position"
 )
 # The Transformer of chapter 7 reads a source and says TOKENS tokens, whatever they are.
@@ -136,6 +137,7 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
         "6 + 6 blocks on 12 tokens, one picked": (blocks, GOAL_ALL),
         "a step of chapter 7's Transformer": (player(), GOAL_ALL),
         "another place of a language model's text": (writer(), GOAL_ALL),
+        "another token of 12 followed": (follower(), GOAL_ALL),
     }
 
 
@@ -147,13 +149,22 @@ def player() -> TransformerPlayer:
     )
 
 
+LARGEST = TransformerConfig(
+    vocab_size=106, embed_dim=64, num_layers=3, ffn_dim=192, norm="pre", max_length=128
+)
+
+
 def writer() -> LanguageModelPlayer:
     """A language model as large as a page can hold, whatever it says."""
-    config = TransformerConfig(
-        vocab_size=106, embed_dim=64, num_layers=3, ffn_dim=192, norm="pre", max_length=128
-    )
     vocabulary = Vocabulary(map(chr, range(30, 132)))
-    return LanguageModelPlayer(DecoderOnly(config), vocabulary, prompt="To be or not to be")
+    return LanguageModelPlayer(DecoderOnly(LARGEST), vocabulary, prompt="To be or not to be")
+
+
+def follower() -> FollowToken:
+    """Its steps, at scores of 12 keys."""
+    widget = FollowToken(DecoderOnly(LARGEST), [*"To be or not"])
+    widget.step = 2
+    return widget
 
 
 def script_times(browser: Browser, widget: BookWidget, setup: str = "") -> list[float]:

@@ -111,6 +111,16 @@ many
     "many.weights = layers(1); many.layer = 2",
     "mapped = AttentionHeatmap(torch.eye(2), ['a', 'b']); mapped",
     "mapped.weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]])",
+    """
+from attn_notes.transformer import Encoder, TransformerConfig
+from attn_notes.widgets import FollowToken
+
+shape = TransformerConfig(vocab_size=3, embed_dim=8, num_heads=2, num_layers=1, ffn_dim=8)
+followed = FollowToken(Encoder(shape), ["a", "rose", "is", "a", "rose"])
+followed
+""",
+    "print(followed)",
+    "followed.token, followed.head, followed.step = 2, 1, 5",
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
@@ -119,6 +129,7 @@ PLAYER, PLAYER_STAND, PLAYER_SET = range(17, 20)
 DIAGRAM, DIAGRAM_STAND, DIAGRAM_SET = range(20, 23)
 WRITER, WRITER_STAND, WRITER_SAYS = range(23, 26)
 MANY, MANY_STAND, MANY_SET, MAPPED, MAPPED_SET = range(26, 31)
+FOLLOWED, FOLLOWED_STAND, FOLLOWED_SET = range(31, 34)
 
 
 @pytest.fixture(scope="module")
@@ -388,6 +399,21 @@ def test_a_picked_position_and_family_go_to_python_and_come_from_it(lab: Lab):
     expect(said).to_contain_text("reads positions 0 to 3: the source and the target so far")
     expect(said).to_contain_text("Through 1 block its output can know 4 of 5 tokens.")
     assert panel.output("Blocks") == "1"
+
+
+def test_a_token_is_followed_in_the_page_and_from_python(lab: Lab):
+    lab.run(FOLLOWED)
+    panel = lab.panel(FOLLOWED)
+    said = panel.el.locator(".attn-said")
+    expect(said).to_contain_text("Embed. \u201c\u2068a\u2069\u201d enters as a vector")
+    panel.press("Step", "ArrowRight", "ArrowRight")
+    panel.press("Head", "ArrowDown")
+    lab.prints(FOLLOWED_STAND, "in block 0, head 1; step 3 of 11: scale")
+    panel.map().press("ArrowRight")  # an arrow key of the picture, not of JupyterLab
+    expect(panel.el.locator(".attn-readout")).to_contain_text("scaled score of key")
+    lab.run(FOLLOWED_SET)
+    expect(said).to_contain_text("Values. Each value is multiplied by its weight")
+    assert panel.value("Token") == 2
 
 
 def test_what_is_said_in_the_page_is_said_in_python_and_the_other_way_round(lab: Lab):

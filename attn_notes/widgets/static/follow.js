@@ -15,12 +15,13 @@ const SUBLAYERS = { self: "Self-attention", cross: "Cross-attention", ff: "Feed-
 const span = (size) => Array.from({ length: size }, (_, n) => n);
 const two = (x) => x.toFixed(2).replace("-", "\u2212");
 const factor = (x) => (x < 0 ? `(${two(x)})` : two(x)); // a second number in a formula
-const times = (x, y) => `${two(x)} \u00d7 ${factor(y)}`;
+const product = (x, y) => `${two(x)} \u00d7 ${factor(y)}`;
 const added = (terms) => (terms.length < 4 ? terms.map((x, n) => (n ? factor(x) : two(x))).join(" + ")
   : `${two(terms[0])} + ${factor(terms[1])} + \u2026 + ${factor(terms.at(-1))}`);
 // Row n of W x + b.
 const projected = ({ weight, bias }, x) => (n) =>
-  `${times(weight[n][0], x[0])} + \u2026 + ${times(weight[n].at(-1), x.at(-1))}${bias ? ` + ${factor(bias[n])}` : ""}`;
+  `${product(weight[n][0], x[0])} + \u2026 + ${product(weight[n].at(-1), x.at(-1))}`
+  + (bias ? ` + ${factor(bias[n])}` : "");
 
 // ---------------------------------------------------------------- the way of a token
 
@@ -169,7 +170,7 @@ const SCENES = {
         where: (d) => `${ofKey(keys, j)}, feature ${d}` });
       scene.strip({ id: `qk${j}`, name: `q \u00d7 k ${j}`, values: products[j], rect: across(second, row(j), tall),
         where: (d) => `q \u00d7 k with ${ofKey(keys, j)}, feature ${d}`,
-        how: (d) => times(q[d], k[d]), from: (d) => [["q", d], [`k${j}`, d]] });
+        how: (d) => product(q[d], k[d]), from: (d) => [["q", d], [`k${j}`, d]] });
     });
     const scores = record.scores[head].map((x) => x * Math.sqrt(D));
     scene.strip({ id: "scores", name: "q \u00b7 k", values: scores, rect: (j) => [third, row(j), box, tall],
@@ -194,8 +195,9 @@ const SCENES = {
     return columns(scene, step, at, 3, words);
   },
 
-  softmax: (scene, step, at) => columns(scene, step, at, 5, "e to the power of each score, divided by the sum of "
-    + "all: positive weights that sum to 1. (The largest score is taken off first, which changes no weight.)"),
+  softmax: (scene, step, at) => columns(scene, step, at, 5, "Take e to the power of each score and divide by "
+    + "the sum of all: the weights are positive and sum to 1. (The largest score is taken off first, which changes no "
+    + "weight.)"),
 
   values(scene, step, at) {
     const { keys, record } = step, { head, D } = at, start = head * D, weights = record.weights[head];
@@ -213,7 +215,7 @@ const SCENES = {
       const where = (d) => `value ${j}, ${quoted(keys[j])}, feature ${d}`, weighted = v.map((x) => x * weights[j]);
       scene.strip({ id: `v${j}`, name: `v ${j}`, values: v, rect: across(first, row(j), tall), where });
       scene.strip({ id: `wv${j}`, name: `weight \u00d7 v ${j}`, values: weighted, rect: across(second, row(j), tall),
-        where: (d) => `weight \u00d7 ${where(d)}`, how: (d) => times(weights[j], v[d]),
+        where: (d) => `weight \u00d7 ${where(d)}`, how: (d) => product(weights[j], v[d]),
         from: (d) => [[`v${j}`, d], ["weights", j]] });
     });
     scene.strip({ id: `z${head}`, name: `z ${head}`, values: record.heads.subarray(start, start + D),
@@ -269,7 +271,7 @@ const SCENES = {
   out(scene, { x, output, norm, logits }, { pre, tokens, t, follower: { data, config, network } }) {
     if (pre) normed(scene, "x", x, output, norm, config);
     else scene.vector({ id: "x", name: "x", values: x });
-    const token = quoted(tokens[t], 12), end = pre ? "The last norm is taken. " : "";
+    const token = quoted(tokens[t], 12), end = pre ? "One more norm ends the stack. " : "";
     if (!logits) {
       const memory = data.names.length ? "is a row of the memory that cross-attention reads" : "is the output";
       return `${end}What has become of ${token} ${memory}.`;
