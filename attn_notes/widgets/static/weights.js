@@ -5,13 +5,13 @@
 // How far up the colours a share of the largest weight lies. The cube root tells small weights apart,
 // such as a 64th, which it takes to a quarter; "row" measures each row by its own largest.
 const SCALES = [["linear", "linear"], ["root", "cube root"], ["row", "each row by its largest"]];
-const STEPS = 32767, ALMOST = 1 - 1e-9;
+const STEPS = 65535, ALMOST = 1 - 1e-9; // as many as Python sends
 const RAMPS = new Map(); // for each step up to the largest weight its colour, once it is wanted
 function ramp(scale) {
   const shade = scale === "root" ? Math.cbrt : (share) => share;
   if (!RAMPS.has(scale)) {
     RAMPS.set(scale, Uint32Array.from({ length: STEPS + 2 },
-      (_, n) => SEQUENTIAL[Math.round(255 * shade(Math.min(1, Math.max(0, n - 0.5) / STEPS)))]));
+      (_, n) => SEQUENTIAL[Math.round(255 * shade(Math.min(1, n / STEPS)))]));
   }
   return RAMPS.get(scale);
 }
