@@ -158,6 +158,22 @@ def test_pointing_colours_no_cell_again_and_draws_at_most_once_a_frame(visit, ba
     assert page.evaluate("counts") == {"cells": 0, "pictures": 1}
 
 
+def test_pointing_writes_no_number_again(visit, bare):
+    page = recorded(visit, bare("scores"))
+    panel, number = Panel(page), re.compile(r"\d\.\d\d")
+    assert [text for text, _, _ in page.evaluate("written") if number.fullmatch(text)]
+    found = panel.cells()
+    panel.point_at(0, 0, 0, found)
+    settle(page)
+    for row, column in ((1, 1), (3, 2), (4, 0)):
+        page.evaluate("written.splice(0)")
+        panel.point_at(0, row, column, found)
+        settle(page)
+        texts = [text for text, _, _ in page.evaluate("written")]
+        assert texts
+        assert not [text for text in texts if number.fullmatch(text)]
+
+
 def test_labels_with_one_beginning_differ_and_the_active_ones_are_always_drawn(visit, bare):
     page = recorded(visit, bare("large"))
     panel = Panel(page)

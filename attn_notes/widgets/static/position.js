@@ -289,6 +289,7 @@ function render({ model, el }) {
   const map = heatmap(life, { label: "A row for each position. Arrow keys walk the cells and choose position and pair.",
     hint: ["Press a number, or walk with the arrow keys: its row becomes the position.",
       "Tap a number: its row becomes the position."],
+    zooms: false, // its pattern is what counts
     tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
     onPick(i, c) { put(model, now.bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 }); } });
   const scale = colourScale(life);

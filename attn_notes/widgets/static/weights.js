@@ -5,13 +5,13 @@
 // How far up the colours a share of the largest weight lies. The cube root tells small weights apart,
 // such as a 64th, which it takes to a quarter; "row" measures each row by its own largest.
 const SCALES = [["linear", "linear"], ["root", "cube root"], ["row", "each row by its largest"]];
-const STEPS = 32767, ALMOST = 1 - 1e-9;
+const STEPS = 65535, ALMOST = 1 - 1e-9; // as many as Python sends
 const RAMPS = new Map(); // for each step up to the largest weight its colour, once it is wanted
 function ramp(scale) {
   const shade = scale === "root" ? Math.cbrt : (share) => share;
   if (!RAMPS.has(scale)) {
     RAMPS.set(scale, Uint32Array.from({ length: STEPS + 2 },
-      (_, n) => SEQUENTIAL[Math.round(255 * shade(Math.min(1, Math.max(0, n - 0.5) / STEPS)))]));
+      (_, n) => SEQUENTIAL[Math.round(255 * shade(Math.min(1, n / STEPS)))]));
   }
   return RAMPS.get(scale);
 }
@@ -104,11 +104,11 @@ const MOST_CELLS = 10_000, STRONGEST = 5; // of a table; beyond, keys of each ro
 // of the chosen cell, `onHover(i, j)` of the one pointed at, `onPaint` makes the map paintable. A flat
 // map shows its mask alone: open cells in one colour. `room` is how many rows there will be, where not
 // all are there yet, and `broad` how many columns; `mark` frames a row. `axes` says what else rows and
-// columns are: {columns, rows, corner, cell(i, j)}. A `hint` of two is one for a mouse, one for a finger.
+// columns are: {columns, rows, corner, cell(i, j)}. A `hint` of two is one for a mouse, one for a finger;
+// a large map can be zoomed into, unless `zooms` is false.
 const ATTENTION = { columns: "keys (are read)", rows: "queries (read)", corner: "query \u2193 key \u2192" };
 function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a table", tallest = 42, shortest = 0,
-  widest = 3,
-  onPick = () => {}, onHover = () => {}, onPaint = null }) {
+  widest = 3, zooms = true, onPick = () => {}, onHover = () => {}, onPaint = null }) {
   let data = null, place = null, hover = null, cursor = [0, 0], told = null, version = 0;
   let side = Infinity, corner = [0, 0]; // how many rows and columns are on show, and the first of each
   const advice = Array.isArray(hint) ? hint[Number(byFinger())] : hint;
@@ -137,7 +137,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
 
   // ---- the part of the map on show: all of it, until the reader zooms in
   const whole = () => Math.max(data.L, data.S);
-  const isNear = () => side < whole();
+  const isNear = () => side < whole(), isLarge = () => zooms && whole() > ZOOMABLE;
   const within = (n, most) => Math.max(0, Math.min(most, n));
   function onShow() {
     const rows = Math.min(data.L, side), columns = Math.min(data.S, side);
@@ -483,7 +483,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
       tell(cursor);
     } else if (event.key === "Escape") {
       tip.hidden = true;
-    } else if (whole() > ZOOMABLE && "+=-".includes(event.key)) {
+    } else if (isLarge() && "+=-".includes(event.key)) {
       zoom.step(event.key === "-" ? -1 : 1);
     }
   });
@@ -505,7 +505,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   const root = h("div", { class: "attn-heatmap" }, view.el, tip, readout);
   let zoom = null;
   function followZoom() {
-    if (!zoom && whole() > ZOOMABLE) {
+    if (!zoom && isLarge()) {
       zoom = zoomControl(life, { sheet: pixels.canvas, whole, onShow, zoomTo, moveTo, size: () => side });
       readout.before(zoom.el);
     }
