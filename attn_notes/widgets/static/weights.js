@@ -408,9 +408,10 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
   if (onPaint) view.canvas.classList.add("attn-paint");
   function cellAt(event) {
     if (!data || !place) return null;
-    const [x, y] = view.at(event);
-    const j = Math.floor((x - place.left) / place.cell), i = Math.floor((y - place.top) / place.tall);
-    return i >= 0 && j >= 0 && i < place.rows && j < place.columns ? [i + place.i0, j + place.j0] : null;
+    const [x, y] = view.at(event), { i0, j0 } = place;
+    const j = j0 + Math.floor((x - place.left) / place.cell), i = i0 + Math.floor((y - place.top) / place.tall);
+    const isIn = i >= i0 && j >= j0 && i < i0 + place.rows && j < j0 + place.columns;
+    return isIn && i < data.L && j < data.S ? [i, j] : null; // there may be fewer than when it was drawn
   }
   const isSame = (a, b) => a === b || Boolean(a && b && a[0] === b[0] && a[1] === b[1]);
   // Say what a cell holds, and go on saying it while the numbers change.
@@ -463,7 +464,9 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     }
     stroke = tapping = false;
   });
-  life.listen(view.canvas, "touchstart", (event) => { if (stroke) event.preventDefault(); }, { passive: false });
+  if (onPaint) { // elsewhere the browser need not ask before it scrolls
+    life.listen(view.canvas, "touchstart", (event) => { if (stroke) event.preventDefault(); }, { passive: false });
+  }
   life.listen(view.canvas, "focus", () => view.ask());
   life.listen(view.canvas, "blur", () => { leave(); view.ask(); });
   life.listen(view.canvas, "keydown", (event) => {
@@ -521,6 +524,7 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
       nameTokens(data);
       cursor = [within(cursor[0], Math.max(0, data.L - 1)), within(cursor[1], Math.max(0, data.S - 1))];
       if (hover && (hover[0] >= data.L || hover[1] >= data.S)) leave();
+      if (hover) value.textContent = valueAt(...hover);
       view.ask();
       if (told && (told[0] >= data.L || told[1] >= data.S)) told = null;
       if (told) tell(told);
