@@ -4,17 +4,19 @@
 // faded, and `best` lists the [layer, head] that are framed and numbered, the first one first. The
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
 // `pins()`, where heads can be pinned, lists those that are, [layer, head, colour], and `onPin(layer, head)`
-// hears of a press with Shift, or of the space bar.
+// hears of a press with Shift, or of the space bar. `made()` lists what the maps are made of, where that is
+// known: while it is the same, none is filled again.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true,
-  pins = () => [], onPin = null, side = 44 }) {
+  pins = () => [], onPin = null, made = () => [], side = 44 }) {
   const gap = 1, left = 22, below = 18;
-  let sheet = null, rows = 0, columns = 0;
+  let sheet = null, rows = 0, columns = 0, filled = [];
   function renew() { // the canvas on which a pixel is a cell
     [rows, columns] = size();
     const canvas = document.createElement("canvas");
     canvas.width = heads * (columns + gap); canvas.height = layers * (rows + gap);
     const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
     sheet = { canvas, pen, image, words: new Uint32Array(image.data.buffer) };
+    filled = [];
   }
   function place(width) {
     if (!sheet || String(size()) !== String([rows, columns])) renew();
@@ -22,6 +24,9 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     return { wide, tall: (wide * sheet.canvas.height) / sheet.canvas.width };
   }
   function fill() {
+    const parts = made();
+    if (parts.length && parts.every((part, n) => part === filled[n])) return;
+    filled = parts;
     const { words, canvas, pen, image } = sheet;
     for (let n = 0; n < layers * heads; n++) {
       const { values, mask, top } = map((n / heads) | 0, n % heads);
@@ -58,7 +63,8 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     });
   }
   const view = sharpCanvas(life, {
-    label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one${onPin ? ", the space bar pins it" : ""}.`,
+    label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one`
+      + `${onPin ? ", the space bar pins it" : ""}.`,
     keyboard: true,
     height: (width) => place(width).tall + below,
     paint(context, width) {

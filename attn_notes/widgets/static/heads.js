@@ -31,7 +31,8 @@ function selectCells(weights, [L, S], rows, columns) {
 // The mean over the sentences that can be scored, each counting alike; null where none can.
 function meanScores(all) {
   const told = all.filter(Boolean);
-  return told.length ? Array.from(told[0], (_, n) => told.reduce((sum, scores) => sum + scores[n], 0) / told.length) : null;
+  if (!told.length) return null;
+  return Array.from(told[0], (_, n) => told.reduce((sum, scores) => sum + scores[n], 0) / told.length);
 }
 
 // Several maps laid over one another.
@@ -205,10 +206,13 @@ function renderOnce({ model, el }) {
     outlined: () => kind === Math.min(model.get("kind"), kinds.length - 1),
     pins: () => model.get("pinned").map((n) => [(n / heads) | 0, n % heads, hueOf(n)]),
     onPin: (layer, head) => toggle(layer * heads + head),
+    made: () => [reader.now().thumbnails, top, power()],
     size: () => reader.now().thumbnails.size, map: (layer, head) => thumbnail(layer * heads + head) }));
-  const figure = links(life, { label: "Tokens that are read, and tokens that read. Arrow keys walk the tokens that read.",
+  const figure = links(life, {
+    label: "Tokens that are read, and tokens that read. Arrow keys walk the tokens that read.",
     captions: ["keys (are read)", "queries (read)"], onPick: (at) => look(at === null ? null : linked.rows[at]) });
-  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32, onPick: look, onHover: look });
+  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32,
+    onPick: look, onHover: look });
   const scale = colourScale(life);
   const aboutLinks = h("p", { class: "attn-note" });
   const which = h("p", { class: "attn-said", role: "status" });
@@ -222,7 +226,8 @@ function renderOnce({ model, el }) {
       said.textContent = failed ? `This head cannot be read: ${failed}.` : "The head is on its way \u2026";
       return;
     }
-    const { queries, keys, size: [L, S], mask } = shows, chosen = row(shows), values = combined(maps, model.get("combine"));
+    const { queries, keys, size: [L, S], mask } = shows, chosen = row(shows);
+    const values = combined(maps, model.get("combine"));
     map.show({ values, L, S, mask, queries, keys, top, power: power(), mark: chosen });
     showLinks(shows, values, maps.map((weights, k) => ({ weights, colour: k ? hueOf(all[k]) : undefined })), chosen);
     const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
@@ -268,7 +273,8 @@ function renderOnce({ model, el }) {
   if (live || model.get("reply").sentence) texts.push([count, "what you typed"]);
   const select = {
     sentence: choice(model, life, "sentence", { label: "Sentence", choices: texts }),
-    kind: choice(model, life, "kind", { label: "Attention", choices: kinds.map(({ name }, n) => [n, KINDS[name] || name]) }),
+    kind: choice(model, life, "kind", { label: "Attention",
+      choices: kinds.map(({ name }, n) => [n, KINDS[name] || name]) }),
     layer: choice(model, life, "layer", { label: "Layer", choices: numbered(most(0)) }),
     head: choice(model, life, "head", { label: "Head", choices: numbered(most(1)) }),
     pattern: choice(model, life, "pattern", { label: "Heads that read", choices: RANKINGS }),
@@ -279,7 +285,8 @@ function renderOnce({ model, el }) {
     const at = ranking.now().order[n], { heads } = reader.now();
     put(model, { layer: (at / heads) | 0, head: at % heads });
   }));
-  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group", "aria-label": "The best heads, layer.head: score" }, ...best);
+  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group",
+    "aria-label": "The best heads, layer.head: score" }, ...best);
   const about = h("p", { class: "attn-note" });
   const scoreTable = foldedTable(life, "The scores of all heads as a table", () => {
     const { layers, heads } = reader.now(), { means } = ranking.now();
@@ -301,7 +308,8 @@ function renderOnce({ model, el }) {
     el.append(swatch, name);
     return { el, swatch, name };
   });
-  const combine = choice(model, life, "combine", { label: "The map shows their", choices: [["mean", "mean"], ["max", "maximum"]] });
+  const combine = choice(model, life, "combine", { label: "The map shows their",
+    choices: [["mean", "mean"], ["max", "maximum"]] });
   const overlay = h("div", { class: "attn-controls attn-overlay", role: "group",
     "aria-label": "Heads laid over one another" }, pin, ...held.map(({ el }) => el), combine);
   // The hue of each pinned head; the chosen one has the accent's.
@@ -338,7 +346,8 @@ function renderOnce({ model, el }) {
       el.setAttribute("aria-pressed", Boolean(means) && order[k] === n);
     });
     const entropy = ["focused", "spread"].includes(pattern);
-    about.textContent = means ? (entropy ? ENTROPY : SCORE) : "Choose a head among all of them, or let a pattern find it.";
+    about.textContent = means ? (entropy ? ENTROPY : SCORE)
+      : "Choose a head among all of them, or let a pattern find it.";
     list.hidden = scoreTable.el.hidden = !means;
     scoreTable.fill();
     followPins();
@@ -350,7 +359,7 @@ function renderOnce({ model, el }) {
   });
 
   const controls = [select.layer, select.head, select.pattern];
-  if (texts.length > 1) controls.unshift(select.sentence);
+  if (count > 1 || model.get("typing") === "live" || model.get("reply").sentence) controls.unshift(select.sentence);
   if (kinds.length > 1) controls.unshift(select.kind);
   if (special.length) controls.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
   controls.push(tick(model, life, "shared_scale", { label: "Colour up to the largest weight" }),
