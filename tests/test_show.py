@@ -394,7 +394,7 @@ def test_a_notebook_stores_no_megabytes_and_says_what_to_do():
     view = of_many_tokens(200)
     data, _ = view._repr_mimebundle_()
     assert len(data["text/html"]) < 60_000
-    assert "write them to a page of its own with save_html" in data["text/html"]
+    assert "or write them to a page with save_html" in data["text/html"]
     assert len(view.page_html()) > 2_000_000
 
 

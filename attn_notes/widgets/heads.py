@@ -18,10 +18,7 @@ __all__ = ["HeadExplorer", "Sentence"]
 
 MOST_PINNED = 5  # with the chosen head as many as there are hues
 MOST_STORED = 1_500_000  # characters of heads that a notebook keeps with an output
-LEFT_OUT = (
-    "A notebook does not store all heads of a text this long: run the cell to see them, or write "
-    "them to a page of its own with save_html."
-)
+ALL_HEADS = "Run the cell to see all heads, or write them to a page with save_html."
 
 
 class Sentence(NamedTuple):
@@ -208,7 +205,7 @@ class HeadExplorer(AnsweringWidget, Pictured):
         picture = self._picture()
         of = (picture[name] for name in ("weights", "mask", "query_tokens", "key_tokens"))
         caption, columns, rows = weights_table(*of)
-        return f"{self._place().capitalize()}. {caption}", columns, rows
+        return f"{self._place().capitalize()}. {caption} {ALL_HEADS}", columns, rows
 
     def page_state(self) -> dict[str, Any]:
         """As in `AnsweringWidget.page_state`, with every head."""
@@ -218,8 +215,7 @@ class HeadExplorer(AnsweringWidget, Pictured):
         """As in `BookWidget.stored_html`, or the table alone where the heads would be too large."""
         if sum(map(len, self._heads.values())) <= MOST_STORED:
             return super().stored_html()
-        caption, columns, rows = self._table()
-        return table_html(f"{caption} {LEFT_OUT}", columns, rows)
+        return table_html(*self._table())
 
     @property
     def weights(self) -> Tensor:

@@ -6,18 +6,21 @@ const MOST_HEADS = 65_536; // more are no model's
 // faded, and `best` lists the [layer, head] that are framed and numbered, the first one first. The
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
 // `pins()`, where heads can be pinned, lists those that are, [layer, head, colour], and `onPin(layer, head)`
-// hears of a press with Shift, or of the space bar.
+// hears of a press with Shift, or of the space bar. `made()` lists what the maps are made of, where that is
+// known: while it is the same, none is filled again.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true,
-  pins = () => [], onPin = null, side = 44 }) {
+  pins = () => [], onPin = null, made = () => [], side = 44 }) {
   const gap = 1, left = 22, below = 18;
   checked(layers * heads, MOST_HEADS);
-  let sheet = null, rows = 0, columns = 0;
+  let sheet = null, rows = 0, columns = 0, filled = [];
   function renew() { // the canvas on which a pixel is a cell
+    filled = [];
     [rows, columns] = size();
     const canvas = document.createElement("canvas");
     canvas.width = heads * (columns + gap); canvas.height = layers * (rows + gap);
     const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
     sheet = { canvas, pen, image, words: new Uint32Array(image.data.buffer) };
+    filled = [];
   }
   function place(width) {
     if (!sheet || String(size()) !== String([rows, columns])) renew();
@@ -26,6 +29,9 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   }
   function fill() {
     const { words, canvas, pen, image } = sheet, { panel, line } = view.colours;
+    const parts = made().concat(made().length ? [panel, line] : []);
+    if (parts.length && parts.every((part, n) => part === filled[n])) return;
+    filled = parts;
     const colours = { zero: packed(channels(panel)), closed: packed(channels(line)), stride: canvas.width };
     for (let n = 0; n < layers * heads; n++) {
       const start = ((n / heads) | 0) * (rows + gap) * canvas.width + (n % heads) * (columns + gap);

@@ -31,8 +31,8 @@ function selectCells(weights, [L, S], rows, columns) {
 // The mean over the sentences that can be scored, each counting alike; null where none can.
 function meanScores(all) {
   const told = all.filter(Boolean);
-  const mean = (_, n) => told.reduce((sum, scores) => sum + scores[n], 0) / told.length;
-  return told.length ? Array.from(told[0], mean) : null;
+  if (!told.length) return null;
+  return Array.from(told[0], (_, n) => told.reduce((sum, scores) => sum + scores[n], 0) / told.length);
 }
 
 // Several maps laid over one another.
@@ -198,6 +198,7 @@ function renderOnce({ model, el }) {
     outlined: () => kind === Math.min(model.get("kind"), kinds.length - 1),
     pins: () => model.get("pinned").map((n) => [(n / heads) | 0, n % heads, hueOf(n)]),
     onPin: (layer, head) => toggle(layer * heads + head),
+    made: () => [reader.now().thumbnails, top, model.get("scale")],
     size: () => reader.now().thumbnails.size, map: (layer, head) => thumbnail(layer * heads + head) }));
   const figure = links(life, {
     label: "Tokens that are read, and tokens that read. Arrow keys walk the tokens that read.",
@@ -337,8 +338,8 @@ function renderOnce({ model, el }) {
       el.setAttribute("aria-pressed", Boolean(means) && order[k] === n);
     });
     const entropy = ["focused", "spread"].includes(pattern);
-    about.textContent = entropy ? ENTROPY : SCORE;
-    if (!means) about.textContent = "Choose a head among all of them, or let a pattern find it.";
+    about.textContent = means ? (entropy ? ENTROPY : SCORE)
+      : "Choose a head among all of them, or let a pattern find it.";
     list.hidden = scoreTable.el.hidden = !means;
     scoreTable.fill();
     followPins();
@@ -350,7 +351,7 @@ function renderOnce({ model, el }) {
   });
 
   const controls = [select.layer, select.head, select.pattern];
-  if (texts.length > 1) controls.unshift(select.sentence);
+  if (count > 1 || model.get("typing") === "live" || model.get("reply").sentence) controls.unshift(select.sentence);
   if (kinds.length > 1) controls.unshift(select.kind);
   if (special.length) controls.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
   controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }), sharedScale(model, life),

@@ -63,8 +63,8 @@ function links(life, { label, captions, onPick }) {
   function chipBox(row, n, up) {
     const size = row.sizes[n] + 2 * (row.pad || 4);
     if (rows.columns) {
-      return { at: [up ? rows.right : rows.left, row.places[n]],
-        box: [up ? 0 : -size, -rows.tall / 2, size, rows.tall] };
+      const at = [up ? rows.right : rows.left, row.places[n]];
+      return { at, box: [up ? 0 : -size, -rows.tall / 2, size, rows.tall] };
     }
     const at = [row.places[n], up ? rows.top - 2 : rows.bottom + 2];
     return { at, box: row.pad ? [-size / 2, up ? -CHIP : 0, size, CHIP] : [up ? 0 : -size, -CHIP / 2, size, CHIP] };
