@@ -597,17 +597,17 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
     sentences = widget.data["sentences"]
     having = sum(not bool(score_in(widget, one).isnan().all()) for one in sentences)
     over = f"{having} of {len(sentences)}" if having < len(sentences) else str(having)
-    better = scores < scores[head] if pattern == "focused" else scores > scores[head]
-    rank = int(better.sum()) + 1
     found = re.fullmatch(
-        rf"{start}: score (\S+) over {over} sentences?, rank {rank} of {scores.numel()}; (.*)", says
+        rf"{start}: score (\S+) over {over} sentences?, rank (\d+) of {scores.numel()}; (.*)", says
     )
+    ahead = (scores[head] - scores) * (1 if pattern == "focused" else -1)  # to how they are stored
+    assert int((ahead > 1e-3).sum()) + 1 <= int(found[2]) <= int((ahead > -1e-3).sum()) + 1
     assert float(found[1]) == pytest.approx(float(scores[head]), abs=0.00501)
     here = float(score_in(widget, sentence)[head])
     if math.isnan(here):
-        assert found[2] == "this one has no such pair."
+        assert found[3] == "this one has no such pair."
     else:
-        assert float(found[2].removesuffix(" in this one.")) == pytest.approx(here, abs=0.00501)
+        assert float(found[3].removesuffix(" in this one.")) == pytest.approx(here, abs=0.00501)
 
 
 def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:

@@ -251,10 +251,12 @@ function renderOnce({ model, el }) {
     follow();
   }
   function judgement(n) {
-    const { pattern, told, means, order } = ranking.now();
+    const { pattern, told, means } = ranking.now();
     if (!pattern) return "";
     if (!means) return ": none of the sentences has such a pair.";
-    const here = ranking.score(reader.now().view, pattern), rank = `rank ${order.indexOf(n) + 1} of ${means.length}`;
+    const here = ranking.score(reader.now().view, pattern), better = pattern === "focused" ? -1 : 1;
+    const ahead = means.filter((x) => better * (x - means[n]) > 0).length; // ties share a rank
+    const rank = `rank ${ahead + 1} of ${means.length}`;
     const across = `${told < count ? `${told} of ` : ""}${count} sentence${count > 1 ? "s" : ""}`;
     return `: score ${means[n].toFixed(2)} over ${across}, ${rank}; `
       + (here ? `${here[n].toFixed(2)} in this one.` : "this one has no such pair.");
