@@ -275,8 +275,8 @@ const SCENES = {
     else scene.vector({ id: "x", name: "x", values: x });
     const token = quoted(tokens[t], 12), end = pre ? "One more norm ends the stack. " : "";
     if (!logits) {
-      const memory = data.names.length ? "is a row of the memory that cross-attention reads" : "is the output";
-      return `${end}What has become of ${token} ${memory}.`;
+      const place = data.names.length ? "a row of the memory that cross-attention reads" : "the output at its position";
+      return `${end}This is what has become of ${token}: ${place}.`;
     }
     const probabilities = softmax(logits), order = [...logits.keys()].sort((a, b) => logits[b] - logits[a]);
     const best = order.slice(0, LIKELY), likely = best.map((n) => probabilities[n]);
@@ -370,12 +370,15 @@ function paintCell(context, colours, top, strip, n, [x, y, wide, tall], alpha, s
     context.fillRect(x, y, wide - gap, tall - gap);
     return;
   }
-  const word = strip.signed ? DIVERGING[level(value, -top, top)] : SEQUENTIAL[level(value, 0, 1)];
-  context.fillStyle = strip.bar ? colours.accent : strip.plain ? colours.panel : css(word);
+  const size = Math.min(11.5, tall - 1), written = wide >= 38 && size >= 9 && !strip.bar;
+  const plain = strip.plain && written;
+  const most = strip.plain ? largest(strip.values.map(Math.abs)) : top; // without its number it needs a colour
+  const word = strip.signed ? DIVERGING[level(value, -most, most)] : SEQUENTIAL[level(value, 0, 1)];
+  context.fillStyle = strip.bar ? colours.accent : plain ? colours.panel : css(word);
   context.fillRect(x, y, wide - gap, tall - gap);
-  if (strip.bar || !still || wide < 38 || tall < 14) return;
-  context.fillStyle = strip.plain ? colours.ink : inkOn(word);
-  context.font = `11.5px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
+  if (!written || !still) return;
+  context.fillStyle = plain ? colours.ink : inkOn(word);
+  context.font = `${size}px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
   context.fillText(two(value), x + wide / 2, y + tall / 2 + 0.5);
 }
 
