@@ -7,7 +7,7 @@ from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
 from attn_notes.widgets import FollowToken, TransformerPlayer, page_script, page_style
 from tests.browser.bare import write_page
-from tests.browser.journeys import assert_shown
+from tests.browser.journeys import assert_shown, to_block
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, settle, stop_time
 from tests.widgets import WORDS, of_follow, of_player, random_transformer
@@ -241,6 +241,9 @@ def shared(tmp_path_factory):
     widget = FollowToken(player, "407", "19")
     write_page(folder, "both", of_follow().page_html(), widget.page_html(), player.page_html())
     write_page(folder, "alone", widget.page_html(), of_follow().page_html())
+    deep = followed(Transformer, {"num_layers": 2})  # and three blocks in the decoder
+    deep._elsewhere = False
+    write_page(folder, "deep", deep.page_html())
     return folder, widget
 
 
@@ -257,6 +260,26 @@ def test_the_model_of_a_player_is_found_on_the_page(visit, shared):
     assert_shown(panel, widget)
     panel.press("Block", "Home")
     assert steps_of(panel).count("q \u00b7 k") == 2  # of the target, and of the source
+
+
+def test_the_blocks_are_those_of_the_side_that_the_token_is_on(visit, shared):
+    folder, _ = shared
+    panel, widget = Panel(visit((folder / "deep.html").as_uri())), followed(Transformer, {})
+    blocks = panel.control("Block").locator("option")
+    assert blocks.all_inner_texts() == ["0", "1"]
+    panel.press("Token", "End")
+    assert blocks.all_inner_texts() == ["0", "1", "2"]
+    panel.press("Step", "ArrowRight", "ArrowRight")
+    panel.press("Block", "End")
+    widget.token, widget.step = 99, 2
+    to_block(widget, 2)
+    assert_shown(panel, widget)
+    assert panel.value("Block") == 2
+    panel.press("Token", "Home")  # fewer blocks, fewer steps: the last
+    widget.token = 0
+    assert_shown(panel, widget)
+    assert panel.value("Block") == 1
+    assert steps_of(panel)[-1] == "[Out]"
 
 
 def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shared):

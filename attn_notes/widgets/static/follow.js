@@ -13,6 +13,7 @@ const READ = [["scores", "q \u00b7 k"], ["scale", "\u00f7 \u221aD"], ["mask", "M
 const SUBLAYERS = { self: "Self-attention", cross: "Cross-attention", ff: "Feed-forward" };
 
 const span = (size) => Array.from({ length: size }, (_, n) => n);
+const numbered = (size) => span(size).map((n) => [n, String(n)]);
 const two = (x) => x.toFixed(2).replace("-", "\u2212");
 const factor = (x) => (x < 0 ? `(${two(x)})` : two(x)); // a second number in a formula
 const product = (x, y) => `${two(x)} \u00d7 ${factor(y)}`;
@@ -66,7 +67,8 @@ function follower(model) {
       logits: writes ? affine(network.out_proj, outputs[t]) : null });
     const end = data.attention_only ? steps.findIndex(({ kind }) => kind === "values") + 1 : steps.length;
     return { steps: steps.slice(0, end), place, t, tokens, id: ids[t], embeddings: here.embeddings,
-      causal: inTarget || causal, head: Math.min(model.get("head"), config.num_heads - 1) };
+      depth: data.attention_only ? 1 : blocks.length, causal: inTarget || causal,
+      head: Math.min(model.get("head"), config.num_heads - 1) };
   }
   return { data, config, network, pre, sentence, way };
 }
@@ -273,8 +275,8 @@ const SCENES = {
     else scene.vector({ id: "x", name: "x", values: x });
     const token = quoted(tokens[t], 12), end = pre ? "One more norm ends the stack. " : "";
     if (!logits) {
-      const memory = data.names.length ? "is a row of the memory that cross-attention reads" : "is the output";
-      return `${end}What has become of ${token} ${memory}.`;
+      const place = data.names.length ? "a row of the memory that cross-attention reads" : "the output at its position";
+      return `${end}This is what has become of ${token}: ${place}.`;
     }
     const probabilities = softmax(logits), order = [...logits.keys()].sort((a, b) => logits[b] - logits[a]);
     const best = order.slice(0, LIKELY), likely = best.map((n) => probabilities[n]);
@@ -368,12 +370,15 @@ function paintCell(context, colours, top, strip, n, [x, y, wide, tall], alpha, s
     context.fillRect(x, y, wide - gap, tall - gap);
     return;
   }
-  const word = strip.signed ? DIVERGING[level(value, -top, top)] : SEQUENTIAL[level(value, 0, 1)];
-  context.fillStyle = strip.bar ? colours.accent : strip.plain ? colours.panel : css(word);
+  const size = Math.min(11.5, tall - 1), written = wide >= 38 && size >= 9 && !strip.bar;
+  const plain = strip.plain && written;
+  const most = strip.plain ? largest(strip.values.map(Math.abs)) : top; // without its number it needs a colour
+  const word = strip.signed ? DIVERGING[level(value, -most, most)] : SEQUENTIAL[level(value, 0, 1)];
+  context.fillStyle = strip.bar ? colours.accent : plain ? colours.panel : css(word);
   context.fillRect(x, y, wide - gap, tall - gap);
-  if (strip.bar || !still || wide < 38 || tall < 14) return;
-  context.fillStyle = strip.plain ? colours.ink : inkOn(word);
-  context.font = `11.5px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
+  if (!written || !still) return;
+  context.fillStyle = plain ? colours.ink : inkOn(word);
+  context.font = `${size}px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
   context.fillText(two(value), x + wide / 2, y + tall / 2 + 0.5);
 }
 
@@ -538,7 +543,7 @@ function render({ model, el }) {
     const same = way.steps.findIndex((one) => one.block === block && one.kind === kind && one.part === part);
     model.set("step", same < 0 ? way.steps.findIndex((one) => one.block === block) : same);
   }
-  const place = h("span", { class: "attn-control" });
+  const place = h("div", { class: "attn-choices" }), blocks = h("div", { class: "attn-choices" });
   let inner = null;
   function drawTokens() { // each sentence has its own
     if (inner) inner.end();
@@ -550,7 +555,21 @@ function render({ model, el }) {
     place.replaceChildren(choice(chosen, inner, "token", { label: "Token", choices: [
       ...named(source, 0, "source (encoder)"), ...named(target, source[0].length, "target (decoder)")] }));
   }
-  life.onEnd(() => inner.end());
+  // Encoder and decoder may have different depths.
+  let depth = 0, follow = () => {}, ofDepth = null;
+  const chosenBlock = { get: () => step().block, set: (_, block) => toBlock(block), off() {},
+    on: (_, callback) => { follow = callback; }, save_changes: () => model.save_changes && model.save_changes() };
+  function drawBlocks() {
+    if (way.depth !== depth) {
+      if (ofDepth) ofDepth.end();
+      ({ depth } = way);
+      ofDepth = lifetime(chosenBlock);
+      blocks.replaceChildren(depth > 1
+        ? choice(chosenBlock, ofDepth, "step", { label: "Block", choices: numbered(depth) }) : "");
+    }
+    follow();
+  }
+  life.onEnd(() => [inner, ofDepth].forEach((ended) => ended.end()));
 
   const scale = colourScale(life), weightScale = colourScale(life);
   const steps = stepper(model, life, { pace: PACE, place: () => ({ step: number(), count: way.steps.length }) });
@@ -567,9 +586,10 @@ function render({ model, el }) {
     cursor = [main, best];
     const example = one.how(best) ? ` For example, ${one.where(best)}: ${told(one, best)}.` : "";
     said.replaceChildren(h("span", { class: "attn-step" }, `${step().label}. `), now.text + example);
-    readout.textContent = POINT;
+    if (readout.textContent !== POINT) readout.textContent = POINT; // said once, and not at every step
     scale.show(now.top, true);
     weightScale.el.hidden = !now.strips.some(({ signed, bar }) => !signed && !bar);
+    drawBlocks();
     drawList();
     table.fill();
     steps.draw();
@@ -577,22 +597,13 @@ function render({ model, el }) {
   }
   function renew() {
     way = following.way();
-    if (wide) build(wide);
-    else build(600);
+    build(wide || 600);
     draw(false);
   }
-  const numbered = (size) => span(size).map((n) => [n, String(n)]);
-  const { num_layers: layers, num_decoder_layers: decoders } = config;
-  const deepest = Math.max(layers, decoders || 0);
-  const controls = [place];
+  const controls = [place, blocks];
   if (data.sentences.length > 1) {
     const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
     controls.unshift(choice(model, life, "sentence", { label: "Sentence", choices: sentences }));
-  }
-  way = following.way();
-  if (deepest > 1 && !data.attention_only) {
-    const ofBlock = part(model, ["step", "token", "sentence"], () => step().block, toBlock);
-    controls.push(choice(ofBlock, life, "step", { label: "Block", choices: numbered(deepest) }));
   }
   if (H > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbered(H) }));
   const words = h("div", { class: "attn-scales" }, scale.el, weightScale.el);
