@@ -13,7 +13,6 @@ const READ = [["scores", "q \u00b7 k"], ["scale", "\u00f7 \u221aD"], ["mask", "M
 const SUBLAYERS = { self: "Self-attention", cross: "Cross-attention", ff: "Feed-forward" };
 
 const span = (size) => Array.from({ length: size }, (_, n) => n);
-const numbered = (size) => span(size).map((n) => [n, String(n)]);
 const two = (x) => x.toFixed(2).replace("-", "\u2212");
 const factor = (x) => (x < 0 ? `(${two(x)})` : two(x)); // a second number in a formula
 const product = (x, y) => `${two(x)} \u00d7 ${factor(y)}`;
