@@ -6,6 +6,7 @@ stand in `CHAPTER_RULES`.
 
 import ast
 import base64
+import html as markup
 import importlib
 import json
 import math
@@ -14,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import attn_notes
 
@@ -250,6 +252,28 @@ def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
     ]
 
 
+STATE = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
+
+
+def links_set_what_a_widget_has(cells: list[Cell]) -> list[str]:
+    """Each link #kind-n?trait=value names a widget of the page, its traits, and values that fit."""
+    found = [STATE.search(html) for cell in cells for html in widgets_of(cell)]
+    shown = [json.loads(state[1]) for state in found if state]
+    wrong = []
+    for link in re.findall(r'href="#([^"]+\?[^"]+)"', prose(cells)):
+        name, _, query = markup.unescape(link).partition("?")
+        kind, _, nth = name.partition("-")
+        states = [one["state"] for one in shown if one["widget"] == kind]
+        state = states[int(nth or 1) - 1] if len(states) >= int(nth or 1) else {}
+        for trait, text in parse_qsl(query):
+            now = state.get(trait)
+            value = text if isinstance(now, str) else json.loads(text)
+            kinds = [float if type(one) is int else type(one) for one in (now, value)]
+            if kinds[0] is not kinds[1]:
+                wrong.append(f"{link}: {trait} is {now!r}")
+    return wrong
+
+
 # ---- Rules for chapters ----------------------------------------------------------------------
 
 DIRECTIVE = re.compile(
@@ -324,6 +348,7 @@ RULES: list[Rule] = [
     no_view_of_a_dead_widget,
     widgets_fit_on_a_page,
     a_still_follows_every_widget,
+    links_set_what_a_widget_has,
     stills_can_be_read_on_a_telephone,
 ]
 CHAPTER_RULES: list[Rule] = [

@@ -101,12 +101,19 @@ def still(width):
 
 WIDGET = cell(outputs=[shows(text_html="<attn-widget></attn-widget>")])
 STILL = cell(outputs=[shows(image_png="iVBOR")])
+DIALLED = '{"widget": "dial", "state": {"turn": 1.5, "name": "a", "on": false}}'
+DIALLED = f'<attn-widget><script type="application/json">{DIALLED}</script></attn-widget>'
+DIAL = cell(outputs=[shows(text_html=DIALLED)])
 ADDRESS = "<object at 0x7f00deadbeef>"
 ERROR = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
 VIEW = {
     "output_type": "display_data",
     "data": {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}},
 }
+
+
+def sets(link):
+    return markdown(f'turn <a href="#{link}">the dial</a>')
 
 
 def exercise(label, kind="exercise", body="★ 5 minutes."):
@@ -185,6 +192,12 @@ BROKEN = {
     ],
     rules.a_still_follows_every_widget: [
         ([WIDGET, markdown(""), STILL], [STILL, WIDGET, *[markdown("")] * 2, STILL], "no still"),
+    ],
+    rules.links_set_what_a_widget_has: [
+        ([DIAL, sets("dial?turn=3")], [DIAL, sets("dial?turned=3")], "turned is None"),
+        ([DIAL, sets("dial?name=3&amp;on=true")], [DIAL, sets("dial?on=1")], "on is False"),
+        ([DIAL, DIAL, sets("dial-2?turn=0.5")], [DIAL, sets("dial-2?turn=0.5")], "turn is None"),
+        ([], [DIAL, sets("knob?turn=1")], "turn is None"),
     ],
     rules.stills_can_be_read_on_a_telephone: [
         ([cell(outputs=[still(650)])], [cell(outputs=[still(650), still(651)])], "651 pixels"),
