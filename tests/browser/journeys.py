@@ -613,13 +613,15 @@ def assert_judgement(says: str, widget: HeadExplorer) -> None:
 def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
     """Chosen head, all heads of the step, what could be said, and the words so far."""
     made, step, _, place = widget._now()
-    assert_head(panel, widget)
-    for nth, weights in ((1, made.weights.cross), (2, made.weights.decoder)):
+    heads = () if widget.data["compact"] else ((1, made.weights.cross), (2, made.weights.decoder))
+    if heads:
+        assert_head(panel, widget)
+    for nth, weights in heads:
         rows = torch.cat([of_layer[0, :, step] for of_layer in weights])  # (layers * heads, keys)
         read = torch.arange(rows.shape[1]) <= step if nth == 2 else torch.ones(rows.shape[1]) > 0
         assert_cells(panel.table(nth)[1:], rows, read.expand(len(rows), -1))
     names = ["<pad>", "<start>", "<end>", "<unk>", *widget.data["target"]]
-    likely = {token: float(cell) for token, cell, _ in panel.table(3)[1:]}
+    likely = {token: float(cell) for token, cell, _ in panel.table(3 if heads else 0)[1:]}
     assert list(likely.values()) == sorted(likely.values(), reverse=True)
     expected = made.probabilities[step, 2:].tolist()
     assert likely == pytest.approx(dict(zip(names[2:], expected, strict=True)), abs=0.0000501)
@@ -871,7 +873,8 @@ def player_from_page(data: dict) -> TransformerPlayer:
     vocabularies = Vocabulary(data["source"]), Vocabulary(data["target"])
     model = unpack_transformer(data["model"])
     languages = dict(data["languages"])
-    return TransformerPlayer(model, *vocabularies, languages=languages, examples=data["examples"])
+    given = {name: data[name] for name in ("examples", "domain", "compact")}
+    return TransformerPlayer(model, *vocabularies, languages=languages, **given)
 
 
 def writer_from_page(data: dict) -> LanguageModelPlayer:

@@ -121,9 +121,10 @@ class Panel:
         """The canvas of the `nth` heatmap."""
         return self.el.locator(".attn-heatmap canvas").nth(nth)
 
-    def picture(self) -> str:
+    def picture(self, *, settled: bool = True) -> str:
         """All that is drawn, in one word, once all that was asked for is."""
-        settle(self.page)
+        if settled:  # where time stands, no frame ever comes
+            settle(self.page)
         read = """(el) => [...el.querySelectorAll("canvas")]
           .filter((canvas) => canvas.offsetWidth).map((canvas) => canvas.toDataURL()).join()"""
         return hashlib.sha256(self.el.evaluate(read).encode()).hexdigest()

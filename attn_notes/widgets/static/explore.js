@@ -12,7 +12,7 @@ function render({ model, el }) {
   const map = heatmap(life, { label: `${title || "Weights"}. Arrow keys walk the cells.` });
   const scale = colourScale(life);
   const problem = h("p", { class: "attn-error", role: "alert" }), printed = h("pre");
-  const note = h("p", { class: "attn-note attn-readout", role: "status" });
+  const note = h("p", { class: "attn-note attn-wait", role: "status" });
   note.hidden = Boolean(frames);
   if (stored === null) note.textContent = "These controls need a kernel: run the notebook to move them.";
   let wait = 0; // an answer that comes at once needs no word

@@ -54,8 +54,9 @@ class Blocks {
     this.config = stored.config;
     const { num_heads: heads, embed_dim: E } = this.config;
     if (E % checked(heads, E)) throw new RangeError(`${heads} heads do not share ${E} dimensions`);
-    const { encoder, decoder, body, out_proj } = unpackWeights(stored); // the first two, or the third
-    Object.assign(this, { encoder, decoder, body, out_proj });
+    // The first two, or the third, or an encoder's own parts; and no other name, whatever is stored.
+    const { encoder, decoder, body, embeddings, blocks, norm, out_proj } = unpackWeights(stored);
+    Object.assign(this, { encoder, decoder, body, embeddings, blocks, norm, out_proj });
   }
 
   // The token's vector, and its position's if there is one: the stream begins with their sum.

@@ -317,6 +317,7 @@ function render({ model, el }) {
   const box = textBox(model, life, here, { begin, play: () => { begin({}); steps.start(); } });
   // From a token that the reader chose, the rest comes step by step, or at once where nothing shall move.
   const options = stepOptions(model, life, here, { play: () => {
+    if (here.last >= here.whole) return;
     if (mayMove()) steps.start(PACE);
     else put(model, { step: data.most });
   } });
