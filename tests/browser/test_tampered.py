@@ -52,7 +52,11 @@ SIZES = {
     "a long text": ("writer", at("data", "most", value=HUGE)),
     "many heads of a sentence": (
         "heads",
-        at("data", "sentences", 0, "weights", "shape", value=[HUGE, 3, 7, 7]),
+        at("data", "sentences", 0, "views", 0, "size", value=[HUGE, 3, 7, 7]),
+    ),
+    "many weights of a sentence": (
+        "heads",
+        at("data", "sentences", 0, "views", 0, "weights", "shape", value=[HUGE, 3, 7, 7]),
     ),
 }
 

@@ -7,7 +7,8 @@
 
 const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
 const LIKELY = 6, MOST_LINES = 4;
-const POINT = "Point at a number, or focus the picture and walk its numbers with the arrow keys.";
+const POINT = ["Point at a number, or focus the picture and walk its numbers with the arrow keys.",
+  "Tap a number to read it."];
 const READ = [["scores", "q \u00b7 k"], ["scale", "\u00f7 \u221aD"], ["mask", "Mask"], ["softmax", "Softmax"],
   ["values", "Values"]];
 const SUBLAYERS = { self: "Self-attention", cross: "Cross-attention", ff: "Feed-forward" };
@@ -438,7 +439,7 @@ const told = (one, n) => (one.open(n) ? (one.how(n) ? `${one.how(n)} = ` : "") +
 function render({ model, el }) {
   const life = lifetime(model), following = follower(model), { data, config } = following, { num_heads: H } = config;
   const said = h("p", { class: "attn-said", role: "status" });
-  const readout = h("p", { class: "attn-readout", role: "status" }, POINT);
+  const advice = POINT[Number(byFinger())], readout = h("p", { class: "attn-readout", role: "status" }, advice);
   let way = null, scenes = [], wide = 0, now = null, before = null, began = 0, request = 0;
   let cursor = [0, 0], hover = null;
   const number = () => Math.min(model.get("step"), way.steps.length - 1), step = () => way.steps[number()];
@@ -585,7 +586,7 @@ function render({ model, el }) {
     cursor = [main, best];
     const example = one.how(best) ? ` For example, ${one.where(best)}: ${told(one, best)}.` : "";
     said.replaceChildren(h("span", { class: "attn-step" }, `${step().label}. `), now.text + example);
-    if (readout.textContent !== POINT) readout.textContent = POINT; // said once, and not at every step
+    if (readout.textContent !== advice) readout.textContent = advice; // said once, and not at every step
     scale.show(now.top, true);
     weightScale.el.hidden = !now.strips.some(({ signed, bar }) => !signed && !bar);
     drawBlocks();
