@@ -35,13 +35,14 @@ class _Call(threading.Thread):
         super().__init__(daemon=True)
         self._before, self._work, self._publish = before, work, publish
         self._ending = threading.Lock()  # held by who publishes, ends or interrupts this call
-        self._is_over, self.is_wanted = False, True
+        self._is_working, self._is_over, self.is_wanted = False, False, True
 
     def run(self) -> None:
         try:
             if self._before is not None:
                 self._before.give_way()
                 self._before = None  # or every call there ever was would be kept
+            self._is_working = True
             if self.is_wanted:
                 result = self._work()
                 with self._ending:
@@ -59,7 +60,8 @@ class _Call(threading.Thread):
         """
         self.join(PATIENCE)
         with self._ending:
-            if not self._is_over and self.ident is not None:
+            # One that only waits must live, to interrupt the call before it.
+            if self._is_working and not self._is_over and self.ident is not None:
                 ident, error = ctypes.c_ulong(self.ident), ctypes.py_object(_Cancelled)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)
         self.join()
