@@ -1,6 +1,8 @@
-"""A pytest plugin: nbval compares the data of widgets to within two quanta.
+"""A pytest plugin: nbval compares numbers with a stated tolerance within it, widgets to two quanta.
 
     python -m pytest --nbval book/*.ipynb -p tests.nbval_widgets
+
+A printed number such as `0.998 ± 0.01` states its tolerance: `tests.measured_text`.
 
 The same seed gives numbers 1e-6 apart on different processors, and a number at the border of two
 quanta then lands in the other. Everything else of a widget is compared exactly: keys, strings,
@@ -30,6 +32,8 @@ import nbval.kernel
 import pytest
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
+
+from tests.measured_text import pair_texts
 
 MOST_QUANTA = 2
 ABSOLUTE, RELATIVE = 2e-6, 1e-4  # of a float outside an array, the ends of a scale among them
@@ -144,16 +148,20 @@ def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list
     return replaced, complaints
 
 
-def within_two_quanta(compare: Callable[..., bool]) -> Callable[..., bool]:
-    """nbval's own comparison, with equivalent widgets made equal first."""
+def within_tolerance(compare: Callable[..., bool]) -> Callable[..., bool]:
+    """nbval's own comparison, with equivalent numbers and widgets made equal first."""
 
     @functools.wraps(compare)
     def wrapped(
         self: IPyNbCell, test: list[Any], ref: list[Any], *args: Any, **kwargs: Any
     ) -> bool:
-        replaced, complaints = pair_widgets(test, ref)
-        if complaints:  # said here: a comparison of such long lines would take minutes
-            self.comparison_traceback = [f"widget differs: {words}" for words in complaints]
+        texts, wrong_texts = pair_texts(test, ref)
+        replaced, wrong_widgets = pair_widgets(texts, ref)
+        if wrong_texts or wrong_widgets:  # a comparison of a widget's long lines would take minutes
+            self.comparison_traceback = [
+                *(f"measured: {words}" for words in wrong_texts),
+                *(f"widget differs: {words}" for words in wrong_widgets),
+            ]
             return False
         return compare(self, replaced, ref, *args, **kwargs)
 
@@ -179,7 +187,7 @@ _FOLDER = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     """Put the comparison in place of nbval's, and files in place of ports."""
     os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
-    IPyNbCell.compare_outputs = within_two_quanta(_COMPARE)
+    IPyNbCell.compare_outputs = within_tolerance(_COMPARE)
     # Short, since such a socket's path may have a hundred characters: not one of pytest's folders.
     config.stash[_FOLDER] = tempfile.mkdtemp(prefix="kernels-")
     nbval.kernel.KernelManager = kernel_manager(config.stash[_FOLDER])

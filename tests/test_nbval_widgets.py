@@ -173,7 +173,14 @@ OF_THE_KERNEL = [
 ]
 
 
-def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
+# (what the cell prints, what is stored, whether it passes)
+PRINTED = [
+    ("exact 0.991 ± 0.01", "exact 0.998 ± 0.01", True),
+    ("exact 0.987 ± 0.01", "exact 0.998 ± 0.01", False),
+]
+
+
+def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
     cells = []
     for n, (fresh, _, _) in enumerate(CELLS):
         data = {"text/html": html(state()), "text/plain": "<IPython.core.display.HTML object>"}
@@ -185,6 +192,11 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
         data, count = {"text/plain": repr(text)}, len(cells) + 1
         shown = nbformat.v4.new_output("execute_result", data=data, execution_count=count)
         cells.append(nbformat.v4.new_code_cell(source, execution_count=count, outputs=[shown]))
+    printed_at = len(cells)
+    for new, old, _ in PRINTED:
+        shown, count = nbformat.v4.new_output("stream", text=old + "\n"), len(cells) + 1
+        cell = nbformat.v4.new_code_cell(f"print({new!r})", execution_count=count, outputs=[shown])
+        cells.append(cell)
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, tmp_path / "tiny.ipynb")
@@ -204,4 +216,7 @@ def test_nbval_passes_two_quanta_and_fails_anything_more(tmp_path):
     for n, (_, passes, words) in enumerate(CELLS):
         assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout
         assert words in run.stdout
+    for n, (new, _, passes) in enumerate(PRINTED, start=printed_at):
+        assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout, new
+    assert "0.998 became 0.987, more than 0.01 away" in run.stdout
     assert run.returncode == 1

@@ -3,6 +3,7 @@
 `checks.exercises` holds the checks of the book's exercises, which print and never raise.
 """
 
+from attn_notes.checks.measuring import measured
 from attn_notes.checks.properties import (
     CheckFailed,
     check_causal,
@@ -33,5 +34,6 @@ __all__ = [
     "check_step_matches_parallel",
     "check_weights",
     "influence",
+    "measured",
     "share_seen",
 ]

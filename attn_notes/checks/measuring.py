@@ -1,0 +1,39 @@
+"""A number beside what a rerun may differ by: how the chapters print what they measured."""
+
+import math
+
+from torch import Tensor
+
+__all__ = ["measured"]
+
+
+def measured(value: float | Tensor, tolerance: float) -> str:
+    """`value ± tolerance` as text, rounded to one decimal place beyond the tolerance's first digit.
+
+    The tolerance says how far a rerun may be from the value on another processor, with other
+    threads, or, for a trained network, with the rounding errors that these bring about. The
+    book's tests compare such a number within it.
+
+    Args:
+        value: a finite number, or a tensor of one entry.
+        tolerance: a finite number above 0, in the unit of the value.
+
+    Raises:
+        ValueError: a value or a tolerance outside its range.
+
+    Example:
+        >>> print("held-out exact match", measured(0.99817, 0.01))
+        held-out exact match 0.998 ± 0.01
+        >>> print(measured(1234.4, 50), "steps; error", measured(3.14e-7, 1e-7))
+        1234 ± 50 steps; error 3.1e-07 ± 1e-07
+    """
+    value, tolerance = float(value), float(tolerance)
+    if not math.isfinite(value):
+        raise ValueError(f"value must be finite, got {value}")
+    if not (math.isfinite(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance must be a finite number above 0, got {tolerance}")
+    digit = math.floor(math.log10(tolerance))  # the place of the tolerance's first digit
+    if digit >= -4:
+        return f"{value:.{max(0, 1 - digit)}f} ± {tolerance:g}"
+    first = math.floor(math.log10(abs(value))) if value else digit
+    return f"{value:.{max(0, first - digit + 1)}e} ± {tolerance:g}"
