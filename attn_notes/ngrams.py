@@ -1,4 +1,4 @@
-r"""The baseline of a character model: counts of short runs of characters (chapter 8)."""
+r"""The baseline of a character model: counts of short runs of characters (chapter 9)."""
 
 import math
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ __all__ = ["NGramModel"]
 
 
 class NGramModel:
-    r"""Interpolated Kneser-Ney smoothing of the counts of n characters. Chapter 8.
+    r"""Interpolated Kneser-Ney smoothing of the counts of n characters. Chapter 9.
 
     Let c(h, x) be how often x followed the context h, and h' the context h without its first
     character. A discount d < 1 is taken from each count above 0; the total, d N(h) for N(h)

@@ -1,4 +1,4 @@
-"""What must hold of the texts that a model is trained and tested on (chapter 8)."""
+"""What must hold of the texts that a model is trained and tested on (chapter 9)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ __all__ = ["check_no_overlap", "share_seen"]
 
 
 def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> float:
-    """The share of the held-out characters that the training texts hold too. Chapter 8.
+    """The share of the held-out characters that the training texts hold too. Chapter 9.
 
     Args:
         train, held_out, length: of a run that counts, in characters; a shorter one may be chance.
@@ -29,7 +29,7 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
 
 
 def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:
-    """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 8.
+    """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 9.
 
     Args:
         train, held_out, length: as for `share_seen`.

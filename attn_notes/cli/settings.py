@@ -108,7 +108,7 @@ class TransformerShape:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelShape(TransformerShape):
-    """A model that predicts the next character (chapter 8)."""
+    """A model that predicts the next character (chapter 9)."""
 
     kind: ClassVar = "language-model"
     embed_dim: int = 128

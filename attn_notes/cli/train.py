@@ -104,7 +104,7 @@ class TrainTransformer(_TrainTranslator):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainLanguageModel(Run):
-    """Train a model that predicts the next character of a text (chapter 8)."""
+    """Train a model that predicts the next character of a text (chapter 9)."""
 
     text: tuple[Path, ...] = ()  # Files to learn from; Python's documentation by default
     model: LanguageModelShape = field(default_factory=LanguageModelShape)

@@ -12,7 +12,7 @@ _MOST_TOKENS = 200  # on a side
 
 
 def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
-    r"""Read a text from a file. Chapter 8.
+    r"""Read a text from a file. Chapter 9.
 
     Args:
         path, encoding: a text file with any line endings, or a pipe; UTF-8 by default.

@@ -1,4 +1,4 @@
-"""Running text, for a model that predicts the next character (chapter 8).
+"""Running text, for a model that predicts the next character (chapter 9).
 
 Documents copy one another: those that share a paragraph stay on one side of a split.
 """
@@ -27,7 +27,7 @@ _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones re
 
 
 def python_documentation() -> list[str]:
-    """The text that `help()` shows for Python's own topics, from "assert" to "yield". Chapter 8.
+    """The text that `help()` shows for Python's own topics, from "assert" to "yield". Chapter 9.
 
     Returns:
         About 80 documents of 465,000 characters, in alphabetical order.
@@ -42,7 +42,7 @@ def python_documentation() -> list[str]:
 
 
 def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], list[str]]:
-    r"""Documents to train on and documents to test on. Chapter 8.
+    r"""Documents to train on and documents to test on. Chapter 9.
 
     Documents that share a paragraph of 60 characters or more, directly or through others, stay
     together; `is_held_out` decides by the alphabetically first title (first line) of such a group.
@@ -75,7 +75,7 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
 
 
 def encode_text(text: str, vocab: Vocabulary) -> list[int]:
-    """The ids of a document, character by character, between START and END. Chapter 8.
+    """The ids of a document, character by character, between START and END. Chapter 9.
 
     Args:
         text, vocab: any text, which may be empty; a vocabulary of characters.
@@ -105,7 +105,7 @@ def count_characters(texts: Sequence[str]) -> int:
 
 
 class TextWindows:
-    """The windows of every training step: `windows(step)` for step 0, 1, 2, ... Chapter 8.
+    """The windows of every training step: `windows(step)` for step 0, 1, 2, ... Chapter 9.
 
     A window begins at any place of START text END START text END …, each equally likely.
 

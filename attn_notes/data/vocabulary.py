@@ -19,7 +19,7 @@ _FIRST = 4  # the id of the first known token
 
 
 class SpecialTokens(NamedTuple):
-    """The special ids of a model, None where it has none; its end may be its padding. Chapter 8."""
+    """The special ids of a model, None where it has none; its end may be its padding. Chapter 9."""
 
     pad: int = PAD
     start: int | None = START

@@ -1,4 +1,4 @@
-"""Sampling: drawing the next token from the model's distribution (chapter 8)."""
+"""Sampling: drawing the next token from the model's distribution (chapter 9)."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ def sampling_distribution(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Tensor:
-    r"""The distribution that the next token is drawn from. Chapter 8.
+    r"""The distribution that the next token is drawn from. Chapter 9.
 
     $\mathrm{softmax}(\text{logits}/\tau)$; of it the `top_k` most probable tokens (Fan et al.,
     2018); of those the fewest, the most probable first, whose share of what was kept reaches
@@ -84,7 +84,7 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Decoded:
-    """At each step a token drawn from `sampling_distribution`, until END. Chapter 8.
+    """At each step a token drawn from `sampling_distribution`, until END. Chapter 9.
 
     A uniform number for each row selects the first token, in the order of the ids, at which the
     cumulative probability exceeds it. The numbers are drawn on the CPU, one per row and step, so a

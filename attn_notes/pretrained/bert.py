@@ -64,7 +64,7 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
 
 
 def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel, Tokenizer]:
-    """Load a published BERT with its head into our own blocks. Chapter 8.
+    """Load a published BERT with its head into our own blocks. Chapter 9.
 
     The token embedding gives the logits, unless the config has `"tie_word_embeddings": false`.
 

@@ -1,4 +1,4 @@
-"""GPT-2's published layout: a decoder whose matrices are stored transposed (chapter 8)."""
+"""GPT-2's published layout: a decoder whose matrices are stored transposed (chapter 9)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +32,7 @@ LEFT_OUT = (".attn.bias", ".attn.masked_bias")  # the causal mask, a buffer in o
 
 
 def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
-    """Load a published decoder of the GPT-2 family into our own blocks. Chapter 8.
+    """Load a published decoder of the GPT-2 family into our own blocks. Chapter 9.
 
     Radford et al. (2019). The logits are tied as in `load_masked_language_model`.
 

@@ -1,4 +1,4 @@
-"""Sentences as vectors: the mean of an encoder's outputs (chapter 8)."""
+"""Sentences as vectors: the mean of an encoder's outputs (chapter 9)."""
 
 import copy
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ __all__ = ["SentenceEncoder", "mean_pooling"]
 
 
 def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
-    """The mean vector of each sequence, over its real tokens. Chapter 8.
+    """The mean vector of each sequence, over its real tokens. Chapter 9.
 
     Args:
         x, mask: (B, L, E), and bool (B, L), `True` = a real token; no other counts, even NaN.
@@ -37,7 +37,7 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
 
 
 class SentenceEncoder:
-    """Texts as vectors of length 1: normalised means (Reimers and Gurevych, 2019). Chapter 8.
+    """Texts as vectors of length 1: normalised means (Reimers and Gurevych, 2019). Chapter 9.
 
     Args:
         encoder, tokenizer: as `load_encoder` gives them, on any device; they are not changed.

@@ -104,7 +104,7 @@ def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float =
 def language_model_loss(
     model: nn.Module, tokens: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
-    """From the tokens so far, predict each next one: a sequence is its own label. Chapter 8.
+    """From the tokens so far, predict each next one: a sequence is its own label. Chapter 9.
 
     The tokens a b c d give the inputs a b c and the labels b c d.
 
@@ -181,7 +181,7 @@ def bits_per_character(
     stride: int | None = None,
     batch_size: int = 64,
 ) -> float:
-    r"""The number of bits a character costs if texts are coded with the model. Chapter 8.
+    r"""The number of bits a character costs if texts are coded with the model. Chapter 9.
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
     START in windows of `length` tokens, each `stride` after the one before, and each character is

@@ -1,4 +1,4 @@
-"""The processes that train one model: their group, random numbers and progress bar (chapter 8)."""
+"""The processes that train one model: their group, random numbers and progress bar (chapter 9)."""
 
 import os
 import sys

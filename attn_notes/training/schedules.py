@@ -62,7 +62,7 @@ def inverse_sqrt(warmup: int) -> Schedule:
 
 
 def noam(embed_dim: int, warmup: int) -> Schedule:
-    r"""The first Transformer's learning rate, $d^{-1/2}\min(n^{-1/2},\,n\,w^{-3/2})$. Chapter 7.
+    r"""The first Transformer's learning rate, $d^{-1/2}\min(n^{-1/2},\,n\,w^{-3/2})$. Chapter 8.
 
     Vaswani et al. (2017), equation 3, with n = step + 1, because they count from 1, d = `embed_dim`
     and w = `warmup`, 1 or more each. The branches meet at n = w, the peak, $1/\sqrt{d\,w}$. This is

@@ -1,4 +1,4 @@
-"""Language models on the encoder's blocks: the next token, or a masked one (chapter 8).
+"""Language models on the encoder's blocks: the next token, or a masked one (chapter 9).
 
 Both models are an `Encoder` with an output projection to the vocabulary. Under a causal mask it
 predicts the next token, as in GPT; without one, the token that was masked, as in BERT.
@@ -54,7 +54,7 @@ class DecoderOnlyState:
 
 
 class DecoderOnly(nn.Module):
-    r"""From the tokens so far, the next one, at every position at once. Chapter 8.
+    r"""From the tokens so far, the next one, at every position at once. Chapter 9.
 
     Radford et al. (2018, 2019). The blocks are the encoder's under a causal mask; with nothing to
     read but the sequence itself, there is no cross-attention. With pre-norm, learned positions,
@@ -141,7 +141,7 @@ class DecoderOnly(nn.Module):
 
 
 class MaskedLanguageModel(nn.Module):
-    """From the tokens on both sides, the one that was masked. Chapter 8.
+    """From the tokens on both sides, the one that was masked. Chapter 9.
 
     Devlin et al. (2019): the encoder, one layer of its own, and an output projection to the
     vocabulary. It is initialised like BERT: weights from N(0, 0.02²), biases 0.

@@ -1,4 +1,4 @@
-"""One diagram, three wirings: encoder only, decoder only, encoder-decoder (chapter 8)."""
+"""One diagram, three wirings: encoder only, decoder only, encoder-decoder (chapter 9)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

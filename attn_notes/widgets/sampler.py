@@ -1,4 +1,4 @@
-"""A language model that writes in the page, character by character (chapter 8)."""
+"""A language model that writes in the page, character by character (chapter 9)."""
 
 import math
 from collections.abc import Sequence

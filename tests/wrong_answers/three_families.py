@@ -1,4 +1,4 @@
-"""Typical wrong answers to the exercises of chapter 8, and how each is named."""
+"""Typical wrong answers to the exercises of chapter 9, and how each is named."""
 
 from tests.wrong_answers import instead
 

@@ -1,4 +1,4 @@
-"""The exercises of chapter 8: what is known, asked, drawn, measured and remembered."""
+"""The exercises of chapter 9: what is known, asked, drawn, measured and remembered."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-// A Transformer in plain JavaScript, to be read beside chapters 7 and 8: what attn_notes.transformer
+// A Transformer in plain JavaScript, to be read beside chapters 7 and 9: what attn_notes.transformer
 // computes, for one sentence, in float64. Nothing here knows of a page; of core.js it takes dot,
 // matvec, largest and maskedSoftmax.
 //
@@ -172,7 +172,7 @@ class TransformerModel extends Blocks {
   }
 }
 
-// A decoder alone, which goes on with a text (chapter 8): the encoder's blocks, and nothing to read
+// A decoder alone, which goes on with a text (chapter 9): the encoder's blocks, and nothing to read
 // but what has been said.
 class LanguageModel extends Blocks {
   start() {
