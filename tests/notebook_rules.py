@@ -22,7 +22,9 @@ import attn_notes
 Cell = dict[str, Any]
 Rule = Callable[[list[Cell]], list[str]]
 
-KNOWN_TAGS = {"hide-input", "remove-input", "stub", "nbval-ignore-output", "raises-exception"}
+KNOWN_TAGS = {
+    "hide-input", "remove-input", "print-only", "stub", "nbval-ignore-output", "raises-exception",
+}  # fmt: skip
 MOST_LINES = 14  # of code in a cell that is read
 MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
 MOST_WIDGET_BYTES = 250_000  # a page
