@@ -33,8 +33,9 @@ CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")
 NEGATIVE, POSITIVE = "#3f7fbf", "#c9643c"
 """The two ends of the diverging scale."""
 
-FIGURE_INK = "#757c86"
-"""The grey of axes and labels, with a contrast above 4 on light and dark pages."""
+FIGURE_INK = "#6d737d"
+"""The grey of axes and labels: a contrast above 4.5 on light pages, and on dark ones, where the
+page shows figures 15 % brighter, since no one grey has it on both."""
 
 SEQUENTIAL = "cividis"
 """Matplotlib's colour map for weights; it is legible to colour-blind readers."""

@@ -70,6 +70,7 @@ class TransformerPlayer(ModelPlayer):
     attention = traitlets.Enum(TransformerWeights._fields, "cross").tag(sync=True)
     layer = traitlets.Int(0, min=0).tag(sync=True)
     head = traitlets.Int(0, min=0).tag(sync=True)
+    _made: tuple[object, Translation] | None = None  # the last translation, and of what
 
     def __init__(
         self,
@@ -131,20 +132,35 @@ class TransformerPlayer(ModelPlayer):
         source = [tag for tag in [self.language] if tag] + words
         ids = [self.data["source"].index(token) + len(SPECIAL) for token in source]
         given = torch.tensor([ids], device="cpu"), torch.tensor([len(ids)], device="cpu")
-        tokens: list[int] = []
-        while len(tokens) < self.data["most"] and tokens[-1:] != [END]:
-            inputs = torch.tensor([[START, *tokens]], device="cpu")
+        key = (*source, self.temperature, self.seed, *self.prefix)
+        if self._made is None or self._made[0] != key:
             with torch.no_grad():
-                logits, weights = self._model(*given, inputs, need_weights=True)
-            logits[..., :END] = -torch.inf
-            probabilities = (logits[0] / (self.temperature or 1.0)).softmax(-1)
-            token = int(probabilities[-1].argmax())
+                self._made = key, self._translate(source, *given)
+        return self._made[1]
+
+    def _translate(self, source: list[str], ids: Tensor, length: Tensor) -> Translation:
+        """Token by token; then all steps once more in parallel, for the weights."""
+        tokens: list[int] = []
+        logits, state = self._model.start(ids, length)
+        while True:
+            probabilities = self._probabilities(logits[0])
+            token = int(probabilities.argmax())
             if len(tokens) < len(self.prefix):
                 token = self.prefix[len(tokens)]
             elif self.temperature:
-                token = drawn(probabilities[-1], chance(self.seed, len(tokens)))
+                token = drawn(probabilities, chance(self.seed, len(tokens)))
             tokens.append(token)
-        return Translation(source, tokens, probabilities, weights)
+            if token == END or len(tokens) == self.data["most"]:
+                break
+            logits, state = self._model.step(torch.tensor([token], device="cpu"), state)
+        inputs = torch.tensor([[START, *tokens[:-1]]], device="cpu")
+        logits, weights = self._model(ids, length, inputs, need_weights=True)
+        return Translation(source, tokens, self._probabilities(logits[0]), weights)
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        """(..., V) of each token, PAD and START left out."""
+        allowed = logits.masked_fill(torch.arange(logits.shape[-1], device="cpu") < END, -torch.inf)
+        return (allowed / (self.temperature or 1.0)).softmax(-1)
 
     def _now(self) -> tuple[Translation, int, Tensor, str]:
         """Translation, step, weights and name of the head; the last of each if there are fewer."""

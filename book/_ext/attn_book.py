@@ -2,9 +2,11 @@
 
 It adds the theme's style sheet to every page and the widgets' script and style to the pages that
 hold a widget; keeps ipywidgets' state, and with it scripts from other hosts, off every page;
-brings MathJax along; and fills the solutions index and the colophon's versions.
+brings MathJax along; makes figures of images and their captions, with drawings inlined; and fills
+the solutions index and the colophon's versions.
 """
 
+import html
 import importlib.metadata
 import importlib.util
 import platform
@@ -160,6 +162,73 @@ class FoldDropdowns(SphinxPostTransform):
         ]
 
 
+class CaptionFigures(SphinxPostTransform):
+    """An image and the paragraph after it become a figure: in Markdown a caption is a paragraph.
+
+    The image is the last one of a cell's output, or a drawing alone in its paragraph.
+    """
+
+    default_priority = 20  # after myst-nb has chosen the outputs and the references are resolved
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for image in list(self.document.findall(nodes.image)):
+            holder, drawing = image.parent, "/drawings/" in f"/{image['uri']}"
+            if drawing and isinstance(holder, nodes.paragraph):
+                place = holder.parent.index(holder)
+                holder.parent[place : place + 1] = self.figure(self.inlined(image), holder)
+            elif (cell := self.cell_of(image)) and image is list(cell.findall(nodes.image))[-1]:
+                place = holder.index(image)
+                holder[place : place + 1] = self.figure(image, cell)
+
+    @staticmethod
+    def cell_of(image: nodes.image) -> nodes.Element | None:
+        """The cell whose output the image is."""
+        above = image.parent
+        while above is not None and "cell" not in above.get("classes", []):
+            above = above.parent
+        return above
+
+    @staticmethod
+    def figure(picture: nodes.Node, before: nodes.Element) -> list[nodes.Node]:
+        """The picture with the paragraph that follows `before` as its caption."""
+        after = before.next_node(descend=False, siblings=True)
+        words: list[nodes.Node] = []
+        if isinstance(after, nodes.paragraph):
+            after.parent.remove(after)
+            words = list(after.children)
+            if len(words) == 1 and isinstance(words[0], nodes.emphasis):
+                words = list(words[0].children)  # the page sets a caption in its own type
+        around = ("<figure>", "<figcaption>", "</figcaption></figure>")
+        start, middle, end = (nodes.raw("", text, format="html") for text in around)
+        return [start, picture, middle, nodes.paragraph("", "", *words), end]
+
+    def inlined(self, image: nodes.image) -> nodes.raw:
+        """The drawing itself, so that its links work and it takes the colours of the page."""
+        svg = (Path(self.app.srcdir) / image["uri"]).read_text(encoding="utf-8")
+        label = html.escape(image.get("alt", ""), quote=True)
+        opening = f'<svg role="group" aria-label="{label}" '
+        return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
+
+
+class WidgetBeforeImports(SphinxPostTransform):
+    """A chapter's first cell, folded imports, goes below the widget that the page opens with."""
+
+    default_priority = 21
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        cells = [n for n in self.document.findall(nodes.container) if "cell" in n["classes"]][:2]
+        if len(cells) < 2 or cells[0].parent is not cells[1].parent:
+            return
+        imports, widget = cells
+        folded = all("tag_hide-input" in cell["classes"] for cell in cells)
+        if folded and WIDGET in "".join(raw.astext() for raw in widget.findall(nodes.raw)):
+            parent = imports.parent
+            parent.remove(imports)
+            parent.insert(parent.index(widget) + 1, imports)
+
+
 def glue_punctuation(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
@@ -229,13 +298,12 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     static = Path(app.outdir) / "_static"
     for page in Path(app.outdir).rglob("*.html"):
-        html = page.read_text(encoding="utf-8")
-        html = FONTAWESOME.sub("", html)
-        html = html.replace(
+        text = FONTAWESOME.sub("", page.read_text(encoding="utf-8"))
+        text = text.replace(
             '<summary><span class="toctree-toggle"',
             '<summary aria-label="Pages below"><span class="toctree-toggle"',
         )
-        page.write_text(html, encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
         left_over.unlink(missing_ok=True)
 
@@ -256,7 +324,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
-    app.add_post_transform(FoldDropdowns)
+    for transform in (FoldDropdowns, CaptionFigures, WidgetBeforeImports):
+        app.add_post_transform(transform)
     app.connect("config-inited", use_repository)
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)

@@ -443,7 +443,7 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare):
         panel.table()
         for canvas in panel.el.locator(".attn-heatmap canvas").all():
             canvas.focus()
-            for _ in range(6):
+            for _ in range(2):
                 page.keyboard.press("ArrowDown")
                 page.keyboard.press("ArrowRight")
     assert set(page.evaluate(PLANTED)) <= OWN
