@@ -8,6 +8,7 @@ import ast
 import base64
 import html as markup
 import importlib
+import itertools
 import json
 import math
 import pkgutil
@@ -30,6 +31,8 @@ MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
 MOST_WIDGET_BYTES = 250_000  # a page
 WIDEST_STILL = 650  # pixels: the labels of a wider one are under 8 pixels high on a telephone
 FEWEST_EXERCISES = 4
+MOST_WORDS = 5_000  # of a chapter's main text
+MOST_WORDS_BEFORE_A_WIDGET = 110  # that a chapter opens with
 
 FACTORIES = {
     "arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "normal", "ones", "rand",
@@ -254,6 +257,42 @@ def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
     ]
 
 
+def every_figure_has_a_caption_and_says_what_it_shows(cells: list[Cell]) -> list[str]:
+    """An `alt` for those who don't see it; then a caption: a paragraph in italics."""
+    complaints = []
+    for cell, after in itertools.pairwise([*cells, None]):
+        if cell is None or not data_of(cell, "image/png"):
+            continue
+        if len(cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")) < 25:
+            complaints.append(f"{cell['id']}: its figure has no alt")
+        first = re.split(r"\n\s*\n", prose([after]).strip() if after else "")[0]
+        if not re.fullmatch(r"\*[^*].*[^*]\*", first, re.DOTALL):
+            complaints.append(f"{cell['id']}: no paragraph in italics, its caption, follows")
+    return complaints
+
+
+def every_drawing_has_a_caption_and_says_what_it_shows(cells: list[Cell]) -> list[str]:
+    paragraphs = re.split(r"\n\s*\n", prose(cells))
+    return [
+        f"{found[2]}: no alt, or no paragraph in italics after it"
+        for image, after in zip(paragraphs, [*paragraphs[1:], ""], strict=True)
+        if (found := re.fullmatch(r"!\[(.*)\]\((drawings/.*)\)", image.strip(), re.DOTALL))
+        and not (len(found[1]) >= 25 and re.fullmatch(r"\*[^*].*\*", after.strip(), re.DOTALL))
+    ]
+
+
+def numbers_and_not_booleans(cells: list[Cell]) -> list[str]:
+    """Outputs say what was measured; True and False only in a mask, a tensor or a table of them."""
+    found = []
+    for cell in code(cells):
+        texts = [text(out.get("text", "")) for out in cell.get("outputs", [])]
+        for line in "\n".join([*texts, *data_of(cell, "text/plain")]).splitlines():
+            words = re.findall(r"\b(?:True|False)\b", line)
+            if words and not re.search(r"[\[({].*(?:True|False)", line) and len(words) < 3:
+                found.append(f"{cell['id']}: {line.strip()}")
+    return found
+
+
 STATE = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 
 
@@ -338,6 +377,30 @@ def ends_with_summary_and_further_reading(cells: list[Cell]) -> list[str]:
     return [f"the last headings are {headings[-2:]}"]
 
 
+def a_widget_stands_on_the_first_screen(cells: list[Cell]) -> list[str]:
+    """Folded imports, which the page puts below it, then the folded cell of a widget."""
+    opening = code(cells)[:2]
+    folded = all("hide-input" in tags(cell) for cell in opening)
+    if not (folded and opening and widgets_of(opening[-1])):
+        return ["the first two cells are not imports and a widget, both folded"]
+    count = words_of_main_text(cells[: cells.index(opening[-1])])
+    most = MOST_WORDS_BEFORE_A_WIDGET
+    return [] if count <= most else [f"{count} words before the first widget, at most {most}"]
+
+
+def words_of_main_text(cells: list[Cell]) -> int:
+    """Words of prose, without formulas, code, and what stands in exercises and folds."""
+    words = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", " ", prose(cells), flags=re.MULTILINE | re.DOTALL)
+    words = re.sub(r"\$\$.*?\$\$(\s*\([\w-]+\))?", " ", words, flags=re.DOTALL)
+    words = re.sub(r"\$[^$]*\$|`[^`]*`|<[^>]*>", " ", words)
+    return len(re.findall(r"[A-Za-z][\w'’-]*", words))
+
+
+def main_text_is_short(cells: list[Cell]) -> list[str]:
+    count = words_of_main_text(cells)
+    return [] if count <= MOST_WORDS else [f"{count} words of main text, at most {MOST_WORDS}"]
+
+
 RULES: list[Rule] = [
     executed_in_order,
     known_tags_only,
@@ -352,9 +415,14 @@ RULES: list[Rule] = [
     a_still_follows_every_widget,
     links_set_what_a_widget_has,
     stills_can_be_read_on_a_telephone,
+    every_figure_has_a_caption_and_says_what_it_shows,
+    every_drawing_has_a_caption_and_says_what_it_shows,
+    numbers_and_not_booleans,
 ]
 CHAPTER_RULES: list[Rule] = [
     enough_exercises_and_all_solved,
     exercises_say_how_hard_and_how_long,
     ends_with_summary_and_further_reading,
+    a_widget_stands_on_the_first_screen,
+    main_text_is_short,
 ]

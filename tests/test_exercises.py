@@ -132,10 +132,11 @@ def test_a_wrong_answer_is_told_what_is_wrong(exercise, answer, phrase):
 
 
 @EVERY_EXERCISE
-def test_an_exercise_has_a_check_and_a_wrong_answer_for_each(exercise):
+def test_an_exercise_has_a_check_and_four_wrong_answers(exercise):
     assert exercise.checks, f"the stub of {exercise.label} does not end in a call of exercises"
     wrong = wrong_answers(exercise.chapter)
     assert [name for name in exercise.checks if not wrong.get(name)] == []
+    assert len(exercise.wrong) >= 4
 
 
 def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():

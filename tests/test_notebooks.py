@@ -146,6 +146,11 @@ ON_A_DEVICE = "%matplotlib inline\nx = torch.zeros(2, device=device)"
 LONG = shows(text_html=["<attn-widget>", "é" * 65_000])
 LAST = [markdown("## Exercises\n\nx"), markdown("## Summary\n\n1.\n\n## Further reading\n\nx")]
 
+FIGURE = {**STILL, "metadata": {"mystnb": {"image": {"alt": "A curve that rises, then falls."}}}}
+CAPTION = markdown("*What to see in $x$.*\n\nMore.")
+DRAWN = "![Two boxes, and an arrow between them.](drawings/a.svg)"
+OPENS = [markdown("# A\n\nWhy?"), cell(tags=FOLDED), {**WIDGET, "metadata": {"tags": FOLDED}}]
+
 # rule: (cells that keep it, cells that break it, words of the complaint), one or more
 BROKEN = {
     rules.executed_in_order: [
@@ -201,6 +206,28 @@ BROKEN = {
     ],
     rules.stills_can_be_read_on_a_telephone: [
         ([cell(outputs=[still(650)])], [cell(outputs=[still(650), still(651)])], "651 pixels"),
+    ],
+    rules.every_figure_has_a_caption_and_says_what_it_shows: [
+        ([FIGURE, CAPTION], [FIGURE, markdown("A caption.\n\n*Too late.*")], "no paragraph in it"),
+        ([], [STILL, CAPTION], "no alt"),
+        ([], [FIGURE], "no paragraph in italics"),
+    ],
+    rules.every_drawing_has_a_caption_and_says_what_it_shows: [
+        ([markdown(f"{DRAWN}\n\n*What to see.*")], [markdown(f"{DRAWN}\n\nWords.")], "a.svg"),
+        ([], [markdown("![](drawings/a.svg)\n\n*What to see.*")], "a.svg: no alt"),
+    ],
+    rules.numbers_and_not_booleans: [
+        ([prints("0.9 ± 0.1")], [prints("0.9 or better: True")], "better: True"),
+        ([prints("tensor([True, False])")], [cell(outputs=[shows(text_plain="False")])], "False"),
+    ],
+    rules.a_widget_stands_on_the_first_screen: [
+        (OPENS, [*OPENS[:1], cell(), *OPENS[2:]], "not imports and a widget"),
+        ([], [*OPENS[:2], cell(outputs=WIDGET["outputs"])], "both folded"),
+        ([], [markdown("a " * 120), *OPENS[1:]], "120 words before"),
+    ],
+    rules.main_text_is_short: [
+        ([markdown("a " * 5000 + "$b$ `c`\n\n$$d e f$$ (eq-g)")], [markdown("a " * 5001)], "5001"),
+        ([exercise("a", body="a " * 6000)], [markdown("a " * 6000)], "6000 words"),
     ],
     rules.enough_exercises_and_all_solved: [
         (FOUR, FOUR[:-1], "d: has no solution"),
