@@ -211,22 +211,26 @@ class CaptionFigures(SphinxPostTransform):
         return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
 
 
-class WidgetBeforeImports(SphinxPostTransform):
-    """A chapter's first cell, folded imports, goes below the widget that the page opens with."""
+class WidgetBeforeCode(SphinxPostTransform):
+    """Folded code goes below its widget; so do the folded imports of a page that opens with one."""
 
-    default_priority = 21
+    default_priority = 300  # after myst-nb has folded the code
     formats = ("html",)
 
     def run(self, **kwargs: Any) -> None:
-        cells = [n for n in self.document.findall(nodes.container) if "cell" in n["classes"]][:2]
-        if len(cells) < 2 or cells[0].parent is not cells[1].parent:
-            return
-        imports, widget = cells
-        folded = all("tag_hide-input" in cell["classes"] for cell in cells)
-        if folded and WIDGET in "".join(raw.astext() for raw in widget.findall(nodes.raw)):
-            parent = imports.parent
-            parent.remove(imports)
-            parent.insert(parent.index(widget) + 1, imports)
+        cells = [n for n in self.document.findall(nodes.container) if "cell" in n["classes"]]
+        folded = [cell for cell in cells if "tag_hide-input" in cell["classes"]]
+        shown = [cell for cell in folded if self.holds_a_widget(cell)]
+        for cell in shown:
+            cell.children.reverse()
+        if cells[1:] and cells[0] in folded and cells[1] in shown:
+            imports, parent = cells[0], cells[1].parent
+            imports.parent.remove(imports)
+            parent.insert(parent.index(cells[1]) + 1, imports)
+
+    @staticmethod
+    def holds_a_widget(cell: nodes.Element) -> bool:
+        return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
 
 
 def glue_punctuation(
@@ -324,7 +328,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
-    for transform in (FoldDropdowns, CaptionFigures, WidgetBeforeImports):
+    for transform in (FoldDropdowns, CaptionFigures, WidgetBeforeCode):
         app.add_post_transform(transform)
     app.connect("config-inited", use_repository)
     app.connect("config-inited", add_static_folder)
