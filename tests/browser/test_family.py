@@ -9,7 +9,7 @@ from attn_notes import palette
 from attn_notes.widgets import FamilyDiagram
 from attn_notes.widgets.family import FAMILIES
 from tests.browser.journeys import assert_shown, same_move
-from tests.browser.panel import PIXELS, Panel
+from tests.browser.panel import PIXELS, Panel, stop_time
 from tests.widgets import of_family, wired
 
 LIGHT = {
@@ -128,3 +128,20 @@ def test_the_fewest_and_the_most_tokens_are_drawn_in_a_narrow_window(visit, bare
             assert not re.search(r"undefined|null|NaN|Infinity|\[object", text)
         assert panel.value("Blocks") == 6
     assert panel.page.evaluate("document.scrollingElement.scrollWidth") == 320
+
+
+def test_the_light_falls_block_by_block_and_at_once_for_who_wants_it(visit, bare):
+    still, widget = Panel(visit(bare("family"))), of_family()
+    still.press("Position", "ArrowRight")
+    whole = still.picture()
+    page = visit(bare("family"))
+    page.emulate_media(reduced_motion="no-preference")
+    stop_time(page)
+    panel = Panel(page)
+    panel.press("Position", "ArrowRight")
+    seen = []
+    for _ in range(widget.num_layers + 2):
+        page.clock.run_for(140)
+        seen.append(panel.picture(settled=False))
+    assert len(set(seen)) == widget.num_layers
+    assert seen[-2:] == [whole, whole]

@@ -2,6 +2,7 @@
 // Traits: data {source, target, masked}, family, num_layers, position (counted through both stacks).
 
 const DEEPEST = 6; // blocks
+const FALL = 130; // milliseconds that the light takes through a block
 const MASK = "[MASK]", START = "<start>", END = "<end>"; // as in attn_notes.widgets.family
 
 // What goes in, what each position is trained to say (null: nothing is asked), the mask (C, C), how
@@ -196,7 +197,7 @@ function diagram(life, { label, onPick }) {
       const ends = levels.map((level) => tint(level, first, end)).map((ends) => ends && across(...ends, 0.42));
       if (!ends[layers]) continue;
       const left = [], right = [];
-      for (let l = layers; l >= 0; l--) {
+      for (let l = layers; l >= 0 && ends[l]; l--) {
         left.push([ends[l][0], at.ff(l) - 10]); right.push([ends[l][1], at.ff(l) - 10]);
         const foot = l ? at.attention(l) : at.bottom + 8 + (at.upright ? CHIP + 2 : 6);
         left.push([ends[l][0], foot]); right.push([ends[l][1], foot]);
@@ -353,7 +354,20 @@ function diagram(life, { label, onPick }) {
     event.preventDefault();
     go(to);
   });
-  return { el: view.el, show(next) { now = next; view.draw(); } };
+
+  // The light falls from the picked word, a block at a time; at once for who wants nothing to move.
+  let timer = 0;
+  function shine(whole, depth) {
+    const dark = whole.layers - depth;
+    now = { ...whole, levels: whole.levels.map((level, l) => (l < dark ? level.map(() => 0) : level)) };
+    view.draw();
+    if (dark > 0) timer = setTimeout(shine, FALL, whole, depth + 1);
+  }
+  life.onEnd(() => clearTimeout(timer));
+  return { el: view.el, show(next) {
+    clearTimeout(timer);
+    shine(next, mayMove() ? 0 : next.layers);
+  } };
 }
 
 // ---------------------------------------------------------------- the widget
