@@ -18,6 +18,9 @@ def measured(value: float | Tensor, tolerance: float) -> str:
         value: a finite number, or a tensor of one entry.
         tolerance: a finite number above 0, in the unit of the value.
 
+    Returns:
+        Such as `0.998 ± 0.01`; with an exponent where the tolerance is below 0.0001.
+
     Raises:
         ValueError: a value or a tolerance outside its range.
 

@@ -7,12 +7,17 @@ from typing import Any
 import traitlets
 from torch import Tensor
 
+from attn_notes.data import Vocabulary
+from attn_notes.seq2seq import Seq2Seq
 from attn_notes.widgets import encoding
 from attn_notes.widgets.answering import AnsweringWidget
 from attn_notes.widgets.base import Table, check_offered, plural
 from attn_notes.widgets.heatmap import weights_table
+from attn_notes.widgets.packing import pack_seq2seq
 
 __all__ = ["AlignmentSteps", "Example"]
+
+MOST = 60  # tokens that a page translates a text into
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,9 @@ class AlignmentSteps(AnsweringWidget):
         title: a line above the figure.
         translate: with a live kernel, turns what the reader typed into an `Example`, whose states
             are among those of `examples`; its errors are shown in the widget.
+        model: an encoder-decoder of chapter 4 with its source and target vocabulary, the last of
+            the states: on a page a rounded copy translates greedily what the reader types.
+        asks: what the reader is to type there, as in "a number in German words".
 
     Example:
         >>> import torch
@@ -69,12 +77,22 @@ class AlignmentSteps(AnsweringWidget):
         *,
         title: str = "",
         translate: Callable[[str], Example] | None = None,
+        model: tuple[Seq2Seq, Vocabulary, Vocabulary] | None = None,
+        asks: str = "a text",
     ) -> None:
         encoded = [_encode_example(example) for example in examples]
         names = dict.fromkeys(state["name"] for one in encoded for state in one["states"])
         title, last = encoding.replace_surrogates(title), encoded[0]["states"][-1]["name"]
-        data = {"examples": encoded, "states": [*names], "title": title}
+        data: dict[str, Any] = {"examples": encoded, "states": [*names], "title": title}
+        if model is not None:
+            vocabs = zip(("source", "target"), model[1:], strict=True)
+            words = {name: encoding.check_tokens(name, vocab.tokens) for name, vocab in vocabs}
+            data["model"] = {"weights": pack_seq2seq(model[0]), "most": MOST, "asks": asks, **words}
         super().__init__(translate, _encode_example, data=data, state=last)
+
+    def page_state(self) -> dict[str, Any]:
+        """As that of the base class; a page with the model needs no kernel to answer a text."""
+        return super().page_state() | ({"typing": "page"} if "model" in self.data else {})
 
     def _now(self) -> tuple[dict[str, Any], dict[str, Any], int]:
         """Example, state and step on show; the last state or step if the chosen one is missing."""

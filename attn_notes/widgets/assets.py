@@ -15,9 +15,9 @@ CORE = ("numbers", "controls", "weights")  # what all of them share, in this ord
 # What some widgets share beside; the page has each once.
 SHARED = {
     "heatmap": ("grid",),
-    "alignment": ("links", "steps", "typing"),
+    "alignment": ("links", "steps", "typing", "cutting", "transformer_model", "recurrent_model"),
     "heads": ("grid", "links", "typing"),
-    "translator": ("grid", "links", "steps", "transformer_model", "options"),
+    "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options"),
     "sampler": ("transformer_model", "options"),
     "follow": ("steps", "transformer_model"),
 }

@@ -1,16 +1,18 @@
-"""Pack a Transformer for a page: one byte a weight."""
+"""Pack a trained model for a page: one byte a weight."""
 
 import zlib
 from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attn_notes.scores import AdditiveScore
+from attn_notes.seq2seq import Seq2Seq
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
 from attn_notes.widgets.encoding import from_base64, to_base64
 
-__all__ = ["checksum", "pack_transformer", "unpack_transformer"]
+__all__ = ["checksum", "pack_seq2seq", "pack_transformer", "unpack_transformer", "unpack_weights"]
 
 LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
 # By how the names of their weights begin.
@@ -38,6 +40,25 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
     _check(model)
+    return {"config": asdict(model.config), **_pack_weights(model)}
+
+
+def pack_seq2seq(model: Seq2Seq) -> dict[str, Any]:
+    """The weights of an encoder-decoder of chapter 4, as in `pack_transformer`.
+
+    `static/recurrent_model.js` can compute one layer that reads in both directions, with the
+    additive score.
+    """
+    score = getattr(getattr(model.decoder, "attention", None), "score", None)
+    reads: Any = model.encoder.rnn
+    known = isinstance(score, AdditiveScore) and reads.num_layers == 1 and reads.bidirectional
+    if not known:
+        wanted = "one layer, an encoder in both directions and the additive score"
+        raise ValueError(f"model must have {wanted}, got {model}")
+    return _pack_weights(model)
+
+
+def _pack_weights(model: nn.Module) -> dict[str, Any]:
     tensors, tied, quanta, floats = [], [], [], []
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -54,7 +75,6 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
             quanta.append(whole.flatten())
         floats.append(weight.flatten())
     return {
-        "config": asdict(model.config),
         "tensors": tensors,
         "tied": tied,
         "bytes": {"b64": to_base64(torch.cat(quanta).to(torch.int8))},
@@ -64,10 +84,15 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
 
 def unpack_transformer(packed: dict[str, Any]) -> Any:
     """The rounded model, in float64 and evaluation mode on the CPU, as a page computes it."""
+    family = FAMILIES[packed["tensors"][0][0].partition(".")[0]]
+    return unpack_weights(packed, family(TransformerConfig(**packed["config"])))
+
+
+def unpack_weights(packed: dict[str, Any], model: Any) -> Any:
+    """The model with the packed weights for its own, in float64 and evaluation mode on the CPU."""
     quanta = from_base64(packed["bytes"]["b64"], torch.int8).double()
     floats = from_base64(packed["floats"]["b64"], torch.float32).double()
-    family = FAMILIES[packed["tensors"][0][0].partition(".")[0]]
-    model = family(TransformerConfig(**packed["config"])).double().cpu()
+    model = model.double().cpu()
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, (rows, *columns) in packed["tensors"]:

@@ -4,11 +4,21 @@ import re
 
 import matplotlib as mpl
 import pytest
+import torch
+from playwright.sync_api import expect
 
 from attn_notes import palette
+from attn_notes.data import END, PAD, Vocabulary
+from attn_notes.decoding import greedy
+from attn_notes.scores import AdditiveScore
+from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
+from attn_notes.widgets import AlignmentSteps, Example
 from attn_notes.widgets.encoding import decode
+from attn_notes.widgets.packing import pack_seq2seq, unpack_weights
+from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
-from tests.browser.panel import PIXELS, Panel, recording, stop_time, strengths
+from tests.browser.modules import assert_close, functions_of
+from tests.browser.panel import PIXELS, Panel, assert_cells, recording, stop_time, strengths
 from tests.widgets import WORDS, of_steps
 
 
@@ -168,7 +178,7 @@ def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
 def test_a_page_says_where_one_may_type(visit, bare):
     panel = Panel(visit(bare("steps")))
     assert panel.el.locator("input[type=text]").count() == 0
-    assert "the network reads what you type" in panel.el.inner_text()
+    assert "Run the notebook to try a text of your own." in panel.el.inner_text()
     assert panel.control("Example").locator("option").last.is_disabled()
     groups = panel.control("Example").locator("optgroup")
     assert [group.get_attribute("label") for group in groups.all()] == [WORDS[0], "Letters"]
@@ -190,3 +200,88 @@ def test_words_of_any_number_stay_in_the_picture(visit, bare, count, width):
     page.evaluate("written = 0")
     panel.press("Step", "Home")
     assert page.evaluate("written") <= min(count, wide / 12) + 2  # where crowded, not all of them
+
+
+# What is typed on a page
+
+KNOWN = ["drei", "und", "siebzig", "Millionen"], ["seventy", "-three", "million,"]
+
+
+def random_seq2seq() -> Seq2Seq:
+    torch.manual_seed(3)
+    encoder = RNNEncoder(8, 5, 6, bidirectional=True)
+    decoder = AttentionDecoder(7, 5, 11, 12, score=AdditiveScore(11, 12, 13))
+    model = Seq2Seq(encoder, decoder)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    return unpack_weights(pack_seq2seq(model), model)
+
+
+def in_python(model: Seq2Seq, ids: list[int], most: int) -> tuple[list[int], torch.Tensor]:
+    """The tokens before END, and the weights of each."""
+    found = greedy(model, torch.tensor([ids]), max_length=most)
+    tokens = [token for token in found.tokens[0].tolist() if token not in (PAD, END)]
+    return tokens, found.state.weights[0, : len(tokens)]
+
+
+def test_the_page_s_recurrent_network_says_what_torch_says(chromium):
+    model = random_seq2seq()
+    read = (
+        "(stored, all, most) => all.map((ids) => new RecurrentModel(stored).translate(ids, most))"
+    )
+    texts = [[4], [6], [4, 5, 6, 7], [7, 7, 6, 5, 4, 3, 7], [6, 5] * 9]
+    with functions_of(chromium, "alignment") as js, torch.no_grad():
+        for found, ids in zip(js(read, pack_seq2seq(model), texts, 20), texts, strict=True):
+            tokens, weights = in_python(model, ids, 20)
+            assert found["tokens"] == tokens
+            assert tokens
+            assert_close(found["weights"], weights)
+
+
+def typed_page(folder) -> str:
+    vocabs = [Vocabulary(words) for words in KNOWN]
+    widget = AlignmentSteps(
+        [Example(["drei"], "x", {"early": (["x"], torch.ones(1, 1))})],
+        model=(random_seq2seq(), *vocabs),
+        asks="a number",
+    )
+    return page_of(folder, widget.page_html())
+
+
+def test_a_text_is_translated_on_the_page_and_by_a_link(visit, tmp_path):
+    model, address = random_seq2seq(), typed_page(tmp_path)
+    ids = [4, 5, 6, 7]
+    with torch.no_grad():
+        tokens, weights = in_python(model, ids, 60)
+    panel = Panel(visit(address))
+    panel.el.get_by_label("Type a number").fill("Dreiundsiebzig millionen")
+    panel.page.keyboard.press("Enter")
+    linked = Panel(visit(f"{address}#alignment?text=dreiundsiebzig%20Millionen"))
+    words = [KNOWN[1][token - 4] if token > 3 else "<unk>" for token in tokens]
+    for shown in (panel, linked):
+        shown.press("Step", "End")
+        header, *rows = shown.table()
+        assert header[1:] == ["drei", "und", "siebzig", "Millionen"]
+        assert [row[0] for row in rows] == words
+        assert_cells(rows, weights)
+        assert "has no reference" in shown.el.locator(".attn-verdict").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("drei vier", "\u201c\u2068vier\u2069\u201d is not made of words that the network knows"),
+        ("und", "the network ends at once"),
+        ("<img src=x onerror=ran=1>", "is not made of words"),
+        ("und " * 41, "at most 40 words, got 41"),
+    ],
+)
+def test_what_the_network_cannot_read_is_said_and_changes_nothing(visit, tmp_path, text, words):
+    panel = Panel(visit(typed_page(tmp_path)))
+    before = panel.table()
+    panel.el.get_by_label("Type a number").fill(text)
+    panel.page.keyboard.press("Enter")
+    expect(panel.el.locator(".attn-typing .attn-note")).to_contain_text(words)
+    assert panel.table() == before
+    assert panel.page.evaluate("window.ran") is None

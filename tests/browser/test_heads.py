@@ -209,7 +209,7 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
     named = ["time flies like an arrow", "a rose is a rose", "unlikely", "what you typed"]
     assert options.all_inner_texts() == named
     assert options.last.is_disabled()
-    assert "the model reads what you type" in panel.el.inner_text()
+    assert "Run the notebook to try a text of your own." in panel.el.inner_text()
     plain = Panel(visit(bare("heads-plain")))
     assert plain.control("Sentence").count() == 0
     assert "what you type" not in plain.el.inner_text()

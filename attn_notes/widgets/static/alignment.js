@@ -1,6 +1,10 @@
 // Step through a decoding: two rows of words and their links, and the weights of all steps so far.
-// Traits: data {examples, states, title}, example, state, step, shared_scale; typing, text, reply.
-// An example is {group, source, reference, states: [{name, target, weights, wrong}]}.
+// Traits: data {examples, states, title, model}, example, state, step, shared_scale; typing, text, reply.
+// The model, if there is one, translates on a page what the reader types: {weights, source, target, most, asks}.
+// An example is {group, source, reference, states: [{name, target, weights, wrong}]}; what was typed here has
+// no reference, and its weights are rows.
+
+const MOST_TYPED = 40, SPECIALS = 4; // words; ids that are no word
 
 // A short row of tokens as one would write it: characters stand together, words apart.
 function written(tokens, most = 40) {
@@ -39,6 +43,7 @@ function render({ model, el }) {
     return `Step ${chosen + 1} of ${T}, ${quoted(state.target[chosen])}: reads ${strongest(example.source, row)}.`;
   }
   function judgement({ example: { reference }, state: { target, wrong } }) {
+    if (reference === null) return "The network's own translation: the page has no reference for it.";
     if (wrong === null) return "Right: the output is the reference.";
     const wanted = quoted(Array.isArray(reference) ? written(reference, 200) : reference, 200);
     return `${wrong < target.length ? `Wrong at step ${wrong + 1}` : "It ends too early"}: the reference is ${wanted}.`;
@@ -46,7 +51,7 @@ function render({ model, el }) {
 
   function draw() {
     const shows = now(), { example, state, T, S, step, chosen } = shows;
-    const weights = decode(state.weights);
+    const weights = Array.isArray(state.weights) ? Float64Array.from(state.weights.flat()) : decode(state.weights);
     const top = scaleTop(model, weights);
     figure.show({ above: example.source, below: state.target, weights, reach: step + 1, chosen, wrong: state.wrong,
       top });
@@ -74,12 +79,31 @@ function render({ model, el }) {
     steps.draw();
   }
 
+  // On a page the model itself answers, as the last of the states.
+  let reader = null;
+  function answer(text) {
+    const { weights, source, target, most } = data.model, name = data.states[data.states.length - 1];
+    const known = new Map(source.map((token, id) => [token.toLowerCase(), id]));
+    const { tokens = [], wrong } = cut(text.toLowerCase(), [...known.keys()]);
+    const say = (error, example = model.get("reply").example) => put(model, { reply: { text, error, example } });
+    if (wrong) return say(`${quoted(wrong)} is not made of words that the network knows`);
+    if (tokens.length > MOST_TYPED) return say(`at most ${MOST_TYPED} words, got ${tokens.length}`);
+    reader ??= new RecurrentModel(weights);
+    const ids = tokens.map((token) => known.get(token)), made = reader.translate(ids.map((id) => id + SPECIALS), most);
+    if (!made.tokens.length) return say("the network ends at once");
+    const words = made.tokens.map((id) => target[id - SPECIALS] ?? "<unk>");
+    const state = { name, target: words, weights: made.weights, wrong: null };
+    say("", { group: "", source: ids.map((id) => source[id]), reference: null, states: [state] });
+    put(model, { example: count, state: name, step: 0 });
+  }
+
   const controls = [examples, states,
     steps.el,
     sharedScale(model, life)];
   if (model.get("typing") !== "off") {
-    controls.push(typingBox(model, life, { label: "Type your own", send: "Decode", waiting: "The network reads \u2026",
-      page: "Run this notebook, and a box stands here: the network reads what you type." }));
+    const label = model.get("typing") === "page" && data.model ? `Type ${data.model.asks}` : "Type your own";
+    controls.push(typingBox(model, life, { label, send: "Decode", waiting: "The network reads \u2026",
+      page: "Run the notebook to try a text of your own.", answer: data.model ? answer : null }));
   }
   frame(el, life, { title: data.title, controls, body: [figure.el, said, verdict, map.el, scale.el, map.table] });
   life.listen(inside(examples, "select"), "change", () => { steps.stop(); put(model, { step: 0 }); });

@@ -360,7 +360,7 @@ function renderOnce({ model, el }) {
     tick(model, life, "columns", { label: "Tokens in columns" }));
   if (live) {
     controls.push(typingBox(model, life, { label: "Type your own", send: "Read", waiting: "The model reads \u2026",
-      page: "Run this notebook, and a box stands here: the model reads what you type." }));
+      page: "Run the notebook to try a text of your own." }));
   }
   frame(el, life, { title, controls, body: [
     h("div", { class: "attn-heads" },

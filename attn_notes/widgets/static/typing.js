@@ -1,7 +1,9 @@
-// A box that a live kernel answers; on a page, one sentence that says where it works. Traits: typing
-// ("live" or "page"), text, and reply, whose {text, error} say what was answered and what went wrong.
-function typingBox(model, life, { label, send, waiting, page }) {
-  if (model.get("typing") === "page") return h("p", { class: "attn-note" }, page);
+// A box that a live kernel answers, or on a page the function `answer`; without that, one sentence says
+// where it works. Traits: typing ("live" or "page"), text, and reply, whose {text, error} say what was
+// answered and what went wrong.
+function typingBox(model, life, { label, send, waiting, page, answer }) {
+  const here = model.get("typing") === "page";
+  if (here && !answer) return h("p", { class: "attn-note" }, page);
   const input = h("input", { type: "text", maxlength: 200, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
   const reply = h("span", { class: "attn-note", role: "status" });
   const form = h("form", { class: "attn-typing" },
@@ -19,7 +21,13 @@ function typingBox(model, life, { label, send, waiting, page }) {
   life.listen(input, "keydown", (event) => { // JupyterLab submits no form by it
     if (event.key === "Enter" && !event.isComposing) ask(event);
   });
+  const answered = () => {
+    const text = model.get("text");
+    if (text.trim() && text !== model.get("reply").text) answer(text);
+  };
   life.watch(["text", "reply"], show);
+  if (here) life.watch(["text"], answered);
   show();
+  if (here) answered(); // what a link has typed
   return form;
 }
