@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shlex
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from attn_notes.cli import (
     load_translator,
 )
 from attn_notes.cli.commands import parse
-from attn_notes.cli.settings import Settings
+from attn_notes.cli.settings import PairData, Settings
 from attn_notes.cli.train import digest, load_pairs
 from attn_notes.data import Pair, Vocabulary, number_words, python_documentation, split_text
 from attn_notes.decoding import translate
@@ -66,8 +67,14 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
     return sum(hits) / sum(map(len, references))
 
 
+@cache
+def sides(data: PairData, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """What a model was trained on, and what was held out."""
+    return load_pairs(data, seed)
+
+
 def held_out(settings: Settings) -> list[Pair]:
-    return load_pairs(settings.data, settings.training.seed)[1]
+    return sides(settings.data, settings.training.seed)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
@@ -121,8 +128,8 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
     settings = rounded.settings
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    sides = load_pairs(settings.data, settings.training.seed)
-    there = {pair for side in sides for pair in side if pair[0][1:] in wanted}
+    both = sides(settings.data, settings.training.seed)
+    there = {pair for side in both for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
     score = exact_match(said_by(rounded, pairs), [target for _, target in pairs])
