@@ -23,7 +23,10 @@ def dilated_window(L, window, dilation):
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "empty_rows": [
         (f"answer = {EMPTY | {'a': {0}}}", "a is not {0}: every query of a causal mask may"),
-        (f"answer = {EMPTY | {'b': {2, 3}}}", "b is not {2, 3}: the mask hides keys and not queries"),
+        (
+            f"answer = {EMPTY | {'b': {2, 3}}}",
+            "b is not {2, 3}: the mask hides keys and not queries",
+        ),
         (f"answer = {EMPTY | {'d': set()}}", "d is not set(): query 0 could read only itself"),
         (f"answer = {EMPTY | {'c': [0, 1, 2]}}", "c is not [0, 1, 2]: queries 0 and 1"),
         (f"answer = {EMPTY | {'d': 0}}", "d should be a set of rows such as {0, 1}, got 0"),
@@ -32,6 +35,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     "mask_from_lengths": [
         (instead(LENGTHS, "<", ">="), "is the mask inverted?"),
         (instead(LENGTHS, "<", "<="), "its third: < and not <="),
+        (instead(LENGTHS, "arange(size", "arange(1, size + 1"), "should read key 1, its second"),
         (instead(LENGTHS, ", None, None", ", None"), "needs an axis for the queries"),
         (
             instead(LENGTHS, "None]", "None] + 0.0").replace("return ", "return 1.0 * (") + ")",
@@ -55,6 +59,14 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "the empty row's gradient is NaN",
         ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
+        (
+            SOFTMAX + "(scores + torch.where(mask, 0.0, -1e9)).softmax(-1) * mask",
+            "open scores near -1e10 lie below the fill (use -inf)",
+        ),
+        (
+            SOFTMAX + "masked_softmax(scores.mT, mask.expand(scores.shape).mT).mT",
+            "the softmax runs over the queries",
+        ),
         (SOFTMAX + "scores.softmax(-1) * mask", "rows must sum to 1 again"),
         (
             DIVIDED.format("scores.softmax(-1)"),
@@ -93,6 +105,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(DILATED, " & (back % dilation == 0)", ""), "though 1 is no multiple of 2"),
         (instead(DILATED, " * dilation)", ")"), "query 2 should read key 0: the keys span"),
+        (
+            instead(DILATED, "return ", "return ~(").replace("dilation)\n", "dilation))\n"),
+            "is the mask inverted?",
+        ),
+        (instead(DILATED, "i[:, None] - i", "i - i[:, None]"), "is the mask transposed?"),
         (instead(DILATED, "back <", "back <="), "query 6 reads key 0, one key too many"),
         (
             instead(DILATED, "% dilation", "% 2").replace("* dilation", "* 2"),

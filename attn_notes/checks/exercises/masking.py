@@ -36,7 +36,7 @@ def empty_rows(answer: Any) -> None:
     for part, (truth, why) in EMPTY_ROWS.items():
         if (guess := answer.get(part) if isinstance(answer, dict) else None) is None:
             raise CheckFailed(f"{part} has no guess: write a set of rows, or set() for none")
-        if isinstance(guess, str) or not isinstance(guess, Collection):
+        if not (isinstance(guess, Collection) and all(isinstance(row, int) for row in guess)):
             raise CheckFailed(f"{part} should be a set of rows such as {{0, 1}}, got {guess!r}")
         if set(guess) != truth:
             raise CheckFailed(f"{part} is not {guess!r}: {why}")
@@ -51,6 +51,7 @@ def mask_from_lengths(answer: Any) -> None:
         "the mask needs an axis for the queries: (B, S) would line up with (L, S)": right[:, 0],
         "sequence 0 of length 2 may not read key 0: is the mask inverted?": ~right,
         "sequence 0 of length 2 reads key 2, its third: < and not <=": padding_mask([3, 5, 1], 5),
+        "sequence 0 of length 2 should read key 1, its second": padding_mask([1, 3, 0], 5),
         "the mask has 4 keys, the longest length, and not size = 5": right[..., :4],
         "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
@@ -67,16 +68,19 @@ def softmax_with_empty_rows(answer: Any) -> None:
         "the empty row is NaN, which is 0/0: it should be 0": closed.softmax(-1),
         "the empty row attends to padding: it should be 0": closed.clamp(min=-1e9).softmax(-1),
         "masked keys are read: is the mask inverted?": masked_softmax(scores, ~mask),
+        "the softmax runs over the queries and not over the keys": masked_softmax(
+            scores.mT, mask.mT
+        ).mT,
         "rows must sum to 1 again once closed weights are 0": scores.softmax(-1) * mask,
     }
-    high = scores.masked_fill(~mask, 200.0)
+    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e10, scores)
     cases = {
         "": (scores, mask),
         "one mask (4,) for all rows: ": (scores, mask[1, 0]),
         "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
         "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
         "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
-        "open scores near -1e10 lie below the fill (use -inf): ": (scores - 1e10, mask),
+        "open scores near -1e10 lie below the fill (use -inf): ": (low, mask),
     }
     for case, (x, rule) in cases.items():
         given = x.clone(), rule.clone()
@@ -104,17 +108,19 @@ def dilated_window(answer: Any) -> None:
         back = positions[:, None] - positions  # (L, L): how far key j lies before query i
         steps, past, near = back % d == 0, back >= 0, back < window * d
         everywhere, few = steps & (back.abs() < window * d), steps & past & (back < window)
-        many = steps & past & (back <= window * d)
+        many, right = steps & past & (back <= window * d), steps & past & near
         mistakes = {
             f"query 1 reads key 0: a dilation of {d} steps over it": past & (back < window),
             f"query 1 reads key 0, though 1 is no multiple of {d}": past & near,
             f"query 0 reads key {d}, which is in its future": everywhere,
             f"query {d} should read key 0: the keys span window * dilation": few,
             f"query {window * d} reads key 0, one key too many": many,
+            "queries are rows and keys are columns: is the mask transposed?": right.mT,
+            "query 0 should read key 0: is the mask inverted?": ~right,
         }
         case = f"L = {L}, window = {window}, dilation = {d}: "
         got = called(answer, L, window, d)
-        compare(got, steps & past & near, "the mask", mistakes=mistakes, case=case)
+        compare(got, right, "the mask", mistakes=mistakes, case=case)
 
 
 def suspects() -> list[Callable[[Tensor], Tensor]]:
