@@ -55,7 +55,7 @@ def mask_from_lengths(answer: Any) -> None:
         "the mask has 4 keys, the longest length, and not size = 5": right[..., :4],
         "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
-    compare(called(answer, lengths, 5), right, "the mask (True = may attend)", mistakes=mistakes)
+    compare(_called(answer, lengths, 5), right, "the mask (True = may attend)", mistakes=mistakes)
 
 
 @exercise
@@ -73,18 +73,9 @@ def softmax_with_empty_rows(answer: Any) -> None:
         ).mT,
         "rows must sum to 1 again once closed weights are 0": scores.softmax(-1) * mask,
     }
-    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e10, scores)
-    cases = {
-        "": (scores, mask),
-        "one mask (4,) for all rows: ": (scores, mask[1, 0]),
-        "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
-        "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
-        "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
-        "open scores near -1e10 lie below the fill (use -inf): ": (low, mask),
-    }
-    for case, (x, rule) in cases.items():
+    for case, (x, rule) in _hard_cases(scores, mask).items():
         given = x.clone(), rule.clone()
-        got = called(answer, *given)
+        got = _called(answer, *given)
         compare(got, masked_softmax(x, rule), "the weights", mistakes=mistakes, case=case)
         if bool((got.masked_select(~rule) != 0).any()):
             raise CheckFailed(f"{case}a closed key has a small weight: it should be exactly 0")
@@ -98,6 +89,19 @@ def softmax_with_empty_rows(answer: Any) -> None:
     if not bool(got.isfinite().all()):
         raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
     compare(got, right, "the gradient of the sum of squared weights")
+
+
+def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """Scores and masks, by what a softmax that fails on them does wrong."""
+    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e10, scores)
+    return {
+        "": (scores, mask),
+        "one mask (4,) for all rows: ": (scores, mask[1, 0]),
+        "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
+        "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
+        "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
+        "open scores near -1e10 lie below the fill (use -inf): ": (low, mask),
+    }
 
 
 @exercise
@@ -119,7 +123,7 @@ def dilated_window(answer: Any) -> None:
             "query 0 should read key 0: is the mask inverted?": ~right,
         }
         case = f"L = {L}, window = {window}, dilation = {d}: "
-        got = called(answer, L, window, d)
+        got = _called(answer, L, window, d)
         compare(got, right, "the mask", mistakes=mistakes, case=case)
 
 
@@ -159,7 +163,7 @@ def find_leak(answer: Any) -> None:
             raise CheckFailed(f"layer {n}: in {pair}, t must be later than i and move output i")
 
 
-def called(answer: Any, *arguments: Any) -> Any:
+def _called(answer: Any, *arguments: Any) -> Any:
     """What the reader's function returns."""
     if not callable(answer):
         raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
