@@ -8,6 +8,11 @@ def mask_from_lengths(lengths, size):
     return torch.arange(size, device=lengths.device) < lengths[:, None, None]
 """
 SOFTMAX = "\ndef softmax_over_open(scores, mask):\n    return "
+DIVIDED = """
+def softmax_over_open(scores, mask):
+    weights = {} * mask
+    return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
+"""
 DILATED = """
 def dilated_window(L, window, dilation):
     i = torch.arange(L, device=device)
@@ -18,17 +23,32 @@ def dilated_window(L, window, dilation):
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "empty_rows": [
         (f"answer = {EMPTY | {'a': {0}}}", "a is not {0}: every query of a causal mask may"),
-        (f"answer = {EMPTY | {'b': {2, 3}}}", "b is not {2, 3}: keys are hidden, not queries"),
-        (f"answer = {EMPTY | {'d': set()}}", "d is not set(): query 0 had only itself"),
+        (
+            f"answer = {EMPTY | {'b': {2, 3}}}",
+            "b is not {2, 3}: the mask hides keys and not queries",
+        ),
+        (f"answer = {EMPTY | {'d': set()}}", "d is not set(): query 0 could read only itself"),
+        (f"answer = {EMPTY | {'c': [0, 1, 2]}}", "c is not [0, 1, 2]: queries 0 and 1"),
+        (f"answer = {EMPTY | {'d': 0}}", "d should be a set of rows such as {0, 1}, got 0"),
+        ("answer = [set(), set(), {0, 1}, {0}, {2, 3}]", "a has no guess: write a set of rows"),
     ],
     "mask_from_lengths": [
         (instead(LENGTHS, "<", ">="), "is the mask inverted?"),
         (instead(LENGTHS, "<", "<="), "its third: < and not <="),
+        (instead(LENGTHS, "arange(size", "arange(1, size + 1"), "should read key 1, its second"),
         (instead(LENGTHS, ", None, None", ", None"), "needs an axis for the queries"),
         (
             instead(LENGTHS, "None]", "None] + 0.0").replace("return ", "return 1.0 * (") + ")",
             "the mask (True = may attend) should have dtype torch.bool, got torch.float32",
         ),
+        (instead(LENGTHS, "arange(size", "arange(int(lengths.max())"), "and not size = 5"),
+        (
+            instead(LENGTHS, "lengths[:, None, None]", "lengths[:, None, None]).mT").replace(
+                "return ", "return ("
+            ),
+            "the keys belong on the last axis",
+        ),
+        ("mask_from_lengths = [[True, False]]", "the answer should be a function, got list"),
     ],
     "softmax_with_empty_rows": [
         (SOFTMAX + "scores.masked_fill(~mask, -math.inf).softmax(-1)", "the empty row is NaN"),
@@ -39,6 +59,40 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "the empty row's gradient is NaN",
         ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
+        (
+            SOFTMAX + "(scores + torch.where(mask, 0.0, -1e9)).softmax(-1) * mask",
+            "open scores near -1e10 lie below the fill (use -inf)",
+        ),
+        (
+            SOFTMAX + "masked_softmax(scores.mT, mask.expand(scores.shape).mT).mT",
+            "the softmax runs over the queries",
+        ),
+        (SOFTMAX + "scores.softmax(-1) * mask", "rows must sum to 1 again"),
+        (
+            DIVIDED.format("scores.softmax(-1)"),
+            "a closed score of 200 decides its row (mask before the softmax)",
+        ),
+        (
+            DIVIDED.format("scores.exp()"),
+            "overflow (subtract each row's maximum)",
+        ),
+        (
+            SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask",
+            "open scores near -1e10 lie below the fill (use -inf)",
+        ),
+        (
+            SOFTMAX + "masked_softmax(scores, mask).clamp_min(1e-7)",
+            "a closed key has a small weight: it should be exactly 0",
+        ),
+        (
+            SOFTMAX + "masked_softmax(scores.masked_fill_(~mask, -math.inf), mask)",
+            "changed in place",
+        ),
+        (
+            SOFTMAX + "masked_softmax(scores, mask).detach()",
+            "the gradient of the sum of squared weights should be",
+        ),
+        (SOFTMAX + "masked_softmax(scores, mask).tolist()", "should be a tensor, got list"),
     ],
     "dilated_window": [
         (
@@ -47,7 +101,19 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
                 " & (back % dilation == 0) & (back < window * dilation)",
                 " & (back < window)",
             ),
-            "with a dilation of 2 it steps over that",
+            "a dilation of 2 steps over it",
+        ),
+        (instead(DILATED, " & (back % dilation == 0)", ""), "though 1 is no multiple of 2"),
+        (instead(DILATED, " * dilation)", ")"), "query 2 should read key 0: the keys span"),
+        (
+            instead(DILATED, "return ", "return ~(").replace("dilation)\n", "dilation))\n"),
+            "is the mask inverted?",
+        ),
+        (instead(DILATED, "i[:, None] - i", "i - i[:, None]"), "is the mask transposed?"),
+        (instead(DILATED, "back <", "back <="), "query 6 reads key 0, one key too many"),
+        (
+            instead(DILATED, "% dilation", "% 2").replace("* dilation", "* 2"),
+            "L = 10, window = 2, dilation = 3: the mask should be",
         ),
         (
             instead(DILATED, "(back >= 0) & ", "").replace("(back <", "(back.abs() <"),
@@ -59,5 +125,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ("answer = [(0, 1), (0, 1), (0, 1)]", "layer 1 is causal"),
         ("answer = [(0, 3), None, (0, 1)]", "layer 0: in (0, 3), t must be later than i and move"),
         ("answer = [(1, 0), None, (0, 1)]", "layer 0: in (1, 0), t must be later than i"),
+        ("answer = [1, None, (0, 1)]", "layer 0: a leak should be a pair (i, t), got 1"),
+        ("answer = 3", "the answer should be a list of three"),
     ],
 }

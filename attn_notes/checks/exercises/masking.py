@@ -1,13 +1,13 @@
 """The exercises of chapter 3: masks, empty rows, and where a layer leaks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
 from attn_notes.checks.properties import influence
 from attn_notes.device import get_device
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask, sliding_window_mask
@@ -23,26 +23,39 @@ __all__ = [
 
 EMPTY_ROWS: dict[str, tuple[set[int], str]] = {
     "a": (set(), "every query of a causal mask may read itself"),
-    "b": (set(), "keys are hidden, not queries, and all may read key 0"),
-    "c": ({0, 1}, "what queries 0 and 1 may read is padding, keys 0 and 1"),
-    "d": ({0}, "query 0 had only itself to read, and the diagonal is forbidden"),
-    "e": ({2, 3}, "each query may read itself alone, and keys 2, 3 are padding"),
+    "b": (set(), "the mask hides keys and not queries, and every query may read key 0"),
+    "c": ({0, 1}, "queries 0 and 1 may read only keys 0 and 1, which are padding"),
+    "d": ({0}, "query 0 could read only itself, and the diagonal is closed"),
+    "e": ({2, 3}, "each query may read itself alone, and keys 2 and 3 are padding"),
 }
-empty_rows = prediction(EMPTY_ROWS, "a set of rows, or set() for none")
-"""Which rows of five masks, named a to e, are empty?"""
+
+
+@exercise
+def empty_rows(answer: Any) -> None:
+    """Which rows of five masks, named a to e, are empty?"""
+    for part, (truth, why) in EMPTY_ROWS.items():
+        if (guess := answer.get(part) if isinstance(answer, dict) else None) is None:
+            raise CheckFailed(f"{part} has no guess: write a set of rows, or set() for none")
+        if not (isinstance(guess, Collection) and all(isinstance(row, int) for row in guess)):
+            raise CheckFailed(f"{part} should be a set of rows such as {{0, 1}}, got {guess!r}")
+        if set(guess) != truth:
+            raise CheckFailed(f"{part} is not {guess!r}: {why}")
 
 
 @exercise
 def mask_from_lengths(answer: Any) -> None:
     """From lengths (B,) the mask (B, 1, S)."""
-    lengths = torch.tensor([2, 5, 0], device=get_device())
-    right, one_more = padding_mask(lengths, 5), padding_mask(lengths + 1, 6)[..., :5]
+    lengths = torch.tensor([2, 4, 0], device=get_device())
+    right = padding_mask(lengths, 5)
     mistakes = {
         "the mask needs an axis for the queries: (B, S) would line up with (L, S)": right[:, 0],
         "sequence 0 of length 2 may not read key 0: is the mask inverted?": ~right,
-        "sequence 0 of length 2 reads key 2, its third: < and not <=": one_more,
+        "sequence 0 of length 2 reads key 2, its third: < and not <=": padding_mask([3, 5, 1], 5),
+        "sequence 0 of length 2 should read key 1, its second": padding_mask([1, 3, 0], 5),
+        "the mask has 4 keys, the longest length, and not size = 5": right[..., :4],
+        "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
-    compare(answer(lengths, 5), right, "the mask (True = may attend)", mistakes=mistakes)
+    compare(_called(answer, lengths, 5), right, "the mask (True = may attend)", mistakes=mistakes)
 
 
 @exercise
@@ -55,27 +68,63 @@ def softmax_with_empty_rows(answer: Any) -> None:
         "the empty row is NaN, which is 0/0: it should be 0": closed.softmax(-1),
         "the empty row attends to padding: it should be 0": closed.clamp(min=-1e9).softmax(-1),
         "masked keys are read: is the mask inverted?": masked_softmax(scores, ~mask),
+        "the softmax runs over the queries and not over the keys": masked_softmax(
+            scores.mT, mask.mT
+        ).mT,
+        "rows must sum to 1 again once closed weights are 0": scores.softmax(-1) * mask,
     }
-    got = answer(scores.clone(), mask)
-    compare(got, masked_softmax(scores, mask), "the weights", mistakes=mistakes)
+    for case, (x, rule) in _hard_cases(scores, mask).items():
+        given = x.clone(), rule.clone()
+        got = _called(answer, *given)
+        compare(got, masked_softmax(x, rule), "the weights", mistakes=mistakes, case=case)
+        if bool((got.masked_select(~rule) != 0).any()):
+            raise CheckFailed(f"{case}a closed key has a small weight: it should be exactly 0")
+        if not (torch.equal(given[0], x) and torch.equal(given[1], rule)):
+            raise CheckFailed("the caller's scores or mask are changed in place")
     leaf = scores.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(answer(leaf, mask).square().sum(), leaf)
-    if not bool(gradient.isfinite().all()):
+    right, got = (  # the last term is 0, and carries a gradient where the answer is detached
+        torch.autograd.grad(weigh(leaf, mask).square().sum() + 0 * leaf.sum(), leaf)[0]
+        for weigh in (masked_softmax, answer)
+    )
+    if not bool(got.isfinite().all()):
         raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
+    compare(got, right, "the gradient of the sum of squared weights")
+
+
+def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """Scores and masks, by what a softmax that fails on them does wrong."""
+    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e10, scores)
+    return {
+        "": (scores, mask),
+        "one mask (4,) for all rows: ": (scores, mask[1, 0]),
+        "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
+        "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
+        "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
+        "open scores near -1e10 lie below the fill (use -inf): ": (low, mask),
+    }
 
 
 @exercise
 def dilated_window(answer: Any) -> None:
     """Keys i, i - d, i - 2d, …: as many as `window`."""
-    positions = torch.arange(9, device=get_device())
-    back = positions[:, None] - positions  # (9, 9): how far key j lies before query i
-    even, past = back % 2 == 0, back >= 0
-    mistakes = {
-        "query 1 reads key 0: with a dilation of 2 it steps over that": past & (back < 3),
-        "query 0 reads key 2, which is in its future": even & (back.abs() < 6),
-    }
-    right = even & past & (back <= 4)
-    compare(answer(9, 3, 2), right, "the mask (True = may attend)", mistakes=mistakes)
+    for L, window, d in ((9, 3, 2), (10, 2, 3)):
+        positions = torch.arange(L, device=get_device())
+        back = positions[:, None] - positions  # (L, L): how far key j lies before query i
+        steps, past, near = back % d == 0, back >= 0, back < window * d
+        everywhere, few = steps & (back.abs() < window * d), steps & past & (back < window)
+        many, right = steps & past & (back <= window * d), steps & past & near
+        mistakes = {
+            f"query 1 reads key 0: a dilation of {d} steps over it": past & (back < window),
+            f"query 1 reads key 0, though 1 is no multiple of {d}": past & near,
+            f"query 0 reads key {d}, which is in its future": everywhere,
+            f"query {d} should read key 0: the keys span window * dilation": few,
+            f"query {window * d} reads key 0, one key too many": many,
+            "queries are rows and keys are columns: is the mask transposed?": right.mT,
+            "query 0 should read key 0: is the mask inverted?": ~right,
+        }
+        case = f"L = {L}, window = {window}, dilation = {d}: "
+        got = _called(answer, L, window, d)
+        compare(got, right, "the mask", mistakes=mistakes, case=case)
 
 
 def suspects() -> list[Callable[[Tensor], Tensor]]:
@@ -100,7 +149,7 @@ def suspects() -> list[Callable[[Tensor], Tensor]]:
 @exercise
 def find_leak(answer: Any) -> None:
     """For each suspect, an output and a later input that moves it, or None."""
-    if len(answer) != 3:
+    if not isinstance(answer, Sequence) or len(answer) != 3:
         raise CheckFailed("the answer should be a list of three: (i, t) for a leak, or None")
     (x,) = draw((1, 8, 4), seed=1)
     for n, (layer, pair) in enumerate(zip(suspects(), answer, strict=True)):
@@ -108,5 +157,14 @@ def find_leak(answer: Any) -> None:
         if (pair is None) == bool(leaks):
             words = "leaks: some output moves" if leaks else "is causal: no output moves"
             raise CheckFailed(f"layer {n} {words} when a later input does")
+        if leaks and (not isinstance(pair, Sequence) or len(pair) != 2):
+            raise CheckFailed(f"layer {n}: a leak should be a pair (i, t), got {pair!r}")
         if leaks and list(pair) not in leaks:
             raise CheckFailed(f"layer {n}: in {pair}, t must be later than i and move output i")
+
+
+def _called(answer: Any, *arguments: Any) -> Any:
+    """What the reader's function returns."""
+    if not callable(answer):
+        raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
+    return answer(*arguments)

@@ -1,0 +1,33 @@
+"""The bibliography's list: authors and year as labels, as the text cites them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pybtex.database import Entry
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.plain import Style
+from pybtex.style.labels import BaseLabelStyle
+
+
+class AuthorYearLabels(BaseLabelStyle):
+    """`Devlin et al., 2019`, where `plain` has a number."""
+
+    def format_labels(self, sorted_entries: list[Entry]) -> Iterator[str]:
+        for entry in sorted_entries:
+            names = [
+                " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
+                for person in entry.persons["author"]
+            ]
+            who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+            yield f"{who}, {entry.fields['year']}"
+
+
+class AuthorYearStyle(Style):
+    """Pybtex's plain style, sorted by author, with labels of authors and year."""
+
+    default_label_style = AuthorYearLabels
+
+
+def setup(app: Any) -> dict[str, Any]:
+    register_plugin("pybtex.style.formatting", "authoryear", AuthorYearStyle)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
