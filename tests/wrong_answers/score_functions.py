@@ -16,6 +16,13 @@ def cosine_score(query, key):
     key = key / key.norm(dim=-1, keepdim=True)
     return query @ key.mT
 """
+QUERY = "query = F.normalize(query, dim=-1)"
+BOTH = instead(
+    instead(NORMALISED, "query / query.norm(dim=-1, keepdim=True)", "F.normalize(query, dim=-1)"),
+    "key / key.norm(dim=-1, keepdim=True)",
+    "F.normalize(key, dim=-1)",
+)
+TRANSPOSED = instead(BOTH, "key.mT", "key.transpose(1, 2)")
 WEIGHTS = """
 def weights_of(query, key):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
@@ -38,6 +45,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             f"prediction = {WINNERS | {'gaussian, keys moved': 'a'}}",
             "gaussian, keys moved is not 'a': every distance changes",
         ),
+        (f"prediction = {WINNERS | {'gaussian': 'b'}}", "0 for a key on the query"),
+        (f"prediction = {WINNERS | {'dot, keys moved': 'd'}}", "the same number to every dot"),
+        (f"prediction = {WINNERS | {'dot': None}}", "dot has no guess"),
+        ("prediction = ['b', 'a', 'b', 'c']", "the answer must be a dictionary, got list"),
     ],
     "additive_score": [
         (instead(ADDITIVE, "torch.tanh(q + k)", "(q + k)"), "there is no tanh in between"),
@@ -57,6 +68,19 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (COSINE + "1", "this is the dot product: divide by both lengths"),
         (COSINE + "math.sqrt(query.shape[-1])", "not by the two lengths"),
         (NORMALISED, "a query of zeros gives NaN"),
+        (
+            instead(NORMALISED, "key = key / key.norm(dim=-1, keepdim=True)", "").replace(
+                "query = query / query.norm(dim=-1, keepdim=True)", QUERY
+            ),
+            "the cosines should be",
+        ),
+        (
+            instead(NORMALISED, "query = query / query.norm(dim=-1, keepdim=True)", QUERY),
+            "a key of zeros gives NaN: score it 0",
+        ),
+        (TRANSPOSED, "do you count axes from the end?"),
+        (instead(BOTH, "query @ key.mT", "key @ query.mT"), "rows are queries, (..., L, S)"),
+        (instead(BOTH, "query @ key.mT", "[0.0]"), "should be a tensor, got list"),
     ],
     "softmax_axis": [
         (
@@ -67,9 +91,23 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(WEIGHTS, "dim=-1", "dim=1 if scores.dim() < 4 else -1"),
             "for queries (2, 5, 11) the softmax ran over axis 1, the queries",
         ),
+        (
+            instead(WEIGHTS, "dim=-1", "dim=2 if scores.dim() > 2 else -1"),
+            "for queries (2, 3, 5, 11) the softmax ran over axis 2, the queries",
+        ),
+        (instead(WEIGHTS, "dim=-1", "dim=0"), "for queries (5, 11) the softmax ran over axis 0"),
+        (instead(WEIGHTS, ".softmax(dim=-1)", ""), "the weights should be"),
     ],
     "divide_by_width": [
         (instead(MEASURE, "key.T / d", "key.T / math.sqrt(d)"), "that is still the root of d"),
         (instead(MEASURE, " / math.log(64)", ""), "is in nats: divide it by ln 64"),
+        ("\ndef measure(d):\n    return 1 / d, 1.0", "1/16 is the prediction"),
+        (
+            instead(MEASURE, "entropy.mean().item() / math.log(64)", "1.0"),
+            "the entropy should fall short of ln 64 by about 7.5e-03 of it, got 0.0e+00",
+        ),
+        (instead(MEASURE, "scores.var()", "scores.std()"), "square it"),
+        (instead(MEASURE, "return scores.var().item(), ", "return "), "return two numbers"),
+        ("\ndef measure(d):\n    return [None, 'all']", "return two numbers"),
     ],
 }

@@ -81,6 +81,8 @@ def prediction(truths: Mapping[str, tuple[Any, str]], options: str) -> Callable[
 
     @exercise
     def check(answer: Mapping[str, Any]) -> None:
+        if not isinstance(answer, Mapping):
+            raise CheckFailed(f"the answer must be a dictionary, got {type(answer).__name__}")
         for part, (truth, why) in truths.items():
             guess = answer.get(part)
             if guess is None:

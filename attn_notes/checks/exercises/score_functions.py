@@ -38,16 +38,24 @@ def additive_score(answer: Any) -> None:
 @exercise
 def cosine_score(answer: Any) -> None:
     """The cosine of every query with every key; 0 for a zero vector."""
-    query, key = draw((2, 3, 7), (2, 5, 7))
-    dot = query @ key.mT
-    lengths = query.norm(dim=-1)[..., :, None] * key.norm(dim=-1)[..., None, :]  # (2, 3, 5)
-    mistakes = {
-        "this is the dot product: divide by both lengths": dot,
-        "this divides by the root of the width, not by the two lengths": dot / math.sqrt(7),
-    }
-    compare(answer(query, key), dot / lengths, "the cosines", mistakes=mistakes)
-    mistakes = {"a query of zeros gives NaN: it should score 0": torch.full_like(dot, math.nan)}
-    compare(answer(0 * query, key), 0 * dot, "the cosines of a query of zeros", mistakes=mistakes)
+    for lead in ((2,), (), (2, 3)):
+        query, key = draw((*lead, 3, 7), (*lead, 5, 7))
+        dot = query @ key.mT
+        lengths = query.norm(dim=-1)[..., :, None] * key.norm(dim=-1)[..., None, :]  # (..., 3, 5)
+        mistakes = {
+            "this is the dot product: divide by both lengths": dot,
+            "this divides by the root of the width, not by the two lengths": dot / math.sqrt(7),
+            "rows are queries, (..., L, S): swap the last two axes": (dot / lengths).mT,
+        }
+        case = f"for queries {tuple(query.shape)} "
+        try:
+            got = answer(query, key)
+        except IndexError as error:
+            raise CheckFailed(f"{case}it raises {error}: do you count axes from the end?") from None
+        compare(got, dot / lengths, "the cosines", mistakes=mistakes, case=case)
+        for zero, pair in (("query", (0 * query, key)), ("key", (query, 0 * key))):
+            mistakes = {f"a {zero} of zeros gives NaN: score it 0": torch.full_like(dot, math.nan)}
+            compare(answer(*pair), 0 * dot, f"with a zero {zero} the cosines", mistakes=mistakes)
 
 
 @exercise
@@ -68,13 +76,20 @@ def softmax_axis(answer: Any) -> None:
 def divide_by_width(answer: Any) -> None:
     """What dividing by d does: a variance of 1/d, and nearly all the entropy there can be."""
     for d in (16, 1024):
-        variance, share = (float(number) for number in answer(d))
+        try:
+            variance, share = (float(number) for number in answer(d))
+        except (TypeError, ValueError):
+            raise CheckFailed("return two numbers: the variance, and the entropy's share") from None
         for wrong, mistake in ((1.0, "that is still the root of d"), (d**-0.5, "square it")):
             if math.isclose(variance, wrong, rel_tol=0.2):
                 raise CheckFailed(f"at d = {d} the variance is {wrong:g}: {mistake}")
         if not math.isclose(variance, 1 / d, rel_tol=0.2):
             raise CheckFailed(f"at d = {d} the variance should be {1 / d:.2g}, got {variance:.2g}")
+        if variance == 1 / d:  # a sample never hits it
+            raise CheckFailed(f"1/{d} is the prediction: return the variance of your scores")
         if share > 1.01:
             raise CheckFailed(f"an entropy of {share:.2f} is in nats: divide it by ln 64")
-        if share < 0.98:
-            raise CheckFailed(f"at d = {d} nearly all the entropy should be left, got {share:.2f}")
+        missing, expected = 1 - share, 1 / (2 * d * math.log(64))  # to second order in the scores
+        if not 0.7 * expected < missing < 1.3 * expected:
+            least = f"the entropy should fall short of ln 64 by about {expected:.1e} of it"
+            raise CheckFailed(f"at d = {d} {least}, got {missing:.1e}")
