@@ -1,6 +1,6 @@
-"""The exercises of chapter 5: splitting heads, counting them, and building the whole layer."""
+"""The exercises of chapter 5: splitting heads, counting parameters, and the whole layer."""
 
-from functools import partial
+from collections.abc import Collection, Mapping
 from itertools import product
 from typing import Any
 
@@ -15,15 +15,22 @@ from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 __all__ = ["count_parameters", "moved_by_head", "multi_head", "sees_future", "split_or_mix"]
 
 SPLITS = {
-    "a": ("whole", "the view cuts the features, the transpose moves the axes: that is split_heads"),
+    "a": ("whole", "the view cuts the features, the transpose moves the axes: see split_heads"),
     "b": ("mixed", "this view cuts the memory into H pieces, wherever a token may end"),
-    "c": ("whole", "feature j goes to head j % H: another order, but no token loses any"),
+    "c": ("whole", "feature j goes to head j % H: another order, but each token stays whole"),
     "d": ("error", "the features are no longer side by side, and a view cannot copy"),
     "e": ("mixed", "reshape copies in the order of the axes: head 0 of all tokens comes first"),
-    "f": ("whole", "flatten copies after the transpose: that is merge_heads"),
+    "f": ("whole", "flatten copies after the transpose: see merge_heads"),
 }
-split_or_mix = prediction(SPLITS, '"whole", "mixed" or "error"')
-"""Which expressions keep tokens whole, mix them, or raise?"""
+_check_guesses = prediction(SPLITS, '"whole", "mixed" or "error"')
+
+
+@exercise
+def split_or_mix(answer: Any) -> None:
+    """Which expressions keep tokens whole, mix them, or raise?"""
+    if not isinstance(answer, Mapping):
+        raise CheckFailed(f"the answer should be a dict of guesses, got {type(answer).__name__}")
+    _check_guesses.__wrapped__(answer)  # type: ignore[attr-defined]  # the check, unprinted
 
 
 @exercise
@@ -31,79 +38,127 @@ def count_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
     for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
         layer = MultiHeadAttention(E, H, num_kv_heads=G, kdim=kdim, vdim=kdim, bias=bias)
-        right = sum(p.numel() for p in layer.parameters())
+        right, shared = sum(p.numel() for p in layer.parameters()), E // H * G
         mistakes = {
             "is out_proj missing?": right - E * E - bias * E,
             "are the matrices of keys and values G / H as high?": (2 * E + 2 * kdim + 4 * bias) * E,
+            "are the biases missing?": right - bias * 2 * (E + shared),
+            "bias=False means no biases": right + 2 * (E + shared),
+            "the biases of keys and values have G · D numbers": right + bias * 2 * (E - shared),
+            "keys and values are made from inputs of width kdim": right + 2 * shared * (E - kdim),
         }
-        got = answer(E, H, num_kv_heads=G, kdim=kdim, bias=bias)
         case = f"with embed_dim {E}, {H} heads, {G} for keys and values, kdim {kdim}, bias {bias}: "
-        compare(got, right, "the number", mistakes=mistakes, case=case)
+        got = _call(answer, E, H, num_kv_heads=G, kdim=kdim, bias=bias)
+        compare(got, right, "the count", mistakes=mistakes, case=case)
+
+
+NAMES = ("query", "key", "value", "w_q", "w_k", "w_v", "w_o", "mask")
+MISTAKES: dict[str, dict[str, Any]] = {
+    "tokens and heads are mixed: view to (B, L, H, D), then transpose": {
+        "split": lambda x, heads: x.view(len(x), heads, -1, x.shape[-1] // heads)
+    },
+    "the root is that of E, but a head is only D wide": {"scale": 8**-0.5},
+    "the scores are not divided by the root of D": {"scale": 1.0},
+    "the mask changes nothing": {"mask": None},
+    "query head h reads key-value head h · G // H": {
+        "repeat": lambda x: x.repeat(1, 4 // x.shape[1], 1, 1)
+    },
+    "w_o is missing: the heads are side by side, and not yet mixed": {"w_o": None},
+    "the merge mixes tokens and heads: transpose first": {"merge": lambda x: x.reshape(2, 5, 8)},
+}
 
 
 @exercise
 def multi_head(answer: Any) -> None:
     """The whole layer, from the chapter's parts."""
-    (query,) = draw((2, 5, 8))
-    causal = causal_mask(5, 7, device=query.device)  # (L, S)
-    short = padding_mask([3, 7], 7, device=query.device)  # (B, 1, S)
-    _check_layer(answer, query, "")
-    _check_layer(answer, query, "with a mask (L, S): ", mask=causal)
-    _check_layer(answer, query, "with a mask (B, L, S): ", mask=short & causal)
-    _check_layer(answer, query, "with 2 key-value heads for 4 of the queries: ", G=2)
+    (numbers,) = draw((2, 4, 5, 7), seed=11)
+    causal = causal_mask(5, 7, device=numbers.device)  # (L, S)
+    short = padding_mask([3, 7], 7, device=numbers.device)  # (B, 1, S)
+    _check_layer(answer, "")
+    _check_layer(answer, "with a mask (L, S): ", mask=causal)
+    _check_layer(answer, "with a mask (B, L, S): ", mask=short & causal)
+    _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
+    _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
 
 
-def _check_layer(
-    answer: Any, query: Tensor, case: str, *, mask: Tensor | None = None, G: int = 4
-) -> None:
-    """Compare the answer with a layer of four heads."""
-    key, *matrices = draw((2, 7, 8), (8, 8), (2 * G, 8), (2 * G, 8), (8, 8), seed=7)
-    output, table = answer(query, key, key, *matrices, 4, mask)
-    w_q, w_k, w_v, w_o = matrices
-    flat_q, flat_k, flat_v = query @ w_q.T, key @ w_k.T, key @ w_v.T
-    q, k, v = split_heads(flat_q, 4), split_heads(flat_k, G), split_heads(flat_v, G)
-    cut_q, cut_k = flat_q.view(q.shape), flat_k.view(k.shape)
-    own_k, own_v, cut_k = (x.repeat_interleave(4 // G, dim=1) for x in (k, v, cut_k))
-    heads_mask = mask[:, None] if mask is not None and mask.dim() == 3 else mask
-    attend = partial(attention_weights, attn_mask=heads_mask)
-    weights = attend(q, own_k)
-    heads = weights @ own_v  # (B, H, L, D)
-    mistakes = {
-        "tokens and heads are mixed: view to (B, L, H, D), then transpose": attend(cut_q, cut_k),
-        "the root is that of E, but a head is only D wide": attend(q, own_k, scale=8**-0.5),
-        "the scores are not divided by the root of D": attend(q, own_k, scale=1.0),
-        "the mask changes nothing": attention_weights(q, own_k),
+def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int = 4) -> None:
+    """Compare the answer with a layer of four heads whose key and value are different tensors."""
+    inputs = draw((2, 5, 8), (2, 7, 8), (2, 7, 8))
+    matrices = draw((8, 8), (2 * G, 8), (2 * G, 8), (8, 8), seed=7)
+    got = _call(answer, *inputs, *matrices, 4, mask)
+    if not isinstance(got, tuple | list) or len(got) != 2:
+        raise CheckFailed(f"{case}return the output and the weights, got {type(got).__name__}")
+    given: dict[str, Any] = dict(zip(NAMES, [*inputs, *matrices, mask], strict=True))
+    mistakes = MISTAKES | {
+        "the mask is inverted": {"mask": None if mask is None else ~mask},
+        "the values are made from key, not from value": {"value": given["key"]},
     }
-    compare(table, weights, "the weights", mistakes=mistakes, case=case)
-    mistakes = {"w_o is missing: the heads are side by side, and not yet mixed": merge_heads(heads)}
-    compare(output, merge_heads(heads) @ w_o.T, "the output", mistakes=mistakes, case=case)
+    fitting = NAMES[3:7] if G == 4 else ("w_q", "w_o")  # square, so that they fit either way
+    turned = {name: given[name].T for name in fitting}
+    mistakes |= {f"{name} is not transposed: x @ w.T": {name: turned[name]} for name in turned}
+    mistakes["the matrices are not transposed: x @ w.T"] = turned
+    output, weights = _layer(given)
+    wrong = {mistake: _layer(given | change) for mistake, change in mistakes.items()}
+    tables = {"return the output first, then the weights": output}
+    tables |= {mistake: made[1] for mistake, made in wrong.items()}
+    compare(got[1], weights, "the weights", mistakes=tables, case=case)
+    outputs = {mistake: made[0] for mistake, made in wrong.items()}
+    compare(got[0], output, "the output", mistakes=outputs, case=case)
+
+
+def _layer(given: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """Output and weights of four heads, with what is given beyond `NAMES` done wrong."""
+    query, key, value, w_q, w_k, w_v, w_o, mask = (given[name] for name in NAMES)
+    split, share = given.get("split", split_heads), len(w_q) // len(w_k)
+    q, k, v = (split(x @ w.T, len(w) // 2) for x, w in ((query, w_q), (key, w_k), (value, w_v)))
+    repeat = given.get("repeat", lambda x: x.repeat_interleave(share, dim=1))
+    mask = mask[:, None] if mask is not None and mask.dim() == 3 else mask
+    weights = attention_weights(q, repeat(k), attn_mask=mask, scale=given.get("scale"))
+    heads = given.get("merge", merge_heads)(weights @ repeat(v))
+    return heads if w_o is None else heads @ w_o.T, weights
 
 
 @exercise
 def moved_by_head(answer: Any) -> None:
-    """How long is what each word hands over, through one head?"""
+    """How long is what each word writes through one head?"""
     scores, v, w_o = draw((5, 7), (7, 4), (8, 4), seed=3)
     weights = scores.softmax(-1)
-    offered = (v @ w_o.T).norm(dim=-1)  # (7,)
+    lengths = (v @ w_o.T).norm(dim=-1)  # (7,)
     mistakes = {
         "that is the length before w_o: the head writes after it": weights * v.norm(dim=-1),
-        "the weight is missing: that is what each word offers": offered.expand(5, 7),
+        "the weight is missing: each length is multiplied by it": lengths.expand(5, 7),
+        "that is the weights alone: multiply each by a length": weights,
+        "that is the length of each whole output": (weights @ v @ w_o.T).norm(dim=-1),
+        "the root is missing": (weights * lengths).square(),
     }
-    compare(answer(weights, v, w_o), weights * offered, "the lengths", mistakes=mistakes)
+    got = _call(answer, weights, v, w_o)
+    compare(got, weights * lengths, "the lengths", mistakes=mistakes)
 
 
 @exercise
 def sees_future(answer: Any) -> None:
     """Which outputs of a causal layer see the future after a merge without a transpose?"""
+    answer = answer.tolist() if isinstance(answer, Tensor) else answer
+    if not isinstance(answer, Collection) or isinstance(answer, str | Mapping):
+        raise CheckFailed(f"the answer should be a set of positions, got {type(answer).__name__}")
+    if strange := [i for i in answer if i not in range(6)]:
+        raise CheckFailed(f"the positions are 0 to 5, got {strange[0]!r}")
     (words,) = draw((1, 6, 8), seed=5)
     moved = influence(_merged_without_transpose, words) > 1e-6
     leaks = set(moved.triu(1).any(-1).nonzero().flatten().tolist())
-    for i in sorted(leaks ^ answer):
-        seen = "the future too" if i in leaks else "no later input than itself"
-        raise CheckFailed(f"output {i} sees {seen}: which rows does it hold?")
+    for i in sorted(leaks ^ set(answer)):
+        seen = "a later input" if i in leaks else "no later input than itself"
+        raise CheckFailed(f"output {i} sees {seen}: which rows of which head does it hold?")
 
 
 def _merged_without_transpose(x: Tensor) -> Tensor:
     """Two causal heads of width 4, split as they should be, and merged by reshape alone."""
     heads = split_heads(x, 2)  # (1, 2, 6, 4)
     return (attention_weights(heads, heads, is_causal=True) @ heads).reshape(x.shape)
+
+
+def _call(answer: Any, *inputs: Any, **options: Any) -> Any:
+    """What the reader's function returns."""
+    if not callable(answer):
+        raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
+    return answer(*inputs, **options)
