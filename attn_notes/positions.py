@@ -187,7 +187,7 @@ def rotary_angles(
     Args:
         head_dim: D, which must be even.
         base: b, above 0. A larger one slows the slow hands most, to reach longer texts than were
-            trained on (Peng et al., 2024).
+            trained on (Xiong et al., 2024).
         scale: s, above 0. Positions are divided by it: with s = 2 a text of twice the trained
             length stays within the trained angles (Chen et al., 2023).
         length, offset, dtype, device: as in `sinusoidal_encoding`.
@@ -245,10 +245,10 @@ def apply_rotary(
 def alibi_slopes(
     num_heads: int, *, dtype: torch.dtype = torch.float32, device: Device = None
 ) -> Tensor:
-    r"""How steeply each head's bias falls with the distance: $2^{-8h/H}$ for head h = 1, …, H.
+    r"""How steeply each head's bias falls with the distance: $2^{-8(h+1)/H}$ for head h from 0 on.
 
     Press et al. (2022), section 3; chapter 6. For an H that is not a power of two: the slopes of
-    the next lower power n, then those still missing from half-way between, $2^{-8(h-1/2)/n}$.
+    the next lower power n, then those still missing from half-way between, $2^{-8(h+1/2)/n}$.
 
     Args:
         num_heads, dtype, device: H, the number of heads; the others as in `sinusoidal_encoding`.
@@ -290,7 +290,7 @@ def alibi_bias(
         (H, L, S), 0 or less; 0 where a query meets its own position.
 
     Example:
-        >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 1, one query after three cached keys
+        >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 0, one query after three cached keys
         tensor([[-1.5000, -1.0000, -0.5000,  0.0000]])
     """
     _check_dtype(dtype)

@@ -1,56 +1,85 @@
-"""The exercises of chapter 6: the mended slice, and what each scheme of positions can do."""
+"""The exercises of chapter 6: rows for cached texts, and what each scheme of positions can do."""
 
 import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
 
-__all__ = ["alibi_horizon", "column_order", "mended_slice", "one_letter", "shift_matrix"]
+__all__ = ["alibi_horizon", "column_order", "one_letter", "own_rows", "shift_matrix"]
 
 
 @exercise
-def mended_slice(answer: Any) -> None:
-    """Which rows of a table belong to the new tokens, when some are cached?"""
-    table = sinusoidal_encoding(32, 8, device=get_device())
-    for cached, L in ((0, 5), (5, 1), (5, 3), (3, 5)):
+def own_rows(answer: Any) -> None:
+    """Which rows of a table belong to the new tokens, when each text has its own cached length?"""
+    device = get_device()
+    table = sinusoidal_encoding(32, 8, device=device)
+    for counts, L in (([0, 0], 4), ([5, 2], 1), ([3, 9], 3), ([4, 4], 6)):
         (x,) = draw((2, L, 8), seed=13)
-        rows = table[cached : cached + L]
-        mistakes = {
-            f"it starts at place 0 again, and not at {cached}": x + table[:L],
-            f"all new tokens stand at place {cached}: each needs its own row": x + table[[cached]],
-            "the slice is empty: its end is L rows after its begin": x[:, :0],
+        cached, new = torch.tensor(counts, device=device), torch.arange(L, device=device)
+        places = cached[:, None] + new  # (B, L)
+        wrong = {
+            "every text starts at position 0 again": new,
+            f"both texts start at position {counts[0]}: text 1 has {counts[1]} cached": places[:1],
+            "all new tokens of a text get the same row": cached[:, None],
+            "the first new token stands at `cached`, not one position later": places + 1,
+            "the new tokens are numbered backwards": places.flip(1),
         }
-        case, got = f"with {cached} cached and {L} new: ", answer(x.clone(), table.clone(), cached)
-        compare(got, x + rows, "the sum", mistakes=mistakes, case=case)
+        mistakes = {words: x + table[rows] for words, rows in wrong.items()}
+        case = f"with cached = {counts} and L = {L}: "
+        got = answer(x.clone(), table.clone(), cached.clone())
+        compare(got, x + table[places], "the sum", mistakes=mistakes, case=case)
 
 
 CAN_DIFFER = {
-    "none": (False, "all inputs are equal, and nothing tells their places apart"),
-    "causal": (False, "the mask changes how many are averaged, but they are equal"),
+    "none": (False, "all inputs are equal, and nothing marks their positions"),
+    "causal": (False, "the mask changes how many values are averaged, but they are equal"),
     "sinusoidal": (True, "it is added to the vectors, so the values differ"),
     "learned": (True, "its rows are added to the vectors, so the values differ"),
     "rotary": (False, "it turns queries and keys, but the values that are averaged are equal"),
     "alibi": (False, "it changes the weights, but the values that are averaged are equal"),
 }
-one_letter = prediction(CAN_DIFFER, "True or False")
-"""Where can the outputs of equal tokens differ?"""
+
+
+@exercise
+def one_letter(answer: Any) -> None:
+    """Where can the outputs of equal tokens differ?"""
+    if not isinstance(answer, dict):
+        kind = type(answer).__name__
+        raise CheckFailed(f"the answer should be a dict with a guess for each scheme, got {kind}")
+    for scheme, (truth, why) in CAN_DIFFER.items():
+        if (guess := answer.get(scheme)) is None:
+            raise CheckFailed(f"{scheme} has no guess: write True or False")
+        if not isinstance(guess, bool):
+            raise CheckFailed(f"{scheme} should be True or False, got {guess!r}")
+        if guess != truth:
+            raise CheckFailed(f"{scheme} is not {guess}: {why}")
 
 
 @exercise
 def shift_matrix(answer: Any) -> None:
-    """The rotation that moves each encoding `offset` places on."""
-    for offset, E in ((1, 2), (3, 8), (-2, 6)):
-        right = rotation_between(offset, E, device=get_device())
-        halves = right[_halves(E)][:, _halves(E)]
+    """The rotation that moves each encoding `offset` positions on."""
+    device = get_device()
+    for offset, E in ((1, 2), (3, 8), (-2, 6), (0, 4)):
+        right = rotation_between(offset, E, device=device)
+        halves = _halves(E)
         mistakes = {
-            "it goes the other way: look at the signs of the sines": right.T,
-            "a sine and its cosine are neighbours here, columns 2j and 2j + 1": halves,
+            "it turns the wrong way: check the signs of the sines": right.T,
+            "sine and cosine of a pair stand side by side: columns 2j and 2j + 1": right[halves][
+                :, halves
+            ],
+            "it turns by one step, whatever the offset": rotation_between(1, E, device=device),
+            "pair j turns by base**(-2j/E) a step, not by base**(-j/E)": rotation_between(
+                offset, E, base=100.0, device=device
+            ),
         }
-        compare(answer(offset, E), right, f"shift({offset}, {E})", mistakes=mistakes)
+        compare(
+            answer(offset, E), right, "the matrix", mistakes=mistakes, case=f"shift{offset, E}: "
+        )
 
 
 def _halves(D: int) -> list[int]:
@@ -62,24 +91,42 @@ def _halves(D: int) -> list[int]:
 def column_order(answer: Any) -> None:
     """From pairs of neighbours to pairs of halves."""
     for D in (4, 8, 12):
-        right = _halves(D)
+        right, got = _halves(D), answer(D)
+        if not isinstance(got, list | tuple | range | Tensor):
+            kind = type(got).__name__
+            raise CheckFailed(f"order({D}) should be a list of column numbers, got {kind}")
+        got, case = got.tolist() if isinstance(got, Tensor) else [*got], f"order({D}): "
+        if not all(isinstance(column, int) for column in got):
+            raise CheckFailed(f"{case}column numbers should be integers, got {got}")
+        if len(got) != D:
+            raise CheckFailed(f"{case}there should be {D} column numbers, got {len(got)}")
         mistakes = {
             "that changes nothing": [*range(D)],
             "that is the way back, from halves to pairs": [right.index(c) for c in range(D)],
+            "the second feature of each pair comes first": right[D // 2 :] + right[: D // 2],
         }
-        got = torch.tensor([int(column) for column in answer(D)], device="cpu")
-        compare(got, right, "it", mistakes=mistakes, case=f"order({D}) = {got.tolist()}: ")
+        for mistake, wrong in mistakes.items():
+            if got == wrong != right:
+                raise CheckFailed(f"{case}{mistake}")
+        for n, (column, wanted) in enumerate(zip(got, right, strict=True)):
+            if column != wanted:
+                raise CheckFailed(f"{case}number {n} of the list should be {wanted}, got {column}")
 
 
 @exercise
 def alibi_horizon(answer: Any) -> None:
-    """How many places hold a share of the weight?"""
-    for slope, share in ((0.5, 0.9), (0.25, 0.5), (1 / 16, 0.99), (1 / 256, 0.2)):
-        right = math.ceil(-math.log(1 - share) / slope)
-        beyond = math.ceil(-math.log(share) / slope)
+    """How many positions hold a share of the weight?"""
+    cases = ((0.5, 0.9), (0.25, 0.5), (1 / 16, 0.99), (1 / 256, 0.2), (math.log(2), 0.75))
+    for slope, share in cases:
+        exact = -math.log(1 - share) / slope
+        right = math.ceil(exact)
         mistakes = {
-            "the nearest n hold 1 - r^n; r^n is what lies beyond": beyond,
-            "one place fewer holds less than the share: round up": right - 1,
+            "the nearest n hold 1 - r^n; r^n is what lies beyond": math.ceil(
+                -math.log(share) / slope
+            ),
+            "one too few: round up, and count the query's own word": right - 1,
+            "the number of words is whole: round up": exact,
+            "one too many: one word fewer already holds the share": right + 1,
         }
-        case = f"horizon({slope:g}, {share:g}) should be {right}: "
+        case = f"horizon({slope:.4g}, {share:g}) should be {right}: "
         compare(answer(slope, share), right, "the answer", mistakes=mistakes, case=case)
