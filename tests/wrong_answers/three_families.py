@@ -23,7 +23,9 @@ NUCLEUS = """
 def nucleus(logits, p):
     falling, ids = logits.softmax(-1).sort(-1, descending=True)
     before = falling.cumsum(-1) - falling
-    kept = falling * (before < p)
+    keep = before < p
+    keep[..., 0] = True
+    kept = falling * keep
     kept = kept / kept.sum(-1, keepdim=True)
     return torch.zeros_like(kept).scatter(-1, ids, kept)
 """
@@ -37,22 +39,33 @@ def seen(train, test, n):
     return sum(marks) / len(test)
 """
 BITS = "\ndef bits(perplexity, tokens, characters):\n    return "
+VOCABULARY = "\ndef known(texts):\n    return "
 
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "how_many_known": [
-        (f"answer = {KNOWN | {'b': 8}}", "b is not 8: a causal mask adds nothing with depth"),
-        (f"answer = {KNOWN | {'c': 2}}", "c is not 2: output 1 lies in the prefix"),
-        (f"answer = {KNOWN | {'e': 2}}", "e is not 2: each block adds one token"),
-        (f"answer = {KNOWN | {'f': 7}}", "ahead there is only token 7"),
+        (f"answer = {KNOWN | {'b': 8}}", "b is not 8: under a causal mask depth adds nothing"),
+        (f"answer = {KNOWN | {'c': 2}}", "c is not 2: this output lies in the prefix"),
+        (f"answer = {KNOWN | {'d': 8}}", "d is not 8: it knows the whole source"),
+        (f"answer = {KNOWN | {'e': 2}}", "e is not 2: each further block adds one token"),
+        (f"answer = {KNOWN | {'f': 7}}", "the row ends at 7"),
+        ("answer = [8, 6, 4, 7, 4, 5]", "must be a dict"),
+        (f"answer = {KNOWN | {'a': 'all'}}", "a has no guess: write a number"),
     ],
     "pooled": [
         ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),
         (instead(POOL, ".clamp(min=1)", ""), "a row without a real token has the mean 0"),
         (
-            instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
-            "with NaN in the padding",
+            instead(POOL, "mask.sum(1, keepdim=True).clamp(min=1)", "x.shape[1]"),
+            "divide by the number of real tokens",
         ),
+        (instead(POOL, "~mask", "mask"), "the mean should be"),
+        (
+            instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
+            "with NaN in the padding (0 times NaN is NaN",
+        ),
+        (instead(POOL, "masked_fill", "masked_fill_"), "changes its argument in place"),
+        ("\ndef pool(x, mask):\n    return x.mean(1).tolist()", "should be a tensor, got list"),
     ],
     "eighty_ten_ten": [
         (
@@ -63,35 +76,89 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "80% should be hidden, got 100%",
         ),
-        (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "10% should stay as they are, got 0%"),
-        (instead(ASK, "(fate >= 0.8)", "(fate >= 0.95)"), "10% should stay as they are, got"),
+        (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "10% should be another one, got 19%"),
+        (instead(ASK, "(fate >= 0.8)", "(fate >= 0.85)"), "10% should be another one, got 5%"),
         (instead(ASK, " & (x != 0)", ""), "what is shown elsewhere should be 0"),
         (
             instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"),
             "asked must hold the true token",
         ),
-        (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for"),
-        (instead(ASK, "chosen < share", "chosen < 2 * share"), "should be asked for"),
-        (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden"),
-        (instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "any id from"),
+        (instead(ASK, "x.masked_fill(~chosen, 0)", "x"), "should be asked for, got 100%"),
+        (instead(ASK, "chosen < share", "chosen < 2 * share"), "15% should be asked for, got 30%"),
+        (instead(ASK, "fate < 0.8", "fate < 0.5"), "80% should be hidden, got 50%"),
+        (instead(ASK, "first, size, x.shape", "first, first + 9, x.shape"), "got 9 ids from 5"),
+        (instead(ASK, "first, size, x.shape", "first, size - 1, x.shape"), "from 5 to 103"),
+        (instead(ASK, "first, size, x.shape", "0, size, x.shape"), "any id from 5 to 104"),
+        (
+            instead(
+                ASK,
+                "first, size, x.shape, generator=source",
+                "first, size, x.shape, device=x.device",
+            ),
+            "draw from source alone",
+        ),
+        (
+            instead(ASK, "    chosen, fate", "    source = torch.Generator()\n    chosen, fate"),
+            "draw from source alone",
+        ),
+        (
+            instead(ASK, "torch.rand(2, *x.shape,", "torch.rand(2, *x[:1].shape,"),
+            "15% should be asked for, got 18%",
+        ),
+        (instead(ASK, "x.masked_fill(chosen", "x.masked_fill_(chosen"), "changes its argument"),
+        (instead(ASK, "return shown, ", "return "), "return two tensors"),
     ],
     "nucleus": [
-        (instead(NUCLEUS, "before < p", "falling.cumsum(-1) <= p"), "a sure token is cut"),
+        (instead(NUCLEUS, "    keep[..., 0] = True\n", ""), "at p = 0 the best token stays"),
         (
-            instead(NUCLEUS, "before < p", "(falling.cumsum(-1) <= p) | (before == 0)"),
+            instead(
+                instead(NUCLEUS, "before < p", "falling.cumsum(-1) < p"),
+                "    keep[..., 0] = True\n",
+                "",
+            ),
+            "a sure token is cut",
+        ),
+        (
+            instead(NUCLEUS, "before < p", "falling.cumsum(-1) <= p"),
             "the token that crosses p is missing",
+        ),
+        (instead(NUCLEUS, "before < p", "before <= p"), "two reach p = 0.5, got 3"),
+        (
+            instead(NUCLEUS, "torch.zeros_like(kept).scatter(-1, ids, kept)", "kept"),
+            "still in falling order",
+        ),
+        (
+            instead(
+                NUCLEUS,
+                "torch.zeros_like(kept).scatter(-1, ids, kept)",
+                "kept.gather(-1, ids)",
+            ),
+            "gather sorts once more",
+        ),
+        (
+            instead(NUCLEUS, "kept / kept.sum(-1, keepdim=True)", "kept"),
+            "divide by the sum of what is kept",
+        ),
+        (
+            instead(NUCLEUS, "    falling, ids", "    logits -= 1\n    falling, ids"),
+            "changes its argument in place",
         ),
     ],
     "bits_from_perplexity": [
         (BITS + "math.log2(perplexity)", "bits per token"),
         (BITS + "characters * math.log2(perplexity) / tokens", "not the other way"),
+        (BITS + "tokens * math.log(perplexity) / characters", "those are nats"),
+        (BITS + "tokens * perplexity / characters", "take the logarithm of the perplexity"),
+        (BITS + "2500 * math.log2(60) / 10000", "for perplexity 45 and 1900 tokens"),
     ],
     "proud_number": [
-        ("\ndef known(texts):\n    return Vocabulary.build(map(list, texts))", "still too honest"),
+        (VOCABULARY + "Vocabulary.build(map(list, texts))", "bits, with"),
         (
-            "\ndef known(texts):\n    return Vocabulary.build(map(list, texts), min_count=300)",
+            VOCABULARY + "Vocabulary.build(map(list, texts), min_count=300)",
             "which token costs nothing",
         ),
+        (VOCABULARY + 'Vocabulary(["e"])', "with 1 known characters"),
+        (VOCABULARY + "[]", "must return a Vocabulary, got list"),
     ],
     "seen_before": [
         (
@@ -104,6 +171,31 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),
+            "got",
+        ),
+        (instead(SEEN, "range(len(t) - n + 1)", "range(len(t) - n)"), "the share should be"),
+        (
+            instead(SEEN, "range(len(test) - n + 1)", "range(len(test) - n)"),
+            "the last run of a text counts too",
+        ),
+        (
+            instead(
+                instead(SEEN, "range(len(t) - n + 1)", "range(len(t) - n)"),
+                "range(len(test) - n + 1)",
+                "range(len(test) - n)",
+            ),
+            "got",
+        ),
+        (
+            instead(SEEN, "t[i : i + n] for t in train for i in range(len(t) - n + 1)", "*train"),
+            "the share should be",
+        ),
+        (
+            instead(
+                instead(SEEN, "range(len(t) - n + 1)", "range(len(t))"),
+                "range(len(test) - n + 1)",
+                "range(len(test))",
+            ),
             "got",
         ),
     ],

@@ -1,13 +1,14 @@
-"""The exercises of chapter 9: what is known, asked, drawn, measured and remembered."""
+"""The exercises of chapter 9: what is known, hidden, drawn, measured and remembered."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
-from attn_notes.data import python_documentation
+from attn_notes.checks.exercises.base import CheckFailed, compare, difference, draw, exercise
+from attn_notes.data import Vocabulary, python_documentation
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel
 
@@ -21,33 +22,44 @@ __all__ = [
     "seen_before",
 ]
 
-KNOWN = {
-    "a": (8, "an encoder's output has read every token"),
-    "b": (6, "a causal mask adds nothing with depth: 0 to 5"),
-    "c": (4, "output 1 lies in the prefix, and the prefix reads the prefix alone"),
-    "d": (7, "all five of the source, and two of the target"),
-    "e": (4, "each block adds one token further back: 6, 5, 4, 3"),
-    "f": (5, "three back, and ahead there is only token 7"),
+KNOWN = {  # the number, and a hint
+    "a": (8, "nothing is masked in an encoder"),
+    "b": (6, "under a causal mask depth adds nothing; count the output itself"),
+    "c": (4, "this output lies in the prefix: which tokens does the prefix read?"),
+    "d": (7, "it knows the whole source; the target it knows up to itself"),
+    "e": (4, "each further block adds one token on the left"),
+    "f": (5, "each block adds one token on either side, but the row ends at 7"),
 }
-how_many_known = prediction(KNOWN, "a number from 1 to 8")
-"""How many of eight tokens can each output know?"""
+
+
+@exercise
+def how_many_known(answer: Any) -> None:
+    """How many of eight tokens can each output know?"""
+    if not isinstance(answer, Mapping):
+        raise CheckFailed("the answer must be a dict with the keys a to f")
+    for part, (right, hint) in KNOWN.items():
+        if not isinstance(guess := answer.get(part), int | float):
+            raise CheckFailed(f"{part} has no guess: write a number from 1 to 8")
+        if guess != right:
+            raise CheckFailed(f"{part} is not {guess}: {hint}")
 
 
 @exercise
 def pooled(answer: Any) -> None:
     """The mean vector of each row's real tokens."""
     (x,) = draw((4, 5, 3), seed=8)
-    lengths = torch.tensor([5, 2, 3, 0], device=x.device)
-    mask = torch.arange(5, device=x.device) < lengths[:, None]  # (4, 5)
+    lengths = torch.tensor([[5], [2], [3], [0]], device=x.device)
+    mask = torch.arange(5, device=x.device) < lengths  # (4, 5)
     total = (x * mask[..., None]).sum(1)
     mistakes = {
-        "the padding counts: it must be left out of the sum and of the number": x.mean(1),
-        "a row without a real token has the mean 0, not 0 / 0": total / lengths[:, None],
+        "the padding counts: leave it out of the sum and of the number": x.mean(1),
+        "a row without a real token has the mean 0, not 0 / 0": total / lengths,
+        "divide by the number of real tokens, not by the length of the row": total / 5,
     }
-    right = total / lengths.clamp(min=1)[:, None]
-    compare(answer(x.clone(), mask), right, "the mean", mistakes=mistakes)
-    poisoned = x.masked_fill(~mask[..., None], math.nan)
-    case = "with NaN in the padding (0 times NaN is NaN, so do not multiply) "
+    right = total / lengths.clamp(min=1)
+    compare(_called(answer, x, mask), right, "the mean", mistakes=mistakes)
+    poisoned, case = x.masked_fill(~mask[..., None], math.nan), "with NaN in the padding "
+    case += "(0 times NaN is NaN, so replace it) "
     compare(answer(poisoned, mask), right, "the mean", case=case)
 
 
@@ -55,67 +67,94 @@ def pooled(answer: Any) -> None:
 def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
     hidden, first, size, share = 4, 5, 105, 0.15
-    x = torch.full((400, 100), 7, device=get_device())
+    x = torch.randint(first, size, (2000, 100), generator=torch.Generator().manual_seed(9))
     x[:, 80:] = 0
-    generator = torch.Generator().manual_seed(8)
-    shown, asked = answer(x.clone(), share, hidden, first, size, generator)
+    x = x.to(get_device())
+
+    def ask(seed: int) -> Any:
+        source = torch.Generator().manual_seed(seed)
+        return _called(lambda x: answer(x, share, hidden, first, size, source), x)
+
+    got = ask(8)
+    if not isinstance(got, tuple | list) or [getattr(g, "shape", 0) for g in got] != [x.shape] * 2:
+        raise CheckFailed("return two tensors of the shape of x, shown and asked")
+    shown, asked = got
     chosen = asked != 0
     if bool((chosen & (x == 0)).any()):
-        raise CheckFailed("padding is never chosen, and stays padding")
+        raise CheckFailed("padding is never chosen")
     compare(asked, x * chosen, "asked", mistakes={"asked must hold the true token": shown * chosen})
     compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown elsewhere")
-    there = shown[chosen]
+    swapped = chosen & (shown != hidden) & (shown != x)
     for what, which, right in (
         ("of the real tokens {:.0%} should be asked for, got {:.0%}", chosen[:, :80], share),
-        ("of the chosen tokens {:.0%} should be hidden, got {:.0%}", there == hidden, 0.8),
-        ("of the chosen tokens {:.0%} should stay as they are, got {:.0%}", there == 7, 0.1),
+        ("of the chosen tokens {:.0%} should be hidden, got {:.0%}", shown[chosen] == hidden, 0.8),
+        ("of the chosen tokens {:.0%} should be another one, got {:.0%}", swapped[chosen], 0.1),
     ):
-        if abs((got := float(which.double().mean())) - right) > 0.02:
-            raise CheckFailed(what.format(right, got))
-    if int(there.max()) >= size or len(there.unique()) < 50:
-        raise CheckFailed(f"a random token is any id from {first} to {size - 1}, anew each time")
+        if abs((part := float(which.double().mean())) - right) > 0.0101:
+            raise CheckFailed(what.format(right, part))
+    others = shown[swapped]
+    if sorted(set(others.tolist())) != list(range(first, size)):
+        found = f"{len(others.unique())} ids from {int(others.min())} to {int(others.max())}"
+        raise CheckFailed(f"a random token is any id from {first} to {size - 1}, got {found}")
+    if bool((ask(9)[1] == asked).all()) or not all(map(torch.equal, ask(8), (shown, asked))):
+        raise CheckFailed("equal seeds must give equal results: draw from source alone")
 
 
 @exercise
 def nucleus(answer: Any) -> None:
     """The probabilities of top-p."""
-    (noise,) = draw((6, 9), seed=8)
-    logits, p = 3 * noise, 0.8
+    logits, p = 3 * draw((6, 9), seed=8)[0], 0.8
     logits[0, 4] = 20.0  # one sure token
     falling, ids = logits.softmax(-1).sort(-1, descending=True)
-    reached = falling.cumsum(-1)
-    first = torch.arange(9, device=ids.device) == 0
+    before = falling.cumsum(-1) - falling
 
     def kept(keep: Tensor) -> Tensor:
-        chosen = falling * keep
-        share = chosen / chosen.sum(-1, keepdim=True)
-        return torch.zeros_like(chosen).scatter(-1, ids, share)
+        return falling * keep / (falling * keep).sum(-1, keepdim=True)
 
+    def by_id(values: Tensor) -> Tensor:
+        return torch.zeros_like(values).scatter(-1, ids, values)
+
+    reached, right = before + falling < p, kept(before < p)
     mistakes = {
-        "a sure token is cut, and nothing is left: always keep the first": kept(reached <= p),
-        "the token that crosses p is missing": kept((reached <= p) | first),
+        "a sure token is cut, and nothing is left: always keep the first": by_id(kept(reached)),
+        "the token that crosses p is missing": by_id(kept(reached | (before == 0))),
+        "the probabilities are still in falling order: put them back by their ids": right,
+        "gather sorts once more: scatter puts values back": right.gather(-1, ids),
+        "divide by the sum of what is kept": by_id(falling * (before < p)),
     }
-    right = kept(reached - falling < p)
-    compare(answer(logits.clone(), p), right, "the nucleus", mistakes=mistakes)
+    compare(_called(answer, logits, p), by_id(right), "the nucleus", mistakes=mistakes)
+    one = by_id(kept(before == 0))
+    compare(answer(logits, 0.0), one, "the nucleus", case="at p = 0 the best token stays: ")
+    number = int((answer(torch.zeros(1, 4, device=ids.device), 0.5) > 0).sum())
+    if number != 2:
+        raise CheckFailed(f"of four equal tokens two reach p = 0.5, got {number} of them")
 
 
 @exercise
 def bits_from_perplexity(answer: Any) -> None:
     """Bits per character, from a perplexity per token."""
-    bits = math.log2(60.0)
-    mistakes = {
-        "those are bits per token: how many tokens are there to a character?": bits,
-        "it is tokens / characters, not the other way": 4 * bits,
-    }
-    compare(answer(60.0, 2500, 10_000), bits / 4, "the bits per character", mistakes=mistakes)
+    for perplexity, tokens in ((60.0, 2500), (45.0, 1900)):
+        bits, share = math.log2(perplexity), tokens / 10_000
+        mistakes = {
+            "those are bits per token: how many tokens are there to a character?": bits,
+            "it is tokens / characters, not the other way": bits / share,
+            "those are nats: take the logarithm to base 2": math.log(perplexity) * share,
+            "take the logarithm of the perplexity": perplexity * share,
+        }
+        case = f"for perplexity {perplexity:g} and {tokens} tokens "
+        got = answer(perplexity, tokens, 10_000)
+        compare(got, bits * share, "the bits per character", mistakes=mistakes, case=case)
 
 
 @exercise
 def proud_number(answer: Any) -> None:
     """A vocabulary with which the bits per character are wonderful, and worth nothing."""
     train, held_out = python_documentation()[:6], python_documentation()[6:8]
-    if NGramModel(2, train, answer(train)).bits_per_character(held_out) > 0.1:
-        raise CheckFailed("still too honest: which token costs nothing, if it is all there is?")
+    if not isinstance(vocab := answer(list(train)), Vocabulary):
+        raise CheckFailed(f"known must return a Vocabulary, got {type(vocab).__name__}")
+    if (bits := NGramModel(2, train, vocab).bits_per_character(held_out)) > 0.1:
+        known = f"{bits:.2f} bits, with {len(vocab.tokens)} known characters"
+        raise CheckFailed(f"{known}: which token costs nothing if there is no other?")
 
 
 @exercise
@@ -125,6 +164,18 @@ def seen_before(answer: Any) -> None:
         (["to be or not to be", "that is"], "or not mine", 6, 7 / 11, "each run counts in full"),
         (["abcdef"], "xabcdex", 3, 5 / 7, "runs overlap, and no character counts twice"),
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
+        (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
+        (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "
-        compare(answer(train, test, n), right, "the share", case=case)
+        compare(answer(list(train), test, n), right, "the share", case=case)
+
+
+def _called(answer: Any, *arguments: Any) -> Any:
+    """What the answer gives, if it leaves its tensors as they are."""
+    copies = [one.clone() if isinstance(one, Tensor) else one for one in arguments]
+    got = answer(*copies)
+    for copy, one in zip(copies, arguments, strict=True):
+        if isinstance(one, Tensor) and difference(copy, one):
+            raise CheckFailed("the answer changes its argument in place: work on a copy")
+    return got
