@@ -117,7 +117,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(WORK, "+ between", ""), "the products between positions are missing"),
         (
             instead(WORK, "return projections + between", "return 2 * (projections + between)"),
-            "a second one is counted",
+            "has one attention, not two",
         ),
         (
             instead(WORK, "return ", "return L * (2 * E + 2 * E * G // H) + L * m + L * E + "),

@@ -45,47 +45,35 @@ def norm_gradient(answer: Any) -> None:
     x, g, gamma = draw((2, 3, 7), (2, 3, 7), (7,), seed=5)
     size = torch.tensor([[2.0], [2.0], [3e-3]], device=x.device)  # the last feels where eps is
     x, g = size * (x + 0.5), size * g
-    right = _norm_backward(x, gamma, g, 1e-5)
-    sigma = (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-    hat, u = (x - x.mean(-1, keepdim=True)) / sigma, gamma * g
-    along = (u * hat).mean(-1, keepdim=True) * hat
-    bare = (g - g.mean(-1, keepdim=True) - (g * hat).mean(-1, keepdim=True) * hat) / sigma
-    over, deep = _written_out(x, gamma, g, -2, 0), _written_out(x, gamma, g, -1, 1)
     mistakes = {
-        "x moves sigma too: the part along the unit vector is missing": right + along / sigma,
-        "x moves the mean too: the mean of u is missing": (u - along) / sigma,
-        "the gain is missing: u is gamma times g": bare,
-        "means are over the features (the last axis), not over the positions": over,
-        "the variance divides by E, not by E - 1": deep,
+        "x moves sigma too: the part along the unit vector is missing": _back(x, gamma, g, along=0),
+        "x moves the mean too: the mean of u is missing": _back(x, gamma, g, mean=0),
+        "the gain is missing: u is gamma times g": _back(x, torch.ones_like(gamma), g),
+        "means are over the features, not over the positions": _back(x, gamma, g, axis=-2),
+        "the variance divides by E, not by E - 1": _back(x, gamma, g, fewer=1),
     }
-    inputs = x.clone(), gamma.clone(), g.clone()
-    compare(answer(*inputs), right, "the gradient", mistakes=mistakes)
-    _unchanged(zip(("x", "gamma", "g"), inputs, (x, gamma, g), strict=True))
-    mistake = {"eps is an argument, and the answer uses 1e-5 instead": right}
-    other = _norm_backward(x, gamma, g, 0.5)
-    compare(answer(x, gamma, g, 0.5), other, "the gradient", mistakes=mistake, case="eps = 0.5: ")
+    given = x.clone()
+    compare(answer(given, gamma, g), _back(x, gamma, g), "the gradient", mistakes=mistakes)
+    _unchanged(given, x)
+    mistakes = {"eps is an argument, and the answer uses 1e-5 instead": _back(x, gamma, g)}
+    right, case = _back(x, gamma, g, eps=0.5), "eps = 0.5: "
+    compare(answer(x, gamma, g, 0.5), right, "the gradient", mistakes=mistakes, case=case)
 
 
-def _norm_backward(x: Tensor, gamma: Tensor, g: Tensor, eps: float) -> Tensor:
-    leaf = x.clone().requires_grad_()
-    return torch.autograd.grad(F.layer_norm(leaf, (7,), gamma, eps=eps), leaf, g)[0]
+def _back(
+    x: Tensor, gamma: Tensor, g: Tensor, *, eps: float = 1e-5, axis: int = -1, **but: int
+) -> Tensor:
+    """The gradient at x, or what a mistake makes of it."""
+    centred, u = x - x.mean(axis, keepdim=True), gamma * g
+    sigma = (x.var(axis, correction=but.get("fewer", 0), keepdim=True) + eps).sqrt()
+    hat = centred / sigma
+    along = but.get("along", 1) * (u * hat).mean(axis, keepdim=True) * hat
+    return (u - but.get("mean", 1) * u.mean(axis, keepdim=True) - along) / sigma
 
 
-def _written_out(x: Tensor, gamma: Tensor, g: Tensor, axis: int, fewer: int) -> Tensor:
-    """The gradient with means over an axis, the variance over `fewer` numbers than there are."""
-
-    def mean(x: Tensor) -> Tensor:
-        return x.mean(axis, keepdim=True)
-
-    sigma = (x.var(axis, correction=fewer, keepdim=True) + 1e-5).sqrt()
-    hat, u = (x - mean(x)) / sigma, gamma * g
-    return (u - mean(u) - mean(u * hat) * hat) / sigma
-
-
-def _unchanged(tensors: Any) -> None:
-    for name, after, before in tensors:
-        if not torch.equal(after, before):
-            raise CheckFailed(f"the answer changes {name} in place: others still read it")
+def _unchanged(after: Tensor, before: Tensor) -> None:
+    if not torch.equal(after, before):
+        raise CheckFailed("the answer changes x in place: others still read it")
 
 
 @exercise
@@ -108,7 +96,7 @@ def add_and_norm(answer: Any) -> None:
     }
     given = x.clone()
     compare(answer(given, f, norm, True), pre, "pre-norm", mistakes=mistakes)
-    _unchanged([("x", given, x)])
+    _unchanged(given, x)
     mistakes = {
         "post-norm normalises the sum, not only what f writes": x + norm(f(x)),
         "first is false, and that is pre-norm": pre,
@@ -116,7 +104,7 @@ def add_and_norm(answer: Any) -> None:
         "the norm is missing: post-norm normalises the sum": x + f(x),
     }
     compare(answer(given, f, norm, False), post, "post-norm", mistakes=mistakes)
-    _unchanged([("x", given, x)])
+    _unchanged(given, x)
 
 
 @exercise
@@ -125,18 +113,16 @@ def block_flops(answer: Any) -> None:
     for (L, E, m), (H, G) in product(((5, 12, 32), (30, 16, 12)), ((4, 4), (4, 1))):
         full, shared, between = 2 * L * E * E, 2 * L * E * E * G // H, 2 * L * L * E
         right = 2 * full + 2 * shared + 2 * between + 4 * L * E * m
-        biases = L * (2 * E + 2 * E * G // H + m + E)
+        biases, more = L * (2 * E + 2 * E * G // H + m + E), 4 * E - m
         mistakes = {
             "a multiplication and an addition are two operations": right / 2,
             "the feed-forward network has two matrices": right - 2 * L * E * m,
             "keys and values are projected to G heads, not to H": right + 2 * full - 2 * shared,
             "G saves nothing in the products between positions": right - 2 * between * (1 - G / H),
-            "the width inside the feed-forward network is m, not 4E": right
-            + 4 * L * E * (4 * E - m),
+            "the width inside the feed-forward network is m, not 4E": right + 4 * L * E * more,
             "two products are between positions: scores and weighted sums": right - between,
             "the products between positions are missing": right - 2 * between,
-            "an encoder block has one attention, and a second one is counted": right
-            + 2 * (full + shared + between),
+            "an encoder block has one attention, not two": right + 2 * (full + shared + between),
             "biases are left out, as in torch's counter": right + biases,
         }
         case = f"with L = {L}, E = {E}, m = {m}, {H} heads, {G} for keys and values: "
