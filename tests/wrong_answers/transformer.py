@@ -10,7 +10,6 @@ MIXES = {
     "weights": "positions",
     "attention": "both",
 }
-CHECKS = {"a": "steps", "b": "steps", "c": "none", "d": "batch", "e": "causal"}
 
 NORM = """
 def norm_backward(x, gamma, g, eps=1e-5):
@@ -41,7 +40,6 @@ def measure(model, run):
         handle.remove()
     return found
 """
-RATE = "\ndef rate(t, warmup, peak):\n    return "
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
 
 
@@ -53,11 +51,30 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (f"answer = {MIXES | {'sinusoid': 'positions'}}", "a constant that depends on its place"),
         (f"answer = {MIXES | {'weights': 'both'}}", "weights is not 'both': feature j"),
+        (f"answer = {MIXES | {'norm': 'feature'}}", "the guess for norm is 'feature': write"),
+        (f"answer = {MIXES | {'norm': ['features']}}", "the guess for norm is ['features']: write"),
+        ("answer = {'residual': 'neither'}", "norm has no guess: write"),
+        (f"answer = {list(MIXES.values())}", "must be a dictionary, got list"),
     ],
     "norm_gradient": [
         (instead(NORM, " - along * hat", ""), "x moves sigma too"),
         (instead(NORM, "u - u.mean(-1, keepdim=True) - ", "u - "), "x moves the mean too"),
         (instead(NORM, "gamma * g", "g"), "the gain is missing"),
+        (instead(NORM, "+ eps", "+ 1e-5"), "eps = 0.5: eps is an argument"),
+        (NORM.replace("-1, keepdim", "-2, keepdim"), "not over the positions"),
+        (
+            instead(
+                NORM,
+                "(centred.square().mean(-1, keepdim=True) + eps)",
+                "(x.var(-1, keepdim=True) + eps)",
+            ),
+            "the variance divides by E, not by E - 1",
+        ),
+        (
+            instead(NORM, "    return (u", "    x.sub_(x.mean(-1, keepdim=True))\n    return (u"),
+            "the answer changes x in place",
+        ),
+        (instead(NORM, "    return (u", "    return x.tolist(), (u"), "be a tensor, got tuple"),
     ],
     "add_and_norm": [
         (
@@ -65,10 +82,24 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "pre-norm adds to the stream itself",
         ),
         (LAYER + "norm(x + f(x)) if first else x + f(norm(x))", "and that is post-norm"),
+        (LAYER + "norm(x + f(x))", "first is true, and that is post-norm"),
+        (LAYER + "x + f(norm(x))", "first is false, and that is pre-norm"),
         (LAYER + "f(norm(x)) if first else norm(x + f(x))", "the stream is missing"),
         (
             LAYER + "x + f(norm(x)) if first else x + norm(f(x))",
             "post-norm normalises the sum",
+        ),
+        (
+            LAYER + "x + f(norm(x)) if first else norm(x + f(norm(x)))",
+            "in post-norm f reads the stream itself",
+        ),
+        (
+            LAYER + "x.add_(f(norm(x))) if first else norm(x + f(x))",
+            "the answer changes x in place",
+        ),
+        (
+            LAYER + "x + f(norm(x)) if first else norm(x.add_(f(x)))",
+            "the answer changes x in place",
         ),
     ],
     "block_flops": [
@@ -78,7 +109,22 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(WORK, " + 2 * L * m * E", ""), "the feed-forward network has two matrices"),
         (instead(WORK, "2 * E * G // H", "2 * E"), "keys and values are projected to G heads"),
+        (WORK.replace("* m", "* 4 * E").replace("m * E", "4 * E * E"), "is m, not 4E"),
+        (
+            instead(WORK, "between = 2 * L * L * E + ", "between = "),
+            "two products are between positions",
+        ),
+        (instead(WORK, "+ between", ""), "the products between positions are missing"),
+        (
+            instead(WORK, "return projections + between", "return 2 * (projections + between)"),
+            "has one attention, not two",
+        ),
+        (
+            instead(WORK, "return ", "return L * (2 * E + 2 * E * G // H) + L * m + L * E + "),
+            "biases are left out",
+        ),
         ("def block_work(L, E, m, H, G):\n    L * E", "should be a number, got NoneType"),
+        ("def block_work(L, E, m, H, G):\n    return [L * E]", "should be a number, got list"),
     ],
     "linear_work": [
         (instead(MEASURE, "done = 2 *", "done ="), "an addition are two operations"),
@@ -93,18 +139,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(MEASURE, "* layer.out_features\n", "* layer.out_features + output.numel()\n"),
             "the bias is left out here",
         ),
-    ],
-    "two_branches": [
-        (RATE + "peak * min(t**-0.5, t * warmup**-1.5)", "find b"),
-        (RATE + "peak * min(t / warmup, warmup / t)", "like the root of t"),
+        (instead(MEASURE, "found.get(name, 0) + done", "done"), "this is the last one"),
+        (instead(MEASURE, "    run()\n", "    run()\n    run()\n"), "was called 2 times"),
+        (instead(MEASURE, "return found", "return sum(found.values())"), "dictionary, got int"),
         (
-            RATE + "peak * min((t - 1) / warmup, (warmup / t) ** 0.5)",
-            "in the steps [1, 50, 100, 101, 900]: the rate should be 0.01 at (0,), got 0",
+            instead(MEASURE, "return found", "return dict.fromkeys(found)"),
+            "layer 0: the work should be a number, got NoneType",
         ),
-    ],
-    "which_check": [
-        (f"answer = {CHECKS | {'a': 'causal'}}", "a is not 'causal': in training mode it is sound"),
-        (f"answer = {CHECKS | {'c': 'steps'}}", "it is wrong in every run alike"),
-        (f"answer = {CHECKS | {'d': 'none'}}", "how much padding its company brings"),
     ],
 }

@@ -1,6 +1,6 @@
-"""The exercises of chapter 7: norms, a schedule, which check catches which slip, and costs."""
+"""The exercises of chapter 7: who mixes what, norms, sublayers, and the work of a block."""
 
-import math
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -8,17 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
 
-__all__ = [
-    "add_and_norm",
-    "block_flops",
-    "linear_work",
-    "norm_gradient",
-    "two_branches",
-    "which_check",
-    "who_mixes",
-]
+__all__ = ["add_and_norm", "block_flops", "linear_work", "norm_gradient", "who_mixes"]
 
 MIXES = {
     "residual": ("neither", "an addition meets each number with the one in its own place"),
@@ -28,17 +20,23 @@ MIXES = {
     "weights": ("positions", "feature j of the output is made of feature j of other positions"),
     "attention": ("both", "the projections mix features, and the weights mix positions"),
 }
-who_mixes = prediction(MIXES, '"positions", "features", "both" or "neither"')
-"""Which parts let positions, and which let features, exchange something?"""
-CAUGHT = {
-    "a": ("steps", "in training mode it is sound; in evaluation the whole sees a later token"),
-    "b": ("steps", "all at once has the right positions, one by one has not"),
-    "c": ("none", "it is wrong in every run alike, so no two runs differ"),
-    "d": ("batch", "what a sentence reads depends on how much padding its company brings"),
-    "e": ("causal", "an output moves when the next input does, in every mode"),
-}
-which_check = prediction(CAUGHT, '"causal", "steps", "batch" or "none"')
-"""Which check catches which slip?"""
+GUESSES = "positions", "features", "both", "neither"
+
+
+@exercise
+def who_mixes(answer: Any) -> None:
+    """Which parts let positions, and which let features, exchange something?"""
+    options = 'write "positions", "features", "both" or "neither"'
+    if not isinstance(answer, Mapping):
+        raise CheckFailed(f"the answer must be a dictionary, got {type(answer).__name__}")
+    for part, (truth, why) in MIXES.items():
+        guess = answer.get(part)
+        if guess is None:
+            raise CheckFailed(f"{part} has no guess: {options}")
+        if guess not in GUESSES:
+            raise CheckFailed(f"the guess for {part} is {guess!r}: {options}")
+        if guess != truth:
+            raise CheckFailed(f"{part} is not {guess!r}: {why}")
 
 
 @exercise
@@ -47,18 +45,35 @@ def norm_gradient(answer: Any) -> None:
     x, g, gamma = draw((2, 3, 7), (2, 3, 7), (7,), seed=5)
     size = torch.tensor([[2.0], [2.0], [3e-3]], device=x.device)  # the last feels where eps is
     x, g = size * (x + 0.5), size * g
-    leaf = x.clone().requires_grad_()
-    (right,) = torch.autograd.grad(F.layer_norm(leaf, (7,), gamma), leaf, g)
-    sigma = (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-    hat, u = (x - x.mean(-1, keepdim=True)) / sigma, gamma * g
-    along = (u * hat).mean(-1, keepdim=True) * hat
-    bare = (g - g.mean(-1, keepdim=True) - (g * hat).mean(-1, keepdim=True) * hat) / sigma
     mistakes = {
-        "x moves sigma too: the part along the unit vector is missing": right + along / sigma,
-        "x moves the mean too: the mean of u is missing": (u - along) / sigma,
-        "the gain is missing: u is gamma times g": bare,
+        "x moves sigma too: the part along the unit vector is missing": _back(x, gamma, g, along=0),
+        "x moves the mean too: the mean of u is missing": _back(x, gamma, g, mean=0),
+        "the gain is missing: u is gamma times g": _back(x, torch.ones_like(gamma), g),
+        "means are over the features, not over the positions": _back(x, gamma, g, axis=-2),
+        "the variance divides by E, not by E - 1": _back(x, gamma, g, fewer=1),
     }
-    compare(answer(x, gamma, g), right, "the gradient", mistakes=mistakes)
+    given = x.clone()
+    compare(answer(given, gamma, g), _back(x, gamma, g), "the gradient", mistakes=mistakes)
+    _unchanged(given, x)
+    mistakes = {"eps is an argument, and the answer uses 1e-5 instead": _back(x, gamma, g)}
+    right, case = _back(x, gamma, g, eps=0.5), "eps = 0.5: "
+    compare(answer(x, gamma, g, 0.5), right, "the gradient", mistakes=mistakes, case=case)
+
+
+def _back(
+    x: Tensor, gamma: Tensor, g: Tensor, *, eps: float = 1e-5, axis: int = -1, **but: int
+) -> Tensor:
+    """The gradient at x, or what a mistake makes of it."""
+    centred, u = x - x.mean(axis, keepdim=True), gamma * g
+    sigma = (x.var(axis, correction=but.get("fewer", 0), keepdim=True) + eps).sqrt()
+    hat = centred / sigma
+    along = but.get("along", 1) * (u * hat).mean(axis, keepdim=True) * hat
+    return (u - but.get("mean", 1) * u.mean(axis, keepdim=True) - along) / sigma
+
+
+def _unchanged(after: Tensor, before: Tensor) -> None:
+    if not torch.equal(after, before):
+        raise CheckFailed("the answer changes x in place: others still read it")
 
 
 @exercise
@@ -77,26 +92,19 @@ def add_and_norm(answer: Any) -> None:
         "pre-norm adds to the stream itself, not to what was normalised": norm(x) + f(norm(x)),
         "first is true, and that is post-norm": post,
         "the stream is missing: what f writes is added to it": f(norm(x)),
+        "the norm is missing: f reads norm(x)": x + f(x),
     }
-    compare(answer(x.clone(), f, norm, True), pre, "pre-norm", mistakes=mistakes)
-    mistakes = {"post-norm normalises the sum, not only what f writes": x + norm(f(x))}
-    compare(answer(x.clone(), f, norm, False), post, "post-norm", mistakes=mistakes)
-
-
-@exercise
-def two_branches(answer: Any) -> None:
-    """A rate that rises in a line and falls as a root, and the two meet at the peak."""
-    for w, peak in ((100, 1.0), (7, 0.02)):
-        t = torch.tensor([1.0, w // 2, w, w + 1, 9 * w], dtype=torch.float64, device="cpu")
-        rise, fall = peak * t / w, peak * (w / t).sqrt()
-        right = torch.minimum(rise, fall)
-        mistakes = {
-            "the peak is 1 / sqrt(warmup) of what it should be: find b": right / math.sqrt(w),
-            "after the peak it falls like the root of t, not like t": rise.minimum(fall**2 / peak),
-        }
-        got = torch.tensor([answer(int(step), w, peak) for step in t], device="cpu")
-        case = f"with warmup {w} and peak {peak}, in the steps {t.int().tolist()}: "
-        compare(got, right, "the rate", mistakes=mistakes, case=case)
+    given = x.clone()
+    compare(answer(given, f, norm, True), pre, "pre-norm", mistakes=mistakes)
+    _unchanged(given, x)
+    mistakes = {
+        "post-norm normalises the sum, not only what f writes": x + norm(f(x)),
+        "first is false, and that is pre-norm": pre,
+        "in post-norm f reads the stream itself, not norm(x)": norm(x + f(norm(x))),
+        "the norm is missing: post-norm normalises the sum": x + f(x),
+    }
+    compare(answer(given, f, norm, False), post, "post-norm", mistakes=mistakes)
+    _unchanged(given, x)
 
 
 @exercise
@@ -105,10 +113,17 @@ def block_flops(answer: Any) -> None:
     for (L, E, m), (H, G) in product(((5, 12, 32), (30, 16, 12)), ((4, 4), (4, 1))):
         full, shared, between = 2 * L * E * E, 2 * L * E * E * G // H, 2 * L * L * E
         right = 2 * full + 2 * shared + 2 * between + 4 * L * E * m
+        biases, more = L * (2 * E + 2 * E * G // H + m + E), 4 * E - m
         mistakes = {
             "a multiplication and an addition are two operations": right / 2,
             "the feed-forward network has two matrices": right - 2 * L * E * m,
             "keys and values are projected to G heads, not to H": right + 2 * full - 2 * shared,
+            "G saves nothing in the products between positions": right - 2 * between * (1 - G / H),
+            "the width inside the feed-forward network is m, not 4E": right + 4 * L * E * more,
+            "two products are between positions: scores and weighted sums": right - between,
+            "the products between positions are missing": right - 2 * between,
+            "an encoder block has one attention, not two": right + 2 * (full + shared + between),
+            "biases are left out, as in torch's counter": right + biases,
         }
         case = f"with L = {L}, E = {E}, m = {m}, {H} heads, {G} for keys and values: "
         compare(answer(L, E, m, H, G), right, "the work", mistakes=mistakes, case=case)
@@ -118,10 +133,14 @@ def block_flops(answer: Any) -> None:
 def linear_work(answer: Any) -> None:
     """The FLOPs of every linear layer, by hooks."""
     model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 2))).to("meta")
-    x = torch.empty(2, 7, 3, device="meta")
-    got = answer(model, lambda: (model(x), model(x[:1])))
+    x, calls = torch.empty(2, 7, 3, device="meta"), []
+    got = answer(model, lambda: calls.append([model(x), model(x[:1])]))
     if any(layer._forward_hooks or layer._forward_pre_hooks for layer in model.modules()):
         raise CheckFailed("a hook is still in the model: each handle has a remove()")
+    if len(calls) != 1:
+        raise CheckFailed(f"run() should be called once, and was called {len(calls)} times")
+    if not isinstance(got, Mapping):
+        raise CheckFailed(f"the answer must return a dictionary, got {type(got).__name__}")
     if {*got} != {"0", "2.0"}:
         raise CheckFailed(f"the names should be '0' and '2.0', as in named_modules: got {[*got]}")
     for name, width, right in (("0", 3, 630), ("2.0", 5, 420)):
@@ -129,5 +148,7 @@ def linear_work(answer: Any) -> None:
             "the bias is left out here, as in torch's counter": right + right // (2 * width),
             "a multiplication and an addition are two operations": right // 2,
             "each position of each sequence is a vector of its own": right // 7,
+            "the calls should be summed, and this is the last one": right // 3,
+            "the calls should be summed, and this is the first one": 2 * right // 3,
         }
         compare(got[name], right, "the work", mistakes=mistakes, case=f"layer {name}: ")
