@@ -10,7 +10,6 @@ MIXES = {
     "weights": "positions",
     "attention": "both",
 }
-CHECKS = {"a": "steps", "b": "steps", "c": "none", "d": "batch", "e": "causal"}
 
 NORM = """
 def norm_backward(x, gamma, g, eps=1e-5):
@@ -41,7 +40,6 @@ def measure(model, run):
         handle.remove()
     return found
 """
-RATE = "\ndef rate(t, warmup, peak):\n    return "
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
 
 
@@ -93,18 +91,5 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(MEASURE, "* layer.out_features\n", "* layer.out_features + output.numel()\n"),
             "the bias is left out here",
         ),
-    ],
-    "two_branches": [
-        (RATE + "peak * min(t**-0.5, t * warmup**-1.5)", "find b"),
-        (RATE + "peak * min(t / warmup, warmup / t)", "like the root of t"),
-        (
-            RATE + "peak * min((t - 1) / warmup, (warmup / t) ** 0.5)",
-            "in the steps [1, 50, 100, 101, 900]: the rate should be 0.01 at (0,), got 0",
-        ),
-    ],
-    "which_check": [
-        (f"answer = {CHECKS | {'a': 'causal'}}", "a is not 'causal': in training mode it is sound"),
-        (f"answer = {CHECKS | {'c': 'steps'}}", "it is wrong in every run alike"),
-        (f"answer = {CHECKS | {'d': 'none'}}", "how much padding its company brings"),
     ],
 }

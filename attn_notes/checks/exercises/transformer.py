@@ -1,6 +1,5 @@
-"""The exercises of chapter 7: norms, a schedule, which check catches which slip, and costs."""
+"""The exercises of chapter 7: norms and costs."""
 
-import math
 from itertools import product
 from typing import Any
 
@@ -15,8 +14,6 @@ __all__ = [
     "block_flops",
     "linear_work",
     "norm_gradient",
-    "two_branches",
-    "which_check",
     "who_mixes",
 ]
 
@@ -30,15 +27,6 @@ MIXES = {
 }
 who_mixes = prediction(MIXES, '"positions", "features", "both" or "neither"')
 """Which parts let positions, and which let features, exchange something?"""
-CAUGHT = {
-    "a": ("steps", "in training mode it is sound; in evaluation the whole sees a later token"),
-    "b": ("steps", "all at once has the right positions, one by one has not"),
-    "c": ("none", "it is wrong in every run alike, so no two runs differ"),
-    "d": ("batch", "what a sentence reads depends on how much padding its company brings"),
-    "e": ("causal", "an output moves when the next input does, in every mode"),
-}
-which_check = prediction(CAUGHT, '"causal", "steps", "batch" or "none"')
-"""Which check catches which slip?"""
 
 
 @exercise
@@ -81,22 +69,6 @@ def add_and_norm(answer: Any) -> None:
     compare(answer(x.clone(), f, norm, True), pre, "pre-norm", mistakes=mistakes)
     mistakes = {"post-norm normalises the sum, not only what f writes": x + norm(f(x))}
     compare(answer(x.clone(), f, norm, False), post, "post-norm", mistakes=mistakes)
-
-
-@exercise
-def two_branches(answer: Any) -> None:
-    """A rate that rises in a line and falls as a root, and the two meet at the peak."""
-    for w, peak in ((100, 1.0), (7, 0.02)):
-        t = torch.tensor([1.0, w // 2, w, w + 1, 9 * w], dtype=torch.float64, device="cpu")
-        rise, fall = peak * t / w, peak * (w / t).sqrt()
-        right = torch.minimum(rise, fall)
-        mistakes = {
-            "the peak is 1 / sqrt(warmup) of what it should be: find b": right / math.sqrt(w),
-            "after the peak it falls like the root of t, not like t": rise.minimum(fall**2 / peak),
-        }
-        got = torch.tensor([answer(int(step), w, peak) for step in t], device="cpu")
-        case = f"with warmup {w} and peak {peak}, in the steps {t.int().tolist()}: "
-        compare(got, right, "the rate", mistakes=mistakes, case=case)
 
 
 @exercise
