@@ -7,4 +7,5 @@ from attn_notes.checks.exercises.masking import *
 from attn_notes.checks.exercises.multihead import *
 from attn_notes.checks.exercises.positions import *
 from attn_notes.checks.exercises.score_functions import *
+from attn_notes.checks.exercises.training import *
 from attn_notes.checks.exercises.transformer import *

@@ -1,0 +1,106 @@
+"""The exercises of chapter 8: a schedule, a smoothed loss, a ceiling, and which check sees what."""
+
+import math
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+
+__all__ = ["ceiling_without_order", "smoothed_gradient", "three_pieces", "which_check"]
+
+CAUGHT = {
+    "a": ("steps", "training mode is causal; in evaluation, a full pass reads later tokens"),
+    "b": ("steps", "a full pass has the right positions, and decoding step by step has not"),
+    "c": ("none", "every run contains the same error, so no two runs differ"),
+    "d": ("batch", "what a sentence reads depends on how much padding the batch adds to it"),
+    "e": ("causal", "an output changes with the next input, in every mode"),
+}
+OPTIONS = '"causal", "steps", "batch" or "none"'
+
+
+@exercise
+def which_check(answer: Any) -> None:
+    """Which check catches which slip?"""
+    if not isinstance(answer, dict):
+        raise CheckFailed(f"the answer should be a dict, got {type(answer).__name__}")
+    for part, (truth, why) in CAUGHT.items():
+        guess = answer.get(part)
+        if guess is None:
+            raise CheckFailed(f"{part} has no guess: write {OPTIONS}")
+        if guess not in ("causal", "steps", "batch", "none"):
+            raise CheckFailed(f"{part} should be {OPTIONS}, got {guess!r}")
+        if guess != truth:
+            raise CheckFailed(f"{part} is not {guess!r}: {why}")
+
+
+@exercise
+def three_pieces(answer: Any) -> None:
+    """A rate that rises in a line, falls as a root, and ends in a line to 0."""
+    for w, cool, total, peak in ((100, 200, 1000, 1.0), (7, 30, 80, 2.0)):
+        start = total - cool
+        joint = peak * math.sqrt(w / start)
+        for t in (1, w // 2, w, w + 1, start - 1, start, start + 1, total - 1, total):
+            left = min(1.0, (total - t) / cool)
+            root = peak * min(t / w, math.sqrt(w / t))
+            right = root if t <= start else joint * left
+            mistakes = {
+                "the rate is too low by the root of warmup: what is b?": right / math.sqrt(w),
+                "after the peak the rate falls like the root of t, not like t": peak * w / t,
+                "the last piece begins at the rate of that step, not at the peak": peak * left,
+                "the last piece is a straight line, with no root in it": root * left,
+                "the last piece is missing": root,
+            }
+            case = f"step {t} of {total}, with warmup {w}, cooldown {cool} and peak {peak}: "
+            compare(
+                answer(t, w, cool, total, peak), right, "the rate", mistakes=mistakes, case=case
+            )
+
+
+@exercise
+def smoothed_gradient(answer: Any) -> None:
+    """The gradient of the smoothed cross-entropy at the logits."""
+    for (N, V), eps, size in (((3, 5), 0.1, 1.0), ((4, 7), 0.4, 1.0), ((2, 6), 0.2, 300.0)):
+        (z,) = draw((N, V), seed=8)
+        labels = torch.arange(N, device=z.device) + 1
+        leaf = (size * z).requires_grad_()
+        loss = F.cross_entropy(leaf, labels, label_smoothing=eps)
+        (right,) = torch.autograd.grad(loss, leaf)
+        p, label = leaf.detach().softmax(-1), F.one_hot(labels, V).to(z.dtype)
+        others = (1 - eps) * label + eps / (V - 1) * (1 - label)
+        alone = (1 - eps) * label + eps / V * (1 - label)
+        mistakes = {
+            "the loss is the mean over the tokens: divide by their number": N * right,
+            "the sign is wrong: the label's logit should rise when we go against it": -right,
+            "the smoothing is missing: this is the gradient for eps = 0": (p - label) / N,
+            "eps is spread over all V tokens, and the label is one of them": (p - others) / N,
+            "the label keeps 1 - eps and gets its share of eps too": (p - alone) / N,
+        }
+        case = f"with {N} tokens, V = {V}, eps = {eps}, logits of size {size:.0f}: "
+        got = answer(leaf.detach().clone(), labels.clone(), eps)
+        compare(got, right, "the gradient", mistakes=mistakes, case=case)
+
+
+@exercise
+def ceiling_without_order(answer: Any) -> None:
+    """The best exact match of a translator that sees the digits of a number in no order."""
+    for asked in ([112, 121, 211, 333], [7, 70, 700], [1, 11, 111], [12, 21, 34], range(90, 2000)):
+        texts = [str(number) for number in asked]
+        groups = len({tuple(sorted(text)) for text in texts})
+        orders = [len(set(permutations(text))) for text in texts]
+        mistakes = {
+            "11 is not 1: count how often each digit occurs": len(set(map(frozenset, texts))),
+            "equal digits give no new order: 112 has three orders, not six": sum(
+                1 / math.factorial(len(text)) for text in texts
+            ),
+            "only the numbers that are asked compete: 07 is not one of them": sum(
+                1 / count for count in orders
+            ),
+            "this is the number of groups: divide it by that of the numbers": groups * len(texts),
+        }
+        shares = {mistake: wrong / len(texts) for mistake, wrong in mistakes.items()}
+        case = f"for {len(texts)} numbers from {asked[0]} to {asked[-1]}: "
+        right = groups / len(texts)
+        compare(answer(list(asked)), right, "the ceiling", mistakes=shares, case=case)
