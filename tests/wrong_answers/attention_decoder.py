@@ -5,7 +5,7 @@ from tests.wrong_answers import instead
 SHAPES = {
     "keys": (5, 7, 12),
     "query": (5, 1, 8),
-    "weights": (5, 1, 7),
+    "weights": (5, 7),
     "context": (5, 12),
     "gru_input": (1, 5, 16),
     "logits": (5, 9, 11),
@@ -32,10 +32,23 @@ def say_greedily(model, source, lengths, max_length):
         said.append(tokens)
     return torch.stack(said, dim=1)
 """
+END_LOST = """
+def say_greedily(model, source, lengths, max_length):
+    logits, state = model.start(source, lengths)
+    said, ended = [], torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    while len(said) < max_length and not ended.all():
+        tokens = logits.argmax(-1)
+        ended = ended | (tokens == END)
+        said.append(tokens.masked_fill(ended, PAD))
+        logits, state = model.step(tokens, state)
+    return torch.stack(said, dim=1)
+"""
 REPEAT = "\ndef say_greedily(model, source, lengths, max_length):\n    return "
 PICK = "\ndef pick(log_probs, lengths, alpha):\n    return "
 TABLE = "answer = torch.tensor({}, device='cpu')"
 EVEN = [[0.25] * 4] * 4
+LAST = [0.0, 0.0, 0.0, 1.0]
+TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.34, 0.33, 0.0, 0.33], [0.34, 0.33, 0.0, 0.33], LAST]
 TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
@@ -43,46 +56,91 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {SHAPES | {'keys': (5, 7, 6)}}", "keys is not (5, 7, 6): one for each source"),
         (f"answer = {SHAPES | {'query': (2, 5, 8)}}", "query is not (2, 5, 8): the top layer's"),
         (f"answer = {SHAPES | {'context': (5, 8)}}", "context is not (5, 8): an average of keys"),
-        (f"answer = {SHAPES | {'gru_input': (1, 5, 12)}}", "embedding and context end to end"),
+        (f"answer = {SHAPES | {'gru_input': [1, 5, 12]}}", "gru_input is not (1, 5, 12): one step"),
+        (f"answer = {SHAPES | {'weights': (5, 9, 7)}}", "weights is not (5, 9, 7): one for each"),
+        (f"answer = {SHAPES | {'keys': 12}}", "keys has no guess: write a shape such as (5, 7)"),
+        ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer should be a dictionary, got list"),
     ],
     "read_source": [
         (instead(READ, "hidden[-1]", "hidden[0]"), "the query is the bottom layer's state"),
+        (instead(READ, "hidden[-1]", "hidden[1]"), "the query is the second layer's state"),
         (
             instead(READ, "), mask)", ")).softmax(-1)").replace("masked_softmax", ""),
             "the padding is read: where is the mask?",
         ),
         (
+            instead(READ, "), mask)", ")).softmax(-1) * mask").replace("masked_softmax", ""),
+            "masked after the softmax, a row no longer sums to 1",
+        ),
+        (
             instead(READ, "(weights @ memory)[:, 0]", "weights @ memory"),
             "the context has three axes",
+        ),
+        (instead(READ, ", weights[:, 0]", ", weights"), "the weights have three axes"),
+        (
+            instead(READ, "(weights @ memory)[:, 0], weights[:, 0]", "weights[:, 0]"),
+            "return two tensors, context and weights, got Tensor",
+        ),
+        (
+            instead(READ, "(weights @ memory)[:, 0], weights", "weights[:, 0], (weights @ memory)"),
+            "context and weights are swapped",
         ),
     ],
     "masked_loss": [
         (LOSS + "F.cross_entropy(logits.mT, labels)", "the mean over all 8 places: padding counts"),
+        (LOSS + "-(log_p * real).mean()", "the sum is divided by all 8 places"),
         (LOSS + "-((log_p * real).sum(-1) / real.sum(-1)).mean()", "it is a mean over sentences"),
         (LOSS + "log_p[real].mean()", "it is negative"),
+        (LOSS + "-log_p[real & (labels != END)].mean()", "END is left out: it is a real token"),
+        (LOSS + "-log_p[real].sum()", "it is the sum over the real tokens"),
+        (LOSS + "-log_p[real].mean().item()", "but no gradient flows: return the tensor"),
+        (
+            LOSS.replace("log_softmax(-1)", "log_softmax(1)") + "-log_p[real].mean()",
+            "the softmax runs over positions",
+        ),
     ],
     "greedy_loop": [
         (instead(GREEDY, "not ended.all()", "not ended.any()"), "the first sentence has ended"),
         (instead(GREEDY, ".masked_fill(ended, PAD)", ""), "a sentence goes on after END"),
         (
             REPEAT + "model.start(source, lengths)[0].argmax(-1)[:, None].expand(-1, max_length)",
-            "each step should be given the words that were chosen last",
+            "should have shape (3, 5), got (3, 9)",
         ),
+        (instead(GREEDY, "logits, state = model.step", "logits, _ = model.step"), "the same state"),
+        (END_LOST, "END has become PAD: fill first"),
+        (instead(GREEDY, " and not ended.all()", ""), "after every sentence has ended"),
+        (
+            instead(GREEDY, "len(said) < max_length and not", "not"),
+            "with max_length = 3 it says more than 3 words",
+        ),
+        (
+            instead(GREEDY, "model.step(tokens,", "model.step(source[:, 0],"),
+            "the words chosen last",
+        ),
+        (instead(GREEDY, "start(source, lengths)", "start(source)"), "was not given the lengths"),
+        (instead(GREEDY, "step(tokens, state)", "step(state, tokens)"), "its second was a Tensor"),
     ],
     "length_penalty": [
         (
             PICK + "(log_probs * ((5 + lengths) / 6) ** alpha).argmax()",
             "multiplied, the penalty favours the short",
         ),
-        (PICK + "(log_probs / lengths**alpha).argmax()", "by log p / ((5 + T) / 6)^α, should be 1"),
-        (PICK + "(log_probs / ((5 + lengths) / 6)).argmax()", "with α = 0.0 the scores are -2.00"),
+        (PICK + "log_probs.argmax()", "the lengths are ignored"),
+        (PICK + "(log_probs / lengths**alpha).argmax()", "log p is divided by T^α: the penalty is"),
+        (PICK + "(log_probs / ((5 + lengths) / 6)).argmax()", "α should be an exponent"),
+        (PICK + "(log_probs / ((5 + lengths) / 6) ** alpha).argmin()", "this is the least score"),
+        (PICK + "(log_probs / ((5 + lengths) / 6) ** alpha).max()", "the best score: return its"),
+        (PICK + "[0]", "the index of the best should be a number, got list"),
     ],
     "fool_beam": [
-        (TABLE.format(EVEN), "greedy finds the best sentence, ''"),
-        (TABLE.format(TRAP), "a beam of two finds the best sentence, 'b' with p = 0.400"),
+        (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
+        (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
+        (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
         (
             "answer = torch.ones(4, 4, device='cpu')",
-            "the rows should be 0 or more and sum to 1, got sums [4.0, 4.0, 4.0, 4.0]",
+            "the row of START should be 0 or more and sum to 1, got 1, 1, 1, 1",
         ),
+        ("answer = [[0.25] * 4, [0.25] * 4, [0.25] * 4, None]", "4 rows of 4 numbers"),
+        ("answer = [[0.25] * 4] * 3", "the table should have shape (4, 4), got (3, 4)"),
     ],
 }

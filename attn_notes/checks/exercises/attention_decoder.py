@@ -1,12 +1,14 @@
-"""The exercises of chapter 4: decoders that read, losses that mask, and searches that end."""
+"""The checks of chapter 4's exercises: shapes, reading, the loss, greedy decoding and beams."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
@@ -22,52 +24,192 @@ __all__ = [
 ]
 
 SHAPES = {
-    "keys": ((5, 7, 12), "one for each source word, and both directions side by side"),
-    "query": ((5, 1, 8), "the top layer's state, one query a step"),
-    "weights": ((5, 1, 7), "a row for the one query, a column for each source word"),
+    "keys": ((5, 7, 12), "one for each source word, both directions end to end"),
+    "query": ((5, 1, 8), "the top layer's state alone, with an axis for the one query"),
+    "weights": ((5, 7), "one for each source word of each sentence"),
     "context": ((5, 12), "an average of keys, so it is as wide as they are"),
     "gru_input": ((1, 5, 16), "one step, and embedding and context end to end: 4 + 12"),
     "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
 }
-decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)")
-"""Six shapes in a decoder, by name."""
+WITH_QUERY_AXIS = {"weights": (5, 1, 7), "context": (5, 1, 12)}  # before `read` drops that axis
+
+
+@exercise
+def decoder_shapes(answer: Any) -> None:
+    """Six shapes in a decoder, by name."""
+    if not isinstance(answer, Mapping):
+        raise CheckFailed(f"the answer should be a dictionary, got {type(answer).__name__}")
+    for part, (shape, why) in SHAPES.items():
+        if not isinstance(guess := answer.get(part), tuple | list):
+            raise CheckFailed(f"{part} has no guess: write a shape such as (5, 7)")
+        if tuple(guess) not in (shape, WITH_QUERY_AXIS.get(part)):
+            raise CheckFailed(f"{part} is not {tuple(guess)}: {why}")
 
 
 @exercise
 def read_source(answer: Any) -> None:
     """From hidden (layers, B, H), memory (B, S, C), mask and score: context and weights."""
-    hidden, memory, matrix = draw((2, 3, 5), (3, 4, 6), (5, 6))
-    mask = padding_mask([4, 2, 3], 4, device=hidden.device)
+    hidden, memory, matrix = draw((3, 2, 5), (2, 4, 6), (5, 6))
+    mask = padding_mask([4, 2], 4, device=hidden.device)
     got = answer(hidden, memory, mask, lambda query, key: query @ matrix @ key.mT)
-    bottom, scores = hidden[:, :, None] @ matrix @ memory.mT  # (B, 1, S) each
-    weights = masked_softmax(scores, mask)
+    if not isinstance(got, tuple | list) or len(got) != 2:
+        raise CheckFailed(f"return two tensors, context and weights, got {type(got).__name__}")
+    scores = hidden[:, :, None] @ matrix @ memory.mT  # (layers, B, 1, S)
+    weights = masked_softmax(scores[-1], mask)  # (B, 1, S)
+    bottom, second = (masked_softmax(layer, mask)[:, 0] for layer in scores[:2])
+    open_to_all, context = scores[-1].softmax(-1)[:, 0], (weights @ memory)[:, 0]
     mistakes = {
-        "the padding is read: where is the mask?": scores.softmax(-1)[:, 0],
-        "the query is the bottom layer's state, not the top's": masked_softmax(bottom, mask)[:, 0],
+        "the padding is read: where is the mask?": open_to_all,
+        "masked after the softmax, a row no longer sums to 1": open_to_all * mask[:, 0],
+        "the query is the bottom layer's state, not the top's": bottom,
+        "the query is the second layer's state, not the top's": second,
+        "the weights have three axes: drop the axis of the one query": weights,
+        "context and weights are swapped: return the context first": context,
     }
     compare(got[1], weights[:, 0], "the weights", mistakes=mistakes)
-    mistakes = {"the context has three axes: drop the axis of the one query": weights @ memory}
-    compare(got[0], (weights @ memory)[:, 0], "the context", mistakes=mistakes)
+    mistakes = {
+        "the context has three axes: drop the axis of the one query": weights @ memory,
+        "the context is a plain mean: use the weights": memory.mean(1),
+    }
+    compare(got[0], context, "the context", mistakes=mistakes)
 
 
 @exercise
 def masked_loss(answer: Any) -> None:
     """The mean of -log p over the real tokens of a padded batch."""
-    (logits,) = draw((2, 4, 6))
+    logits = draw((2, 4, 6))[0].requires_grad_()
     labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=logits.device)
-    each = -logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]  # (B, L)
+    each, across = (
+        -logits.log_softmax(axis).gather(-1, labels[..., None])[..., 0]  # (B, L)
+        for axis in (-1, 1)
+    )
     real = labels != PAD
     right, by_sentence = each[real].mean(), (each * real).sum(-1) / real.sum(-1)
     mistakes = {
         "it is negative: the loss is minus the log-probability": -right,
         "it is the mean over all 8 places: padding counts": each.mean(),
+        "padding adds nothing, but the sum is divided by all 8 places": (each * real).mean(),
         "it is a mean over sentences: END alone counts as much as four": by_sentence.mean(),
+        "it is the sum over the real tokens: divide by their number": each[real].sum(),
+        "END is left out: it is a real token, to be learned": each[labels > END].mean(),
+        "the softmax runs over positions, not the vocabulary": across[real].mean(),
     }
-    compare(answer(logits, labels), right, "the loss", mistakes=mistakes)
+    got = answer(logits, labels)
+    compare(got, right, "the loss", mistakes=mistakes)
+    if not isinstance(got, Tensor) or not got.requires_grad:
+        raise CheckFailed("the value is right, but no gradient flows: return the tensor")
+    check_masked_loss(answer)
+
+
+class _Countdown:
+    """Counts down from the source's word: by 1 at first, by 2 once its state holds two words."""
+
+    said = -1  # words appended so far; the source's own is not one
+
+    def start(self, source: Tensor, lengths: Any = None) -> tuple[Tensor, "_Countdown"]:
+        if lengths is None:
+            raise CheckFailed("`start` was not given the lengths: model.start(source, lengths)")
+        return self.step(source[:, 0], self)
+
+    def step(self, tokens: Tensor, state: "_Countdown") -> tuple[Tensor, "_Countdown"]:
+        if not isinstance(state, _Countdown):
+            kind = type(state).__name__
+            raise CheckFailed(f"`step` takes the words, then the state; its second was a {kind}")
+        after = _Countdown()
+        after.said = state.said + 1
+        down = (tokens - (2 if after.said > 1 else 1)).clamp(min=4)
+        down = torch.where(tokens == 4, END, torch.where(tokens < 4, 9, down))  # 9: nonsense
+        return F.one_hot(down, 12).float(), after
+
+
+@exercise
+def greedy_loop(answer: Any) -> None:
+    """From a model the most probable words, one at a time, until END."""
+    source = torch.tensor([[9], [5], [7]], device=get_device())
+    lengths = torch.ones(3, dtype=torch.long, device="cpu")
+    right, unfilled, stale = (
+        torch.tensor(rows, device="cpu")
+        for rows in (
+            [[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]],
+            [[8, 7, 5, 4, 2], [4, 2, 9, 7, 5], [6, 5, 4, 2, 9]],
+            [[8, 7, 6, 5, 4, 2], [4, 2, 0, 0, 0, 0], [6, 5, 4, 2, 0, 0]],
+        )
+    )
+    same_word = torch.tensor([[1, 1] + 7 * [2]], device="cpu")
+    mistakes = {
+        "it stops when the first sentence has ended: the others had not": right[:, :2],
+        "a sentence goes on after END: what follows should be PAD": unfilled,
+        "END has become PAD: fill first, then note which sentences have ended": right * (right > 2),
+        "each step gets the same state: pass on the one that the last step returned": stale,
+        "each step should be given the words chosen last": (source.cpu() - same_word).clamp(min=4),
+        "it goes on after every sentence has ended": F.pad(right, (0, 4)),
+    }
+    compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes=mistakes)
+    mistakes = {"with max_length = 3 it says more than 3 words": right}
+    compare(answer(_Countdown(), source, lengths, 3), right[:, :3], "the tokens", mistakes=mistakes)
+
+
+@exercise
+def length_penalty(answer: Any) -> None:
+    """The index of the best of K hypotheses, by their log-probabilities and lengths."""
+    few, many = ([-2.0, -2.2, -3.0], [2, 4, 9]), ([-3.6, -5.2, -3.3, -3.6, -7.5], [2, 3, 7, 9, 22])
+    named = {
+        "multiplied, the penalty favours the short": 0,
+        "this is the least score: the largest is the best": 1,
+        "the lengths are ignored": 2,
+        "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
+    }
+    cases = (
+        (many, 1.0, 3, named),
+        (few, 0.5, 1, {"α should be an exponent": 2}),
+        (few, 0.0, 0, {}),
+    )
+    for hypotheses, alpha, best, mistakes in cases:
+        log_probs, lengths = (torch.tensor(row, device=get_device()) for row in hypotheses)
+        scores = log_probs / ((5 + lengths) / 6) ** alpha
+        wrong = {**mistakes, "this is the best score: return its index": scores[best]}
+        case = f"with α = {alpha} the scores are {', '.join(f'{x:.2f}' for x in scores)}: "
+        got = answer(log_probs, lengths, alpha)
+        compare(got, best, "the index of the best", mistakes=wrong, case=case)
+
+
+@exercise
+def fool_beam(answer: Any) -> None:
+    """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
+    try:
+        table = torch.as_tensor(answer, dtype=torch.float32, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise CheckFailed("the table should hold 4 rows of 4 numbers") from None
+    if table.shape != (4, 4):
+        raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
+    for name, row in zip(("START", "a", "b", "c"), table, strict=True):
+        if not bool((row >= 0).all()) or abs(float(row.sum()) - 1) > 1e-4:
+            shown = ", ".join(f"{p:.4g}" for p in row)
+            raise CheckFailed(f"the row of {name} should be 0 or more and sum to 1, got {shown}")
+    # Turned round as well: a tie that one order of the words wins is no miss.
+    for order in ([0, 1, 2, 3], [0, 3, 2, 1]):
+        turned, words = table[order][:, [n - 1 for n in order[1:]] + [3]], ["", *"abc"]
+        names = "".join(words[n] for n in order[1:])
+        best, p = _found(turned, names, 40)  # wide enough for every sentence of three words
+        for width, search in ((1, "greedy"), (2, "a beam of two")):
+            if abs(_found(turned, names, width)[1] - p) < 1e-6:
+                raise CheckFailed(f"{search} finds the best sentence, {best}, with p = {p:.3f}")
+
+
+def _found(table: Tensor, names: str, width: int) -> tuple[str, float]:
+    """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
+    logits = torch.full((7, 7), -1e9, device="cpu")
+    for row, last in zip(table, (START, 4, 5, 6), strict=True):  # the three words are 4, 5, 6
+        logits[last, [4, 5, 6, END]] = row.clamp(min=1e-12).log()
+    model, one = _Table(logits), torch.tensor([[START]], device="cpu")
+    found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
+    tokens = found.tokens[0].tolist()
+    words = " ".join(names[token - 4] for token in tokens if token > 3)
+    return words or "the empty one", float(found.log_probs.exp()) if END in tokens else 0.0
 
 
 class _Table:
-    """A model that knows one word: it chooses the row of the logits, the source's word first."""
+    """A model whose next word depends on the last one alone: the row of the logits."""
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
@@ -80,63 +222,3 @@ class _Table:
 
     def select(self, _: Tensor) -> "_Table":
         return self
-
-
-@exercise
-def greedy_loop(answer: Any) -> None:
-    """From a model the most probable words, one at a time, until END."""
-    word = torch.arange(10, device=get_device())
-    following = torch.where(word > 4, word - 1, END)  # counts down to 4, then END
-    following[[PAD, END]] = 9  # nonsense
-    source = torch.tensor([[7], [5], [6]], device=get_device())
-    lengths = torch.ones(3, dtype=torch.long, device="cpu")
-    right = torch.tensor([[6, 5, 4, 2], [4, 2, 0, 0], [5, 4, 2, 0]], device="cpu")
-    after_end = torch.tensor([[6, 5, 4, 2], [4, 2, 9, 8], [5, 4, 2, 9]], device="cpu")
-    mistakes = {
-        "it stops when the first sentence has ended: the others had not": right[:, :2],
-        "a sentence goes on after END: what follows should be PAD": after_end,
-        "each step should be given the words that were chosen last": source.expand(3, 8) - 1,
-    }
-    got = answer(_Table(F.one_hot(following).float()), source, lengths, 8)
-    compare(got, right, "the tokens", mistakes=mistakes)
-
-
-@exercise
-def length_penalty(answer: Any) -> None:
-    """The index of the best of K hypotheses, by their log-probabilities and lengths."""
-    log_probs = torch.tensor([-2.0, -2.2, -3.0], device=get_device())
-    lengths = torch.tensor([2, 4, 9], device=get_device())
-    for alpha, best in ((0.0, 0), (0.5, 1), (1.0, 2)):
-        got = int(answer(log_probs, lengths, alpha))
-        shown = ", ".join(f"{p:.2f}" for p in log_probs / ((5 + lengths) / 6) ** alpha)
-        mistakes = {"multiplied, the penalty favours the short": 0} if alpha else {}
-        case = f"with α = {alpha} the scores are {shown}: "
-        what = "the best, by log p / ((5 + T) / 6)^α,"
-        compare(got, best, what, mistakes=mistakes, case=case)
-
-
-@exercise
-def fool_beam(answer: Any) -> None:
-    """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
-    table = torch.as_tensor(answer, dtype=torch.float32, device="cpu")
-    if table.shape != (4, 4):
-        raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
-    sums = table.sum(-1)
-    if bool((table < 0).any()) or not torch.allclose(sums, torch.ones_like(sums)):
-        raise CheckFailed(f"the rows should be 0 or more and sum to 1, got sums {sums.tolist()}")
-    best, p = _found(table, 40)  # wide enough for every sentence of three words
-    for width, name in ((1, "greedy"), (2, "a beam of two")):
-        if abs(_found(table, width)[1] - p) < 1e-6:
-            raise CheckFailed(f"{name} finds the best sentence, {best!r} with p = {p:.3f}")
-
-
-def _found(table: Tensor, width: int) -> tuple[str, float]:
-    """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
-    logits = torch.full((7, 7), -1e9, device="cpu")
-    for row, last in zip(table, (START, 4, 5, 6), strict=True):  # the words a, b, c are 4, 5, 6
-        logits[last, [4, 5, 6, END]] = row.clamp(min=1e-12).log()
-    model, one = _Table(logits), torch.tensor([[START]], device="cpu")
-    found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
-    tokens = found.tokens[0].tolist()
-    words = " ".join("abc"[token - 4] for token in tokens if token > 3)
-    return words, float(found.log_probs.exp()) if END in tokens else 0.0
