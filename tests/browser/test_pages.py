@@ -196,6 +196,17 @@ def test_a_page_fits_a_telephone(opened):
     assert widths == [390, 390]
 
 
+@every_chapter
+def test_every_part_of_a_drawing_leads_somewhere(opened):
+    places = opened.page.locator("svg.attn-drawing a[href]").evaluate_all(
+        "(all) => all.map((a) => a.getAttribute('href'))"
+    )
+    for place in places:
+        page, _, name = place.partition("#")
+        path = (SITE / f"{opened.name}.html").parent / (page or f"{Path(opened.name).name}.html")
+        assert (f'id="{name}"' if name else "<h1") in path.read_text(encoding="utf-8"), place
+
+
 def test_the_front_door_opens_the_first_page(visit, book):
     # The page that only redirects has no icon of its own, and a browser may ask the server for one.
     failed = "error: Failed to load resource: the server responded with a status of 404"
