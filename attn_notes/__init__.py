@@ -16,7 +16,7 @@ The modules in the order of the chapters::
     6  positions    sinusoidal, learned, rotary, ALiBi
        cache        keys and values of earlier tokens
     7  transformer  blocks, encoder-decoder, encoder, decoder
-    8  ngrams       what a model of characters must beat
+    9  ngrams       what a model of characters must beat
 
 Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `cli`, which trains
 larger what a chapter trains small.
