@@ -307,9 +307,65 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             '<summary><span class="toctree-toggle"',
             '<summary aria-label="Pages below"><span class="toctree-toggle"',
         )
+        if page == Path(app.outdir) / OPENING:
+            text = MATHJAX.sub(lambda found: WHEN_NEAR.replace("SOURCE", found[1]), text)
         page.write_text(text, encoding="utf-8")
+    keep_used_icons(static)
     for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
         left_over.unlink(missing_ok=True)
+
+
+ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+ICON_FONT = re.compile(r'url\(([^)]*fa-solid-900)\.woff2\) format\("woff2"\),url\([^)]*\)[^)]*\)')
+
+
+def keep_used_icons(static: Path) -> None:
+    """The theme's font has two thousand icons; the site's pages and scripts name a dozen."""
+    from fontTools import subset  # of matplotlib's own packages
+
+    sheet, folder = (
+        static / "styles/pydata-sphinx-theme.css",
+        static / "vendor/fontawesome/webfonts",
+    )
+    css, site = sheet.read_text(encoding="utf-8"), static.parent
+    sources = [*site.rglob("*.html"), *static.rglob("*.js")]
+    named = set(re.findall(r"\bfa-[\w-]+", " ".join(p.read_text("utf-8") for p in sources)))
+    rules = ((set(re.findall(r"fa-[\w-]+", names)), code) for names, code in ICON_RULE.findall(css))
+    codes = {code for names, code in rules if names & named}
+    # And those that the style sheets write themselves.
+    others = [ICON_RULE.sub("", p.read_text("utf-8")) for p in static.rglob("*.css")]
+    codes |= set(re.findall(r'"\\(f[0-9a-f]{3})"', " ".join(others)))
+    options = subset.Options(flavor="woff")
+    font = subset.load_font(folder / "fa-solid-900.ttf", options)
+    kept = subset.Subsetter(options)
+    kept.populate(unicodes=[int(code, 16) for code in codes])
+    kept.subset(font)
+    subset.save_font(font, folder / "fa-solid-900.woff", options)
+    css, found = ICON_FONT.subn(r'url(\1.woff) format("woff")', css)
+    if not (found and codes):
+        raise RuntimeError("the theme's style sheet no longer names its icons as this expects")
+    sheet.write_text(css, encoding="utf-8")
+    for suffix in ("woff2", "ttf"):
+        (folder / f"fa-solid-900.{suffix}").unlink()
+
+
+# The opening page's formulas stand far down, and what typesets them outweighs all the rest of it.
+OPENING = "book/index.html"
+MATHJAX = re.compile(r'<script defer="defer" src="([^"]*/mathjax/tex-chtml\.js[^"]*)"></script>')
+WHEN_NEAR = """<script>(() => {
+  const load = () => {
+    seen.disconnect();
+    removeEventListener("beforeprint", load);
+    document.head.append(Object.assign(document.createElement("script"), { src: "SOURCE" }));
+  };
+  const seen = new IntersectionObserver((found) => {
+    if (found.some(({ isIntersecting }) => isIntersecting)) load();
+  }, { rootMargin: "400px" });
+  addEventListener("DOMContentLoaded", () => {
+    for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
+  });
+  addEventListener("beforeprint", load);
+})();</script>"""
 
 
 def copy_mathjax(target: Path) -> None:

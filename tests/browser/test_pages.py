@@ -216,6 +216,29 @@ def test_the_front_door_opens_the_first_page(visit, book):
     page.locator(".attn-root").first.wait_for()
 
 
+def weight(paths: set[str]) -> int:
+    """Bytes of these files of the site: text compressed, as a server sends it."""
+    files = [path for name in paths if (path := SITE / name.lstrip("/")).is_file()]
+    text = (".html", ".js", ".css", ".svg")
+    return sum(
+        len(gzip.compress(path.read_bytes())) if path.suffix in text else path.stat().st_size
+        for path in files
+    )
+
+
+def test_the_opening_page_is_light_and_typesets_its_formulas_when_they_come_near(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{PAGES[0]}.html")
+    page.locator(".attn-root").first.wait_for()
+    settle(page)
+    asked = {unquote(urlsplit(url).path) for url in visit.requests}
+    assert not any("mathjax" in path for path in asked)
+    assert 100_000 < weight(asked) <= 500_000
+    assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
+    page.locator(".math").first.scroll_into_view_if_needed()
+    page.locator("mjx-container").first.wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_the_first_chapter(visit, book, scheme):
     visit.expected = (THEME_LOGS,) if scheme == "http" else (THEME_LOGS, *NO_EXCERPTS)
