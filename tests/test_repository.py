@@ -169,7 +169,7 @@ def figures_brighter() -> float:
     """How much brighter than its pixels the dark page shows a figure."""
     css = (ROOT / "book/_static/book.css").read_text(encoding="utf-8")
     return float(
-        re.search(r'\[data-theme="dark"\].* img \{ filter: brightness\(([\d.]+)\)', css)[1]
+        re.search(r'\[data-theme="dark"\].* img\S* \{ filter: brightness\(([\d.]+)\)', css)[1]
     )
 
 

@@ -18,6 +18,7 @@ from attn_notes.widgets.packing import checksum
 from tests.browser.conftest import SITE, Visitor
 from tests.browser.journeys import COLOUR, SIZE, UNLIKE, assert_shown, from_page, same_move
 from tests.browser.panel import Panel, settle
+from tests.test_repository import figures_brighter
 
 ROOT = Path(__file__).resolve().parents[2]
 THEME_LOGS = "log: [PST]: "  # what the theme tells the console as it works; errors are none
@@ -214,6 +215,17 @@ def test_the_front_door_opens_the_first_page(visit, book):
     page = visit(f"{book['http']}/index.html")
     page.wait_for_url(f"**/{PAGES[0]}.html")
     page.locator(".attn-root").first.wait_for()
+
+
+def test_a_figure_is_brighter_on_the_dark_page_and_as_it_is_on_the_light_one(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{NOTEBOOKS[1]}.html")
+    seen = {}
+    for theme in ("light", "dark"):
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        shown = page.locator("div.cell:not(.tag_print-only) figure img").first
+        seen[theme] = shown.evaluate("(image) => getComputedStyle(image).filter")
+    assert seen == {"light": "none", "dark": f"brightness({figures_brighter()})"}
 
 
 def weight(paths: set[str]) -> int:
