@@ -22,14 +22,7 @@ from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 
-__all__ = [
-    "Backend",
-    "MultiHeadAttention",
-    "Rotary",
-    "SelfAttention",
-    "merge_heads",
-    "split_heads",
-]
+__all__ = ["Backend", "MultiHeadAttention", "Rotary", "SelfAttention", "merge_heads", "split_heads"]
 
 Backend = Literal["auto", "explicit", "fused"]
 Rotary = Callable[[Tensor], Tensor]
@@ -133,11 +126,7 @@ class SelfAttention(nn.Module):
         self.out_proj = nn.Linear(v_proj_dim, embed_dim, bias) if out_proj else nn.Identity()
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, x: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Let the positions of `x` read one another.
 
@@ -157,12 +146,7 @@ class SelfAttention(nn.Module):
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        weights = attention_weights(
-            q,
-            k,
-            attn_mask=attn_mask,
-            is_causal=is_causal,
-        )  # (..., L, L)
+        weights = attention_weights(q, k, attn_mask=attn_mask, is_causal=is_causal)  # (..., L, L)
         return self.out_proj(self.dropout(weights) @ v), weights
 
 

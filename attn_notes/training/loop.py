@@ -15,12 +15,7 @@ from attn_notes.arguments import check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
 from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import counting_tokens, translation_loss
-from attn_notes.training.processes import (
-    generators,
-    progress_bar,
-    rank_and_world_size,
-    seed_rng,
-)
+from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
 
 __all__ = ["fit"]

@@ -144,10 +144,9 @@ def weights_table(
     row_names = queries or [f"query {i}" for i in range(L)]
     column_names = keys or [f"key {j}" for j in range(S)]
     if weights.numel() > MOST_CELLS:
-        rows = [
-            [name, str(int(row.argmax())), f"{row.max():.2f}"]
-            for name, row in zip(row_names, weights, strict=True)
-        ]
+        most, keys_read = weights.max(-1)
+        strongest = zip(row_names, keys_read.tolist(), most.tolist(), strict=True)
+        rows = [[name, str(key), f"{weight:.2f}"] for name, key, weight in strongest]
         return "For each query, the key it reads most.", ["key", "weight"], rows
     allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
     rows = [

@@ -54,10 +54,8 @@ class KernelExplorer(DataWidget):
 
     def predict(self) -> tuple[float, Tensor]:
         """The prediction at the query, and the weights (S,) that it averages with."""
-        numbers = (
-            torch.tensor(one, dtype=torch.float64, device="cpu")
-            for one in ([self.query], self.xs, self.ys)
-        )
+        lists = ([self.query], self.xs, self.ys)
+        numbers = (torch.tensor(one, dtype=torch.float64, device="cpu") for one in lists)
         kernel, width = getattr(kernels, f"{self.kernel}_kernel"), self.bandwidth
         output, weights = kernels.nadaraya_watson(*numbers, kernel=kernel, bandwidth=width)
         return float(output[0]), weights[0]

@@ -29,10 +29,9 @@ def as_kinds(outputs: Any) -> dict[str, list[Tensor]]:
 
     def first(names: tuple[str, ...]) -> Any:
         """What the outputs hold under one of these names, None where nothing was kept."""
-        read = outputs.get if isinstance(outputs, Mapping) else partial(_field, outputs)
-        return next(
-            (found for name in names if (found := read(name)) is not None and len(found)), None
-        )
+        read = outputs.get if isinstance(outputs, Mapping) else partial(getattr, outputs)
+        found = (read(name, None) for name in names)
+        return next((one for one in found if one is not None and len(one)), None)
 
     if isinstance(outputs, Tensor) or type(outputs) in (list, tuple):
         return {"": as_layers(outputs)}
@@ -80,10 +79,6 @@ def as_layers(weights: Any, *, layered: bool = False) -> list[Tensor]:
     if len(shapes := {tuple(layer.shape) for layer in layers}) > 1:
         raise ValueError(f"all layers must have the same shape (H, L, S), got {sorted(shapes)}")
     return [check_weights("weights", layer) for layer in layers]
-
-
-def _field(outputs: Any, name: str) -> Any:
-    return getattr(outputs, name, None)
 
 
 def _has_tensors(one: Any) -> bool:
