@@ -17,6 +17,7 @@ from attn_notes.arguments import (
     check_fractions,
     check_integers,
     check_mask,
+    shapes_of,
 )
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
@@ -303,10 +304,8 @@ class MultiHeadAttention(nn.Module):
                 wanted = f"(B, {length}, {proj.in_features})"
                 raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}")
         if query.shape[0] != key.shape[0] or key.shape[:2] != value.shape[:2]:
-            raise ValueError(
-                "query, key and value must share B, and key and value S, got query "
-                f"{tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}"
-            )
+            got = shapes_of(query=query, key=key, value=value)
+            raise ValueError(f"query, key and value must share B, and key and value S, got {got}")
         B, L, S = *query.shape[:2], offset + key.shape[1]
         if bias is not None:
             check_bias(bias, torch.Size((B, self.num_heads, L, S)))

@@ -169,10 +169,9 @@ class FollowToken(ModelWidget):
         names, at, parts = self._now()
         _, _, here, _, head = self._here()
         part = next(p for p in parts if p["kind"] == "attention" and p["block"] == here["block"])
-        rows = [
-            [name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)]
-            for name, numbers in of_head("softmax", part, at, head).items()
-        ]
+        rows = []
+        for name, numbers in of_head("softmax", part, at, head).items():
+            rows.append([name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)])
         caption = f"{self._summary()}. From the scores of its query with each key to the weights."
         return caption, names, rows
 

@@ -230,10 +230,10 @@ class HeadExplorer(AnsweringWidget, Pictured):
         now = self._all()[self.sentence]["views"]
         if len(kinds := as_kinds(new)) != len(now):
             raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
-        given = {
-            view["name"]: views.Maps(layers, view["queries"], view["keys"], views.find_mask(layers))
-            for view, layers in zip(now, kinds.values(), strict=True)
-        }
+        given = {}
+        for view, layers in zip(now, kinds.values(), strict=True):
+            sides = view["queries"], view["keys"]
+            given[view["name"]] = views.Maps(layers, *sides, views.find_mask(layers))
         sentences, given_at_first = self._all(), len(self.data["sentences"])
         sentences[self.sentence] = self._encode_sentence(given)
         with self.hold_sync():

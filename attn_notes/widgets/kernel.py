@@ -61,10 +61,9 @@ class KernelExplorer(DataWidget):
         return float(output[0]), weights[0]
 
     def _summary(self) -> str:
-        return (
-            f"{len(self.xs)} points, {self.kernel} kernel of width {self.bandwidth:.2f}: "
-            f"{self.predict()[0]:.2f} at {self.query:.2f}"
-        )
+        kernel = f"{self.kernel} kernel of width {self.bandwidth:.2f}"
+        there = f"{self.predict()[0]:.2f} at {self.query:.2f}"
+        return f"{len(self.xs)} points, {kernel}: {there}"
 
     def _table(self) -> Table:
         columns = self.xs, self.ys, self.predict()[1].tolist()

@@ -52,10 +52,9 @@ def check_size(sizes: Sequence[tuple[int, int, int, int]]) -> None:
     layers = MOST * N // total
     fits = [f"{math.isqrt(MOST // heads)} tokens"]
     fits += [f"{layers} of the {N} layers, weights[:{layers}]"] * (layers > 0)
-    raise ValueError(
-        f"{heads} heads of up to {L} x {S} tokens are {total / 1e6:.0f} million weights, more than "
-        f"{MOST // 10**6} million: give at most {' or '.join(fits)}"
-    )
+    got = f"{heads} heads of up to {L} x {S} tokens are {total / 1e6:.0f} million weights"
+    most = f"more than {MOST // 10**6} million"
+    raise ValueError(f"{got}, {most}: give at most {' or '.join(fits)}")
 
 
 def kept_places(tokens: Sequence[str], special: Sequence[str], hide: bool) -> list[int]:
