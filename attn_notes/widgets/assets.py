@@ -46,13 +46,10 @@ def page_script(*widgets: str) -> str:
     Returns:
         JavaScript that defines the element `<attn-widget>` and nothing global.
     """
-    bodies = (
-        f"WIDGETS.{name} = (() => {{\n"
-        + _read(f"{name}.js").replace("export default", "return")
-        + "})();"
-        for name in widgets or WIDGETS
-    )
-    used = (SHARED.get(name, ()) for name in widgets or WIDGETS)
+    chosen = widgets or WIDGETS
+    modules = {name: _read(f"{name}.js").replace("export default", "return") for name in chosen}
+    bodies = (f"WIDGETS.{name} = (() => {{\n{body}}})();" for name, body in modules.items())
+    used = (SHARED.get(name, ()) for name in chosen)
     names = dict.fromkeys(name for shared in used for name in shared)
     shared = (_read(f"{name}.js") for name in (*CORE, *names))
     parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]

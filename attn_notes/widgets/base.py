@@ -133,12 +133,12 @@ def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str
         return f"{tag}<bdi>{html.escape(visible(text))}</bdi></{tag[1:3]}>"
 
     head = "<td></td>" + "".join(cell('<th scope="col">', text) for text in columns)
-    body = "".join(
-        "<tr>"
-        + cell('<th scope="row">', first)
-        + "".join(f"<td>{html.escape(text)}</td>" for text in rest)
-        + "</tr>"
-        for first, *rest in (tuple(map(str, row)) for row in rows)
-    )
+
+    def line(first: str, *rest: str) -> str:
+        cells = "".join(f"<td>{html.escape(text)}</td>" for text in rest)
+        header = cell('<th scope="row">', first)
+        return f"<tr>{header}{cells}</tr>"
+
+    body = "".join(line(*map(str, row)) for row in rows)
     parts = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f"<table><caption>{html.escape(caption)}</caption>{parts}</table>"

@@ -169,12 +169,11 @@ class HeadExplorer(AnsweringWidget, Pictured):
         packed = (self._heads[f"{view['key']}.{n}"] for n in chosen)
         return torch.stack([views.decode_head(head, *view["size"][2:]) for head in packed])
 
-    def _kept(self) -> tuple[list[int], list[int]]:
+    def _kept(self) -> list[list[int]]:
         """The places of the queries and of the keys on show."""
         view, special = self._view(), self.data["special"]
         both = (view["queries"], view["keys"] or view["queries"])
-        rows, columns = (views.kept_places(each, special, self.hide_special) for each in both)
-        return rows, columns
+        return [views.kept_places(each, special, self.hide_special) for each in both]
 
     def _picture(self) -> dict[str, Any]:
         view, (rows, columns) = self._view(), self._kept()

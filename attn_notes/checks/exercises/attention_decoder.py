@@ -68,10 +68,8 @@ def masked_loss(answer: Any) -> None:
     """The mean of -log p over the real tokens of a padded batch."""
     logits = draw((2, 4, 6))[0].requires_grad_()
     labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=logits.device)
-    each, across = (
-        -logits.log_softmax(axis).gather(-1, labels[..., None])[..., 0]  # (B, L)
-        for axis in (-1, 1)
-    )
+    at = labels[..., None]  # (B, L, 1)
+    each, across = (-logits.log_softmax(axis).gather(-1, at)[..., 0] for axis in (-1, 1))  # (B, L)
     real = labels != PAD
     right, by_sentence = each[real].mean(), (each * real).sum(-1) / real.sum(-1)
     mistakes = {
@@ -145,11 +143,8 @@ def length_penalty(answer: Any) -> None:
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
     }
     exponent = {"α should be an exponent": 2}
-    for hypotheses, alpha, best, mistakes in (
-        (many, 1.0, 3, named),
-        (few, 0.5, 1, exponent),
-        (few, 0.0, 0, {}),
-    ):
+    cases: Any = (many, 1.0, 3, named), (few, 0.5, 1, exponent), (few, 0.0, 0, {})
+    for hypotheses, alpha, best, mistakes in cases:
         log_probs, lengths = (torch.tensor(row, device=get_device()) for row in hypotheses)
         scores = log_probs / ((5 + lengths) / 6) ** alpha
         wrong = {**mistakes, "this is the best score: return its index": scores[best]}

@@ -69,10 +69,10 @@ def softmax_with_empty_rows(answer: Any) -> None:
         if bool((got.masked_select(~rule) != 0).any()):
             raise CheckFailed(f"{case}a closed key has a small weight: it should be exactly 0")
     leaf = scores.clone().requires_grad_()
-    right, got = (  # the last term is 0, and carries a gradient where the answer is detached
-        torch.autograd.grad(weigh(leaf, mask).square().sum() + 0 * leaf.sum(), leaf)[0]
-        for weigh in (masked_softmax, answer)
-    )
+    both = masked_softmax(leaf, mask), answer(leaf, mask)
+    # The last term is 0, and carries a gradient where the answer is detached.
+    sums = (weights.square().sum() + 0 * leaf.sum() for weights in both)
+    right, got = (torch.autograd.grad(one, leaf)[0] for one in sums)
     if not bool(got.isfinite().all()):
         raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
     compare(got, right, "the gradient of the sum of squared weights")

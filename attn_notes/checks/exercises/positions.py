@@ -92,8 +92,7 @@ def column_order(answer: Any) -> None:
             if got == wrong != right:
                 raise CheckFailed(f"{case}{mistake}")
         for n, (column, wanted) in enumerate(zip(got, right, strict=True)):
-            if column != wanted:
-                raise CheckFailed(f"{case}number {n} of the list should be {wanted}, got {column}")
+            compare(column, wanted, f"number {n} of the list", case=case)
 
 
 @of_function
