@@ -140,10 +140,9 @@ def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
     if mask.dim() == 3 and len(shape) == 4:
-        raise ValueError(
-            f"mask must have a head axis for {of} (B, H, L, S), so pass mask[:, None]; "
-            f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
-        )
+        wanted = f"a head axis for {of} (B, H, L, S), so pass mask[:, None]"
+        shapes = f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
+        raise ValueError(f"mask must have {wanted}; {shapes}")
     check_broadcast("mask", mask, shape, of=of)
 
 

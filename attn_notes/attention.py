@@ -133,9 +133,8 @@ class Attention(nn.Module):
     def __init__(self, score: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         if not callable(score) or isinstance(score, type):
-            raise TypeError(
-                f"score must be a module such as ScaledDotProductScore(), got {score!r}"
-            )
+            wanted = "a module such as ScaledDotProductScore()"
+            raise TypeError(f"score must be {wanted}, got {score!r}")
         check_fractions(dropout=dropout)
         self.score = score
         self.dropout = nn.Dropout(dropout)

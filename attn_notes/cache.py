@@ -30,10 +30,8 @@ class _Room:
 
     def doubled(self, start: int, end: int) -> "_Room":
         """Twice the room for `end` tokens, with a copy of the first `start`."""
-        keys, values = (
-            held.new_empty(*held.shape[:2], 2 * end, held.shape[3])
-            for held in (self.keys, self.values)
-        )
+        both = self.keys, self.values
+        keys, values = (x.new_empty(*x.shape[:2], 2 * end, x.shape[3]) for x in both)
         keys[:, :, :start] = self.keys[:, :, :start]
         values[:, :, :start] = self.values[:, :, :start]
         return _Room(keys, values, start, torch.is_inference_mode_enabled())
@@ -106,9 +104,7 @@ def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
     for name, new, held in old:
         if (new.shape[:2], new.shape[3]) != (held.shape[:2], held.shape[3]):
             shape = (*held.shape[:2], length, held.shape[3])
-            raise ValueError(
-                f"key and value must match the cached tensors in all axes but L; the cached "
-                f"{name} has shape {shape}, {got}"
-            )
+            wanted = "key and value must match the cached tensors in all axes but L"
+            raise ValueError(f"{wanted}; the cached {name} has shape {shape}, {got}")
         if new.dtype != held.dtype:
             raise TypeError(f"{name} must be {held.dtype} like the cached one, got {new.dtype}")

@@ -35,7 +35,6 @@ def get_device(name: str | None = None) -> torch.device:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:  # torch without CUDA asserts
         origin = "ATTN_NOTES_DEVICE" if name is None else "device"
-        raise ValueError(
-            f"{origin} must name a device of this machine (cpu, cuda, mps), got {forced!r}"
-        ) from error
+        wanted = "must name a device of this machine (cpu, cuda, mps)"
+        raise ValueError(f"{origin} {wanted}, got {forced!r}") from error
     return device

@@ -17,19 +17,13 @@ from attn_notes.arguments import (
     check_fractions,
     check_integers,
     check_mask,
+    shapes_of,
 )
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 
-__all__ = [
-    "Backend",
-    "MultiHeadAttention",
-    "Rotary",
-    "SelfAttention",
-    "merge_heads",
-    "split_heads",
-]
+__all__ = ["Backend", "MultiHeadAttention", "Rotary", "SelfAttention", "merge_heads", "split_heads"]
 
 Backend = Literal["auto", "explicit", "fused"]
 Rotary = Callable[[Tensor], Tensor]
@@ -133,11 +127,7 @@ class SelfAttention(nn.Module):
         self.out_proj = nn.Linear(v_proj_dim, embed_dim, bias) if out_proj else nn.Identity()
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, x: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Let the positions of `x` read one another.
 
@@ -157,12 +147,7 @@ class SelfAttention(nn.Module):
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        weights = attention_weights(
-            q,
-            k,
-            attn_mask=attn_mask,
-            is_causal=is_causal,
-        )  # (..., L, L)
+        weights = attention_weights(q, k, attn_mask=attn_mask, is_causal=is_causal)  # (..., L, L)
         return self.out_proj(self.dropout(weights) @ v), weights
 
 
@@ -319,10 +304,8 @@ class MultiHeadAttention(nn.Module):
                 wanted = f"(B, {length}, {proj.in_features})"
                 raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}")
         if query.shape[0] != key.shape[0] or key.shape[:2] != value.shape[:2]:
-            raise ValueError(
-                "query, key and value must share B, and key and value S, got query "
-                f"{tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)}"
-            )
+            got = shapes_of(query=query, key=key, value=value)
+            raise ValueError(f"query, key and value must share B, and key and value S, got {got}")
         B, L, S = *query.shape[:2], offset + key.shape[1]
         if bias is not None:
             check_bias(bias, torch.Size((B, self.num_heads, L, S)))

@@ -255,7 +255,6 @@ def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[st
 
 def _ink_on(colour: Sequence[float]) -> str:
     """Black or white, whichever contrasts more: by 4.5 or better with any colour (WCAG 2.2)."""
-    red, green, blue = (
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]
-    )
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    red, green, blue = linear[:3]
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"

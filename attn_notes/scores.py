@@ -165,7 +165,6 @@ def _check_widths(
     """Raise unless query and key fit each other and have the widths the score was made for."""
     check_query_key(query, key, same_width=False)
     if (query.shape[-1], key.shape[-1]) != (score.query_dim, score.key_dim):
-        raise ValueError(
-            f"query and key must have query_dim = {score.query_dim} and key_dim = {score.key_dim} "
-            f"(last axis), got {shapes_of(query=query, key=key)}"
-        )
+        wanted = f"query_dim = {score.query_dim} and key_dim = {score.key_dim} (last axis)"
+        got = shapes_of(query=query, key=key)
+        raise ValueError(f"query and key must have {wanted}, got {got}")

@@ -203,10 +203,9 @@ class RNNDecoder(nn.Module):
     def _first_hidden(self, final: Tensor) -> Tensor:
         layers, width = self.rnn.num_layers, self.bridge.in_features
         if final.dim() != 3 or (final.shape[0], final.shape[2]) != (layers, width):
-            raise ValueError(
-                "the encoder must have as many layers as the decoder, and its context_dim for "
-                f"output_dim, so final ({layers}, B, {width}), got {tuple(final.shape)}"
-            )
+            wanted = "as many layers as the decoder, and its context_dim for output_dim"
+            shapes = f"so final ({layers}, B, {width}), got {tuple(final.shape)}"
+            raise ValueError(f"the encoder must have {wanted}, {shapes}")
         return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 

@@ -48,9 +48,8 @@ def show_source(thing: Any) -> Source:
     try:
         text = textwrap.dedent(inspect.getsource(thing))
     except (OSError, TypeError) as error:
-        raise TypeError(
-            f"thing must be a function or class written in Python, got {thing!r}"
-        ) from error
+        wanted = "a function or class written in Python"
+        raise TypeError(f"thing must be {wanted}, got {thing!r}") from error
     lines: list[str | None] = [*text.rstrip().splitlines()]
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or not ast.get_docstring(node):

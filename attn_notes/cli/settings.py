@@ -25,6 +25,8 @@ __all__ = [
     "read_settings",
 ]
 
+Course = Literal["linear", "cosine", "inverse-sqrt", "constant"]
+Score = Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"]
 CHECKPOINT, SETTINGS, WEIGHTS = "checkpoint.pt", "settings.json", "weights.safetensors"
 
 
@@ -35,9 +37,7 @@ class Training:
     steps: int = 600  # Number of updates. A finished training goes on with a larger number
     batch_size: int = 128  # Pairs, or windows of text, in an update, over all processes together
     lr: float = 3e-3  # Highest learning rate
-    schedule: Literal["linear", "cosine", "inverse-sqrt", "constant"] = (
-        "linear"  # Course after the warm-up
-    )
+    schedule: Course = "linear"  # Course after the warm-up
     warmup: int = 50  # Steps up to the highest rate, at most half of --steps
     weight_decay: float = 0.0  # Weight decay of AdamW
     label_smoothing: float = 0.0  # Fraction of each label that is spread over all tokens
@@ -78,10 +78,7 @@ class Seq2SeqShape:
     """A recurrent encoder-decoder (chapter 4)."""
 
     kind: ClassVar = "seq2seq"
-    score: Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"] = (
-        "additive"
-    )
-    """Score of the attention; none is one fixed context."""
+    score: Score = "additive"  # Score of the attention; none is one fixed context
     embed_dim: int = 32  # Width of the token embeddings
     hidden_dim: int = 128  # Width of the GRU's state; each direction has half of it
     num_layers: int = 1  # GRUs on top of one another

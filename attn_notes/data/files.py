@@ -30,10 +30,9 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
         text = Path(path).read_text(encoding or "utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} must be text in {error.encoding}, got byte 0x{error.object[error.start]:02x} "
-            f"in line {line}; if it has another encoding, pass that, such as 'utf-16'"
-        ) from None
+        got = f"got byte 0x{error.object[error.start]:02x} in line {line}"
+        hint = "if it has another encoding, pass that, such as 'utf-16'"
+        raise ValueError(f"{path} must be text in {error.encoding}, {got}; {hint}") from None
     except LookupError:
         raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
     if not text.strip():
@@ -70,9 +69,7 @@ def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> lis
     if not pairs:
         raise ValueError(f"{path} must hold at least one pair, with a tab between its sides")
     if skipped:
-        warnings.warn(
-            f"{path}: {len(pairs):,} pairs kept, {len(skipped):,} lines skipped, line {skipped[0]} "
-            f"the first: a line must hold a tab, and 1 to {_MOST_TOKENS} tokens on either side",
-            stacklevel=2,
-        )
+        wanted = f"a line must hold a tab, and 1 to {_MOST_TOKENS} tokens on either side"
+        kept = f"{len(pairs):,} pairs kept, {len(skipped):,} lines skipped"
+        warnings.warn(f"{path}: {kept}, line {skipped[0]} the first: {wanted}", stacklevel=2)
     return pairs

@@ -89,11 +89,7 @@ def greedy(
         tensor([[5, 4, 2]])
     """
     return generate(
-        model,
-        source,
-        lengths,
-        max_length=max_length,
-        choose=lambda log_probs: log_probs.argmax(-1),
+        model, source, lengths, max_length=max_length, choose=lambda log_probs: log_probs.argmax(-1)
     )
 
 

@@ -44,17 +44,13 @@ def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
         return source.new_full(source.shape[:1], source.shape[1])
     if lengths is None or source.dim() != 2 or lengths.shape != source.shape[:1]:
         got = None if lengths is None else tuple(lengths.shape)
-        raise ValueError(
-            "source and lengths must have shapes (B, S) and (B,), "
-            f"got {tuple(source.shape)} and {got}"
-        )
+        wanted = "source and lengths must have shapes (B, S) and (B,)"
+        raise ValueError(f"{wanted}, got {tuple(source.shape)} and {got}")
     return lengths
 
 
 def check_step(tokens: Tensor, rows: int) -> None:
     """Raise unless there is one token for each row of the state."""
     if tokens.shape != (rows,):
-        raise ValueError(
-            f"tokens must have shape (B,), one for each row of the state, {rows}, "
-            f"got {tuple(tokens.shape)}"
-        )
+        wanted = f"tokens must have shape (B,), one for each row of the state, {rows}"
+        raise ValueError(f"{wanted}, got {tuple(tokens.shape)}")

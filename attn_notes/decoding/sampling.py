@@ -3,12 +3,7 @@
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import (
-    check_floating,
-    check_fractions,
-    check_integers,
-    check_positive,
-)
+from attn_notes.arguments import check_floating, check_fractions, check_integers, check_positive
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
 

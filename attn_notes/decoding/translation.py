@@ -48,18 +48,12 @@ def translate(
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     found: dict[int, tuple[str, ...]] = {}
+    how = {"max_length": max_length, "beam_size": beam_size, "length_penalty": length_penalty}
     for first in range(0, len(order), batch_size):
         chunk = order[first : first + batch_size]
         pairs = [(tuple(sources[n]), ()) for n in chunk]
         source, lengths, _ = make_batch(pairs, source_vocab, target_vocab).to(device)
-        decoded = beam_search(
-            model,  # type: ignore[arg-type]
-            source,
-            lengths,
-            max_length=max_length,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-        )
+        decoded = beam_search(model, source, lengths, **how)  # type: ignore[arg-type]
         for n, ids in zip(chunk, decoded.tokens.tolist(), strict=True):
             found[n] = tuple(target_vocab.decode(ids))
     return [found[n] for n in range(len(sources))]

@@ -9,13 +9,7 @@ from attn_notes.training.metrics import (
     masked_cross_entropy,
     translation_loss,
 )
-from attn_notes.training.schedules import (
-    constant,
-    cosine_decay,
-    inverse_sqrt,
-    linear_decay,
-    noam,
-)
+from attn_notes.training.schedules import constant, cosine_decay, inverse_sqrt, linear_decay, noam
 
 __all__ = [
     "bits_per_character",

@@ -15,12 +15,7 @@ from attn_notes.arguments import check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
 from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import counting_tokens, translation_loss
-from attn_notes.training.processes import (
-    generators,
-    progress_bar,
-    rank_and_world_size,
-    seed_rng,
-)
+from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
 
 __all__ = ["fit"]
@@ -200,10 +195,9 @@ class _Run:
         """Turn the losses that are still on the device into numbers."""
         for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
             if not math.isfinite(loss + norm):
-                raise FloatingPointError(
-                    f"loss and gradient must be finite, got loss {loss} and a gradient of norm "
-                    f"{norm} in step {len(self.losses)}; a lower lr or a longer warm-up may help"
-                )
+                got = f"loss {loss} and a gradient of norm {norm} in step {len(self.losses)}"
+                hint = "a lower lr or a longer warm-up may help"
+                raise FloatingPointError(f"loss and gradient must be finite, got {got}; {hint}")
             self.losses.append(loss)
         self.unread.clear()
 

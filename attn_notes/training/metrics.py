@@ -215,10 +215,9 @@ def bits_per_character(
     nats = 0.0
     with evaluating(model):
         for first in range(0, len(windows), batch_size):
-            inputs, labels = (
-                pad_sequence(list(side), batch_first=True, padding_value=PAD).to(device)  # (B, L)
-                for side in zip(*windows[first : first + batch_size], strict=True)
-            )
+            sides = map(list, zip(*windows[first : first + batch_size], strict=True))
+            padded = (pad_sequence(x, batch_first=True, padding_value=PAD) for x in sides)
+            inputs, labels = (x.to(device) for x in padded)  # (B, L) each
             logits, *_ = model(inputs)
             nats += float(masked_cross_entropy(logits, labels)) * int((labels != PAD).sum())
     return nats / math.log(2) / characters

@@ -57,6 +57,5 @@ def progress_bar(done: int, steps: int, shown: bool | None) -> Any:
         is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared
         shown = (sys.stderr.isatty() or in_notebook) and not is_silenced
     is_hidden = not shown or rank_and_world_size()[0] > 0
-    return tqdm(
-        desc="training", total=steps, initial=done, unit="step", disable=is_hidden, file=sys.stderr
-    )
+    count: Any = {"total": steps, "initial": done, "unit": "step"}
+    return tqdm(desc="training", **count, disable=is_hidden, file=sys.stderr)

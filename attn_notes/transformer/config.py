@@ -85,9 +85,8 @@ class TransformerConfig:
         check_divides("num_kv_heads", self.num_kv_heads or 1, "num_heads", self.num_heads)
         rotated = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
         if rotated and (size := getattr(self, rotated)) % 2:
-            raise ValueError(
-                f"{rotated} must be even for {self.positions} positions, got {rotated} = {size}"
-            )
+            wanted = f"even for {self.positions} positions"
+            raise ValueError(f"{rotated} must be {wanted}, got {rotated} = {size}")
 
     @property
     def head_dim(self) -> int:

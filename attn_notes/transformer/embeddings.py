@@ -75,10 +75,9 @@ class Embeddings(nn.Module):
         """(B, L, E), the embedding of each token's segment."""
         token_types = torch.zeros_like(tokens) if token_types is None else token_types
         if not isinstance(self.token_types, nn.Embedding) or token_types.shape != tokens.shape:
-            raise ValueError(
-                "token_types must have the shape of tokens, and be None where num_token_types is "
-                f"0, got token_types {tuple(token_types.shape)} and tokens {tuple(tokens.shape)}"
-            )
+            wanted = "the shape of tokens, and be None where num_token_types is 0"
+            got = f"token_types {tuple(token_types.shape)} and tokens {tuple(tokens.shape)}"
+            raise ValueError(f"token_types must have {wanted}, got {got}")
         return look_up(self.token_types, token_types, "token_types")
 
 

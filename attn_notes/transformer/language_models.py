@@ -120,10 +120,9 @@ class DecoderOnly(nn.Module):
         all_lengths = check_source(source, lengths)
         padded = lengths is not None and bool((lengths != source.shape[1]).any())
         if padded or not source.shape[1]:
-            raise ValueError(
-                "prompts must have the same length, 1 or more, and no padding, got "
-                f"source {tuple(source.shape)} and lengths {all_lengths.tolist()}"
-            )
+            got = f"source {tuple(source.shape)} and lengths {all_lengths.tolist()}"
+            wanted = "the same length, 1 or more, and no padding"
+            raise ValueError(f"prompts must have {wanted}, got {got}")
         caches = tuple(KVCache() for _ in self.body.blocks)
         read = self.body(source, is_causal=True, caches=caches, need_weights=need_weights)
         return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches, read.weights)
@@ -193,10 +192,8 @@ class MaskedLanguageModel(nn.Module):
 def check_no_token_types(config: TransformerConfig) -> None:
     """Raise if the config of a model that generates text has token types."""
     if config.num_token_types:
-        raise ValueError(
-            "num_token_types must be 0 in a model that generates text, got "
-            f"{config.num_token_types}"
-        )
+        got = config.num_token_types
+        raise ValueError(f"num_token_types must be 0 in a model that generates text, got {got}")
 
 
 def _initialise(model: nn.Module) -> None:

@@ -112,10 +112,8 @@ class AlignmentSteps(AnsweringWidget):
 
     def _summary(self) -> str:
         example, state, step = self._now()
-        return (
-            f"{plural(len(self._all()), 'example')}; {_verdict(state)}: "
-            f"{len(state['target'])} words from {len(example['source'])}, step {step + 1}"
-        )
+        words = f"{len(state['target'])} words from {len(example['source'])}, step {step + 1}"
+        return f"{plural(len(self._all()), 'example')}; {_verdict(state)}: {words}"
 
     def _table(self) -> Table:
         """All steps of the state on show: a table has no control for the step."""

@@ -46,13 +46,10 @@ def page_script(*widgets: str) -> str:
     Returns:
         JavaScript that defines the element `<attn-widget>` and nothing global.
     """
-    bodies = (
-        f"WIDGETS.{name} = (() => {{\n"
-        + _read(f"{name}.js").replace("export default", "return")
-        + "})();"
-        for name in widgets or WIDGETS
-    )
-    used = (SHARED.get(name, ()) for name in widgets or WIDGETS)
+    chosen = widgets or WIDGETS
+    modules = {name: _read(f"{name}.js").replace("export default", "return") for name in chosen}
+    bodies = (f"WIDGETS.{name} = (() => {{\n{body}}})();" for name, body in modules.items())
+    used = (SHARED.get(name, ()) for name in chosen)
     names = dict.fromkeys(name for shared in used for name in shared)
     shared = (_read(f"{name}.js") for name in (*CORE, *names))
     parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]
@@ -85,9 +82,7 @@ PAGE = """<!doctype html>
 def page_of_its_own(element: str, widget: str, title: str) -> str:
     """One file with the element of a widget and all that it needs: nothing else may run or load."""
     parts = {"script": page_script(widget), "style": page_style() + PAGE_STYLE}
-    hashes = {
-        name: base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
-        for name, part in parts.items()
-    }
-    policy = "; ".join(f"{name}-src 'sha256-{digest}'" for name, digest in hashes.items())
+    digests = {name: hashlib.sha256(part.encode()).digest() for name, part in parts.items()}
+    hashes = {name: base64.b64encode(digest).decode() for name, digest in digests.items()}
+    policy = "; ".join(f"{name}-src 'sha256-{text}'" for name, text in hashes.items())
     return PAGE.format(policy=policy, title=title, element=element, **parts)

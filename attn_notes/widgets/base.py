@@ -53,10 +53,9 @@ class BookWidget(anywidget.AnyWidget):
         state = json.dumps(described, sort_keys=True, allow_nan=False)
         for character in "<>&":  # no token may end the script element or start a comment
             state = state.replace(character, f"\\u{ord(character):04x}")
-        return (
-            f'<attn-widget><script type="application/json">{state}</script>'
-            f'<div class="attn-fallback">{table_html(*self._table())}</div></attn-widget>'
-        )
+        script = f'<script type="application/json">{state}</script>'
+        fallback = f'<div class="attn-fallback">{table_html(*self._table())}</div>'
+        return f"<attn-widget>{script}{fallback}</attn-widget>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle = super()._repr_mimebundle_(**kwargs)
@@ -134,14 +133,12 @@ def table_html(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str
         return f"{tag}<bdi>{html.escape(visible(text))}</bdi></{tag[1:3]}>"
 
     head = "<td></td>" + "".join(cell('<th scope="col">', text) for text in columns)
-    body = "".join(
-        "<tr>"
-        + cell('<th scope="row">', first)
-        + "".join(f"<td>{html.escape(text)}</td>" for text in rest)
-        + "</tr>"
-        for first, *rest in (tuple(map(str, row)) for row in rows)
-    )
-    return (
-        f"<table><caption>{html.escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+
+    def line(first: str, *rest: str) -> str:
+        cells = "".join(f"<td>{html.escape(text)}</td>" for text in rest)
+        header = cell('<th scope="row">', first)
+        return f"<tr>{header}{cells}</tr>"
+
+    body = "".join(line(*map(str, row)) for row in rows)
+    parts = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f"<table><caption>{html.escape(caption)}</caption>{parts}</table>"

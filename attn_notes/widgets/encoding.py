@@ -163,10 +163,9 @@ def to_base64(data: Tensor) -> str:
 
 def from_base64(text: str, dtype: torch.dtype) -> Tensor:
     """The numbers (N,) that `to_base64` wrote."""
-    data = bytearray(base64.b64decode(text))
-    return (
-        torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype, device="cpu")
-    )
+    if not text:
+        return torch.empty(0, dtype=dtype, device="cpu")
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=dtype)
 
 
 def _places(bits: int) -> Tensor:

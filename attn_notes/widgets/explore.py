@@ -90,11 +90,9 @@ class Explorer(DataWidget):
         self._device = torch.get_default_device()  # a thread starts with torch's own
         start = self._call(first)
         self._frames = self._sample(grid, start.shape) if page else None
-        kinds = {bool: "box", tuple: "slider", list: "menu"}
-        listed = [
-            {"name": name, "kind": kinds[type(controls[name])], "choices": choices}
-            for name, choices in grid.items()
-        ]
+        names = {bool: "box", tuple: "slider", list: "menu"}
+        kinds = {name: names[type(control)] for name, control in controls.items()}
+        listed = [{"name": n, "kind": kinds[n], "choices": choices} for n, choices in grid.items()]
         axes = encoding.check_axes(*start.shape, **tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
         super().__init__(data=data, values=first, answered=first, frame=encoding.encode(start))
@@ -112,9 +110,8 @@ class Explorer(DataWidget):
             wanted = f"{count} frames of {shape.numel()} cells are beyond 100 kB of a page"
             raise ValueError(f"{wanted}; {fitting}; without page=True any size is answered live")
         points = itertools.product(*grid.values())
-        return torch.stack(
-            [self._call(dict(zip(grid, point, strict=True)), shape) for point in points]
-        )
+        named = (dict(zip(grid, point, strict=True)) for point in points)
+        return torch.stack([self._call(values, shape) for values in named])
 
     @traitlets.validate("values")
     def _check_values(self, proposal: Any) -> dict[str, Any]:

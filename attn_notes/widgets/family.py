@@ -110,10 +110,8 @@ class FamilyDiagram(DataWidget):
     def _summary(self) -> str:
         knows, says = self.knows(), self.wiring().says[self._picked()]
         said = "nothing" if says is None else f"\u201c{visible(says)}\u201d"
-        return (
-            f"{self.family}, {plural(self.num_layers, 'block')}: position {self._picked()} knows "
-            f"{int(knows.sum())} of {len(knows)} tokens, says {said}"
-        )
+        known = f"position {self._picked()} knows {int(knows.sum())} of {len(knows)} tokens"
+        return f"{self.family}, {plural(self.num_layers, 'block')}: {known}, says {said}"
 
     def _table(self) -> Table:
         inputs, says, _, _ = self.wiring()

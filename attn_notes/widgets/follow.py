@@ -117,9 +117,9 @@ class FollowToken(ModelWidget):
         """The name of each step, and the part of the model that it belongs to."""
         norm = ("norm",) * (self._model.config.norm == "pre")
         kinds = {"attention": (*norm, *READ, "heads", "add"), "network": (*norm, "think", "add")}
-        steps = [
-            (name, part) for part in parts for name in kinds.get(part["kind"], (part["kind"],))
-        ]
+        steps = []
+        for part in parts:
+            steps += [(name, part) for name in kinds.get(part["kind"], (part["kind"],))]
         return steps[: 1 + len(norm + READ)] if self.data["attention_only"] else steps
 
     def _here(self) -> tuple[str, int, Part, int, int]:
@@ -153,11 +153,9 @@ class FollowToken(ModelWidget):
 
     def _writes(self) -> bool:
         """Whether the stream of this token ends in the probabilities of the next."""
-        source = len(self.data["sentences"][self.sentence]["source"][0])
-        model = self._model
-        return isinstance(model, DecoderOnly) or (
-            hasattr(model, "decoder") and self.token >= source
-        )
+        source, model = self.data["sentences"][self.sentence]["source"][0], self._model
+        in_target = hasattr(model, "decoder") and self.token >= len(source)
+        return in_target or isinstance(model, DecoderOnly)
 
     def _summary(self) -> str:
         names, at, parts = self._now()
@@ -171,10 +169,9 @@ class FollowToken(ModelWidget):
         names, at, parts = self._now()
         _, _, here, _, head = self._here()
         part = next(p for p in parts if p["kind"] == "attention" and p["block"] == here["block"])
-        rows = [
-            [name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)]
-            for name, numbers in of_head("softmax", part, at, head).items()
-        ]
+        rows = []
+        for name, numbers in of_head("softmax", part, at, head).items():
+            rows.append([name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)])
         caption = f"{self._summary()}. From the scores of its query with each key to the weights."
         return caption, names, rows
 
@@ -200,16 +197,12 @@ def _numbered(
         check_vocabulary("vocab", vocab, size)
         names = [*SPECIAL, *check_tokens("vocab", vocab.tokens)]
         first = [SPECIAL[START]] * isinstance(model, DecoderOnly)
-        lists = [
-            first + [token if token in names else SPECIAL[-1] for token in tokens]
-            for tokens in lists
-        ]
+        known = {name: name for name in names}
+        lists = [first + [known.get(token, SPECIAL[-1]) for token in tokens] for tokens in lists]
     if len(names) > size or not all(0 < len(tokens) <= MOST_TOKENS for tokens in lists):
         wanted = f"1 to {MOST_TOKENS} tokens, of at most vocab_size = {size} kinds"
         raise ValueError(f"sentences must have {wanted}, got {lists}")
     names += [f"id {n}" for n in range(len(names), size)]
-    read = [
-        {"source": [[names.index(token) for token in tokens], tokens], "target": [[], []]}
-        for tokens in lists
-    ]
+    sources = [[[names.index(token) for token in tokens], tokens] for tokens in lists]
+    read = [{"source": source, "target": [[], []]} for source in sources]
     return names if isinstance(model, DecoderOnly) else [], read

@@ -97,9 +97,8 @@ class HeadExplorer(AnsweringWidget, Pictured):
             "special": encoding.check_tokens("special", special),
             "title": encoding.replace_surrogates(title),
         }
-        super().__init__(
-            encode, self._encode_sentence, data=data, scale="root" if long else "linear"
-        )
+        scale = "root" if long else "linear"
+        super().__init__(encode, self._encode_sentence, data=data, scale=scale)
         self.observe(self._unpack, ["data", "sentence", "kind", "layer", "head", "pinned", "reply"])
         self._unpack()
 
@@ -157,23 +156,24 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
         Special tokens are left out if they are hidden.
         """
-        view, chosen = self._view(), self._shown_heads()
-        if "weights" in view:
-            every = encoding.decode(view["weights"]).flatten(0, 1)[chosen]
-        else:
-            size = view["size"][2:]
-            heads = [self._heads[f"{view['key']}.{n}"] for n in chosen]
-            every = torch.stack([views.decode_head(head, *size) for head in heads])
+        every = self._decode(self._shown_heads())
         if self.hide_special:
             every = select_cells(every, *self._kept())
         return every.mean(0) if self.combine == "mean" else every.amax(0)
 
-    def _kept(self) -> tuple[list[int], list[int]]:
+    def _decode(self, chosen: list[int]) -> Tensor:
+        """The weights of these heads of the view on show, (heads, L, S)."""
+        view = self._view()
+        if "weights" in view:
+            return encoding.decode(view["weights"]).flatten(0, 1)[chosen]
+        packed = (self._heads[f"{view['key']}.{n}"] for n in chosen)
+        return torch.stack([views.decode_head(head, *view["size"][2:]) for head in packed])
+
+    def _kept(self) -> list[list[int]]:
         """The places of the queries and of the keys on show."""
         view, special = self._view(), self.data["special"]
         both = (view["queries"], view["keys"] or view["queries"])
-        rows, columns = (views.kept_places(each, special, self.hide_special) for each in both)
-        return rows, columns
+        return [views.kept_places(each, special, self.hide_special) for each in both]
 
     def _picture(self) -> dict[str, Any]:
         view, (rows, columns) = self._view(), self._kept()
@@ -220,26 +220,19 @@ class HeadExplorer(AnsweringWidget, Pictured):
     @property
     def weights(self) -> Tensor:
         """The weights on show of every head, (layers, heads, L, S); others can be set, live."""
-        view = self._view()
-        if "weights" in view:
-            return encoding.decode(view["weights"])
-        heads = [
-            self._heads[f"{view['key']}.{n}"] for n in range(view["size"][0] * view["size"][1])
-        ]
-        decoded = torch.stack([views.decode_head(head, *view["size"][2:]) for head in heads])
-        return decoded.unflatten(0, view["size"][:2])
+        layers, heads = self._view()["size"][:2]
+        return self._decode([*range(layers * heads)]).unflatten(0, (layers, heads))
 
     @weights.setter
     def weights(self, new: Any) -> None:
         """Show other weights of the same tokens, of every kind; where the reader stands stays."""
         now = self._all()[self.sentence]["views"]
-        kinds = as_kinds(new)
-        if len(kinds) != len(now):
+        if len(kinds := as_kinds(new)) != len(now):
             raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
-        given = {
-            view["name"]: views.Maps(layers, view["queries"], view["keys"], views.find_mask(layers))
-            for view, layers in zip(now, kinds.values(), strict=True)
-        }
+        given = {}
+        for view, layers in zip(now, kinds.values(), strict=True):
+            sides = view["queries"], view["keys"]
+            given[view["name"]] = views.Maps(layers, *sides, views.find_mask(layers))
         sentences, given_at_first = self._all(), len(self.data["sentences"])
         sentences[self.sentence] = self._encode_sentence(given)
         with self.hold_sync():

@@ -1,5 +1,6 @@
 """The heatmap that every chapter uses."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -144,14 +145,11 @@ def weights_table(
     row_names = queries or [f"query {i}" for i in range(L)]
     column_names = keys or [f"key {j}" for j in range(S)]
     if weights.numel() > MOST_CELLS:
-        rows = [
-            [name, str(int(row.argmax())), f"{row.max():.2f}"]
-            for name, row in zip(row_names, weights, strict=True)
-        ]
+        most, keys_read = weights.max(-1)
+        strongest = zip(row_names, keys_read.tolist(), most.tolist(), strict=True)
+        rows = [[name, str(key), f"{weight:.2f}"] for name, key, weight in strongest]
         return "For each query, the key it reads most.", ["key", "weight"], rows
-    allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
-    rows = [
-        [name, *(f"{x:.2f}" if may else "masked" for x, may in zip(row, mays, strict=True))]
-        for name, row, mays in zip(row_names, weights.tolist(), allowed.tolist(), strict=True)
-    ]
+    shown = (weights if mask is None else weights.masked_fill(~mask, math.nan)).tolist()
+    cells = [["masked" if math.isnan(x) else f"{x:.2f}" for x in row] for row in shown]
+    rows = [[name, *row] for name, row in zip(row_names, cells, strict=True)]
     return "Attention weights: rows are queries, columns are keys.", column_names, rows

@@ -54,19 +54,16 @@ class KernelExplorer(DataWidget):
 
     def predict(self) -> tuple[float, Tensor]:
         """The prediction at the query, and the weights (S,) that it averages with."""
-        numbers = (
-            torch.tensor(one, dtype=torch.float64, device="cpu")
-            for one in ([self.query], self.xs, self.ys)
-        )
+        lists = ([self.query], self.xs, self.ys)
+        numbers = (torch.tensor(one, dtype=torch.float64, device="cpu") for one in lists)
         kernel, width = getattr(kernels, f"{self.kernel}_kernel"), self.bandwidth
         output, weights = kernels.nadaraya_watson(*numbers, kernel=kernel, bandwidth=width)
         return float(output[0]), weights[0]
 
     def _summary(self) -> str:
-        return (
-            f"{len(self.xs)} points, {self.kernel} kernel of width {self.bandwidth:.2f}: "
-            f"{self.predict()[0]:.2f} at {self.query:.2f}"
-        )
+        kernel = f"{self.kernel} kernel of width {self.bandwidth:.2f}"
+        there = f"{self.predict()[0]:.2f} at {self.query:.2f}"
+        return f"{len(self.xs)} points, {kernel}: {there}"
 
     def _table(self) -> Table:
         columns = self.xs, self.ys, self.predict()[1].tolist()

@@ -29,10 +29,9 @@ def as_kinds(outputs: Any) -> dict[str, list[Tensor]]:
 
     def first(names: tuple[str, ...]) -> Any:
         """What the outputs hold under one of these names, None where nothing was kept."""
-        read = outputs.get if isinstance(outputs, Mapping) else partial(_field, outputs)
-        return next(
-            (found for name in names if (found := read(name)) is not None and len(found)), None
-        )
+        read = outputs.get if isinstance(outputs, Mapping) else partial(getattr, outputs)
+        found = (read(name, None) for name in names)
+        return next((one for one in found if one is not None and len(one)), None)
 
     if isinstance(outputs, Tensor) or type(outputs) in (list, tuple):
         return {"": as_layers(outputs)}
@@ -62,28 +61,21 @@ def as_layers(weights: Any, *, layered: bool = False) -> list[Tensor]:
         if all(layer.dim() == 2 for layer in layers):  # the heads of one layer
             layers = [torch.stack(layers)]
     elif isinstance(weights, list | tuple) and weights and _has_tensors(weights[0]):
-        raise ValueError(
-            "the weights are of several steps, a tuple for each, as generate() returns them: "
-            "run the model once on the whole text instead"
-        )
+        steps = "the weights are of several steps, a tuple for each, as generate() returns them"
+        raise ValueError(f"{steps}: run the model once on the whole text instead")
     else:
         whole = _as_tensor(weights)
         got = tuple(whole.shape)
         if whole.dim() == 4 and len(whole) > 1 and not layered:
-            raise ValueError(
-                f"weights of shape {got} may be of {got[0]} layers or of a batch of {got[0]} texts:"
-                " pass layers as a list, list(weights), or one text of a batch, weights[:1]"
-            )
+            either = f"of {got[0]} layers or of a batch of {got[0]} texts"
+            hint = "pass layers as a list, list(weights), or one text of a batch, weights[:1]"
+            raise ValueError(f"weights of shape {got} may be {either}: {hint}")
         layers = list(whole) if whole.dim() > 3 else [whole]
         layers = [x[(None,) * (3 - x.dim())] if x.dim() == 2 else x for x in layers]
     layers = [_of_one_text(layer) for layer in layers]
     if len(shapes := {tuple(layer.shape) for layer in layers}) > 1:
         raise ValueError(f"all layers must have the same shape (H, L, S), got {sorted(shapes)}")
     return [check_weights("weights", layer) for layer in layers]
-
-
-def _field(outputs: Any, name: str) -> Any:
-    return getattr(outputs, name, None)
 
 
 def _has_tensors(one: Any) -> bool:
@@ -102,13 +94,10 @@ def _of_one_text(layer: Tensor) -> Tensor:
     """A layer (H, L, S), also of (1, H, L, S)."""
     got = tuple(layer.shape)
     if len(got) == 4 and got[0] > 1:
-        raise ValueError(
-            f"weights must be of one text, got a batch of {got[0]} in a layer of shape {got}: "
-            "pass one of them, such as [layer[:1] for layer in weights]"
-        )
+        batch = f"a batch of {got[0]} in a layer of shape {got}"
+        hint = "pass one of them, such as [layer[:1] for layer in weights]"
+        raise ValueError(f"weights must be of one text, got {batch}: {hint}")
     if len(got) not in (3, 4) or not layer.numel():
-        raise ValueError(
-            "weights must be a map (L, S), a layer (H, L, S) or layers (1, H, L, S), and not be "
-            f"empty, got shape {got}"
-        )
+        wanted = "a map (L, S), a layer (H, L, S) or layers (1, H, L, S), and not be empty"
+        raise ValueError(f"weights must be {wanted}, got shape {got}")
     return layer[0] if len(got) == 4 else layer

@@ -54,10 +54,8 @@ def _attend(
     """Attention of all heads, from the stream before it to the stream after it."""
     read = norm(x) if block.norm_first else x
     memory = read if memory is None else memory
-    q, k, v = (
-        split_heads(project(y), attn.num_heads)  # (H, L or S, D)
-        for project, y in ((attn.q_proj, read), (attn.k_proj, memory), (attn.v_proj, memory))
-    )
+    projected = attn.q_proj(read), attn.k_proj(memory), attn.v_proj(memory)
+    q, k, v = (split_heads(y, attn.num_heads) for y in projected)  # (H, L or S, D)
     scores = q @ k.mT  # (H, L, S)
     mask = causal_mask(len(x), device="cpu") if causal else torch.ones_like(scores[0]) > 0
     weights = masked_softmax(scores / math.sqrt(q.shape[-1]), mask)

@@ -74,12 +74,10 @@ def _read_by_two(model: Any, tokenizer: Any, source: str, target: str | None = N
         name = type(model).__name__
         raise ValueError(f"{name} writes no text: give a pair, the source and the target")
     kinds = as_kinds(model(**batch, decoder_input_ids=written, output_attentions=True))
-    special += tokenizer.convert_ids_to_tokens(
-        sorted({written[0, 0].item(), *tokenizer.all_special_ids})
-    )
-    source_words, target_words = (
-        _words(tokenizer, ids, special) for ids in (batch["input_ids"], written)
-    )
+    added = sorted({written[0, 0].item(), *tokenizer.all_special_ids})
+    special += tokenizer.convert_ids_to_tokens(added)
+    source_words = _words(tokenizer, batch["input_ids"], special)
+    target_words = _words(tokenizer, written, special)
     return Reading(kinds, source_words, target_words, list(dict.fromkeys(special)))
 
 

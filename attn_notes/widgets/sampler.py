@@ -132,10 +132,8 @@ class LanguageModelPlayer(ModelPlayer):
         with torch.no_grad():
             logits = self._model(window).logits[0, -1]  # (V,)
         logits[[PAD, START]] = -torch.inf
-        after = sampling_distribution(
-            logits, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p
-        )
-        return logits.softmax(-1), after
+        options: Any = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        return logits.softmax(-1), sampling_distribution(logits, **options)
 
     def _label(self, token: int) -> str:
         names = (SPACES.get(text, visible(text)) for text in self.data["tokens"])
@@ -154,11 +152,9 @@ class LanguageModelPlayer(ModelPlayer):
     def _table(self) -> Table:
         own, after = self.distributions()
         likely = own.sort(descending=True, stable=True).indices[:LISTED].tolist()
-        rows = [
-            (self._label(n), f"{own[n]:.3f}", f"{after[n]:.3f}" if after[n] > 0 else "cut")
-            for n in likely
-            if n in self._writable
-        ]
+        cells = [f"{one:.3f}" if one > 0 else "cut" for one in after]
+        listed = [n for n in likely if n in self._writable]
+        rows = [(self._label(n), f"{own[n]:.3f}", cells[n]) for n in listed]
         return f"{self._summary()}.", ("of the model", "drawn from"), rows
 
 

@@ -95,10 +95,8 @@ class ScoreExplorer(DataWidget):
 
     def _table(self) -> Table:
         columns = self.data["tokens"], self.key_vectors, self.shown().tolist()
-        rows = [
-            [token, f"{x:.2f}, {y:.2f}", f"{w:.2f}"]
-            for token, (x, y), w in zip(*columns, strict=True)
-        ]
+        lines = zip(*columns, strict=True)
+        rows = [[token, f"{x:.2f}, {y:.2f}", f"{w:.2f}"] for token, (x, y), w in lines]
         x, y = self.query
         caption = f"Weights of the query ({x:.2f}, {y:.2f}), score {self.score}."
         return caption, ["vector", "weight"], rows

@@ -32,9 +32,8 @@ def readable(
     """
     plain = [token for token in tokens if token not in special]
     if byte_level is None:
-        byte_level = any(token[:1] in ("Ġ", "Ċ") for token in plain) and set().union(*plain) <= set(
-            BYTES
-        )
+        spaced = any(token[:1] in ("Ġ", "Ċ") for token in plain)
+        byte_level = spaced and set().union(*plain) <= set(BYTES)
     texts = []
     for token in tokens:
         text = _decode(token) if byte_level and token not in special else token.replace("▁", " ")

@@ -52,10 +52,9 @@ def check_size(sizes: Sequence[tuple[int, int, int, int]]) -> None:
     layers = MOST * N // total
     fits = [f"{math.isqrt(MOST // heads)} tokens"]
     fits += [f"{layers} of the {N} layers, weights[:{layers}]"] * (layers > 0)
-    raise ValueError(
-        f"{heads} heads of up to {L} x {S} tokens are {total / 1e6:.0f} million weights, more than "
-        f"{MOST // 10**6} million: give at most {' or '.join(fits)}"
-    )
+    got = f"{heads} heads of up to {L} x {S} tokens are {total / 1e6:.0f} million weights"
+    most = f"more than {MOST // 10**6} million"
+    raise ValueError(f"{got}, {most}: give at most {' or '.join(fits)}")
 
 
 def kept_places(tokens: Sequence[str], special: Sequence[str], hide: bool) -> list[int]:
@@ -99,12 +98,10 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> tuple[dict[str
     thumbnails = [_encode_thumbnails(layers, mask)]
     if [*map(len, places)] != [L, S] and all(places):  # and those without special tokens
         rest = [select_cells(layer, *places) for layer in layers]
-        thumbnails.append(
-            _encode_thumbnails(rest, None if mask is None else mask[places[0]][:, places[1]])
-        )
-    return {**view, "thumbnails": thumbnails}, [
-        squeeze_head(head) for layer in layers for head in layer
-    ]
+        may = None if mask is None else mask[places[0]][:, places[1]]
+        thumbnails.append(_encode_thumbnails(rest, may))
+    heads = [squeeze_head(head) for layer in layers for head in layer]
+    return {**view, "thumbnails": thumbnails}, heads
 
 
 def decode_head(packed: str, L: int, S: int) -> Tensor:
@@ -141,14 +138,12 @@ def _encode_scores(
 
     Patterns are those of a text that reads itself, without any that no token of it can show.
     """
-    cells = {
-        p: pattern_cells(p, queries, special=special, device="cpu") for p in PATTERNS if shared
-    }
-    found = {
-        pattern: encoding.encode(torch.stack([pattern_score(x, wanted) for x in layers]), bits=12)
-        for pattern, wanted in cells.items()
-        if bool(wanted.any())
-    }
+    found = {}
+    for pattern in PATTERNS if shared else ():
+        cells = pattern_cells(pattern, queries, special=special, device="cpu")
+        if bool(cells.any()):
+            scores = torch.stack([pattern_score(x, cells) for x in layers])
+            found[pattern] = encoding.encode(scores, bits=12)
     rows = kept_places(queries, special, True) or [*range(len(queries))]
     entropy = [torch.special.entr(x[:, rows]).sum(-1).mean(-1) / math.log(2) for x in layers]
     most = max(math.log2(layers[0].shape[-1]), 1.0)

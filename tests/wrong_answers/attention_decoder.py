@@ -58,8 +58,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {SHAPES | {'context': (5, 8)}}", "context is not (5, 8): an average of keys"),
         (f"answer = {SHAPES | {'gru_input': [1, 5, 12]}}", "gru_input is not (1, 5, 12): one step"),
         (f"answer = {SHAPES | {'weights': (5, 9, 7)}}", "weights is not (5, 9, 7): one for each"),
-        (f"answer = {SHAPES | {'keys': 12}}", "keys has no guess: write a shape such as (5, 7)"),
-        ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer should be a dictionary, got list"),
+        (f"answer = {SHAPES | {'keys': 12}}", "keys should be a shape such as (5, 7), got 12"),
+        ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer must be a dictionary, got list"),
     ],
     "read_source": [
         (instead(READ, "hidden[-1]", "hidden[0]"), "the query is the bottom layer's state"),

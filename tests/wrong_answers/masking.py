@@ -29,8 +29,14 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (f"answer = {EMPTY | {'d': set()}}", "d is not set(): query 0 could read only itself"),
         (f"answer = {EMPTY | {'c': [0, 1, 2]}}", "c is not [0, 1, 2]: queries 0 and 1"),
-        (f"answer = {EMPTY | {'d': 0}}", "d should be a set of rows such as {0, 1}, got 0"),
-        ("answer = [set(), set(), {0, 1}, {0}, {2, 3}]", "a has no guess: write a set of rows"),
+        (
+            f"answer = {EMPTY | {'d': 0}}",
+            "d should be a set of rows such as {0, 1}, or set() for none, got 0",
+        ),
+        (
+            "answer = [set(), set(), {0, 1}, {0}, {2, 3}]",
+            "the answer must be a dictionary, got list",
+        ),
     ],
     "mask_from_lengths": [
         (instead(LENGTHS, "<", ">="), "is the mask inverted?"),
@@ -86,7 +92,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             SOFTMAX + "masked_softmax(scores.masked_fill_(~mask, -math.inf), mask)",
-            "changed in place",
+            "changes its argument in place",
         ),
         (
             SOFTMAX + "masked_softmax(scores, mask).detach()",

@@ -39,8 +39,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {SPLITS | {'d': 'whole'}}", "d is not 'whole': the features are no longer"),
         (f"answer = {SPLITS | {'e': 'whole'}}", "e is not 'whole': reshape copies in the order"),
         (f"answer = {SPLITS | {'f': None}}", "f has no guess"),
-        ("answer = ['whole', 'mixed']", "should be a dict of guesses, got list"),
-        ("answer = 6", "should be a dict of guesses, got int"),
+        ("answer = ['whole', 'mixed']", "the answer must be a dictionary, got list"),
+        ("answer = 6", "the answer must be a dictionary, got int"),
     ],
     "count_parameters": [
         (COUNT + "3 * E**2 + 3 * bias * E", "is out_proj missing?"),

@@ -63,7 +63,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (_same(learned=False), "learned is not False: its rows are added"),
         (_same(none=0), "none should be True or False, got 0"),
         (_same(learned=[True]), "learned should be True or False, got [True]"),
-        ("differ = [False] * 6", "should be a dict with a guess for each scheme, got list"),
+        ("differ = [False] * 6", "the answer must be a dictionary, got list"),
     ],
     "shift_matrix": [
         (_shift(SLOW, "-"), "shift(1, 2): it turns the wrong way"),

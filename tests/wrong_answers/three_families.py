@@ -50,7 +50,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {KNOWN | {'e': 2}}", "e is not 2: each further block adds one token"),
         (f"answer = {KNOWN | {'f': 7}}", "the row ends at 7"),
         ("answer = [8, 6, 4, 7, 4, 5]", "must be a dict"),
-        (f"answer = {KNOWN | {'a': 'all'}}", "a has no guess: write a number"),
+        (f"answer = {KNOWN | {'a': 'all'}}", "a should be a number from 1 to 8, got 'all'"),
     ],
     "pooled": [
         ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),

@@ -76,6 +76,9 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {CHECKS | {'e': 'Causal'}}", "or \"none\", got 'Causal'"),
         (f"answer = {CHECKS | {'b': ['steps']}}", "b should be"),
         ("answer = {'a': 'steps'}", "b has no guess"),
-        ("answer = ['steps', 'steps', 'none', 'batch', 'causal']", "should be a dict, got list"),
+        (
+            "answer = ['steps', 'steps', 'none', 'batch', 'causal']",
+            "must be a dictionary, got list",
+        ),
     ],
 }  # fmt: skip

@@ -51,8 +51,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (f"answer = {MIXES | {'sinusoid': 'positions'}}", "a constant that depends on its place"),
         (f"answer = {MIXES | {'weights': 'both'}}", "weights is not 'both': feature j"),
-        (f"answer = {MIXES | {'norm': 'feature'}}", "the guess for norm is 'feature': write"),
-        (f"answer = {MIXES | {'norm': ['features']}}", "the guess for norm is ['features']: write"),
+        (f"answer = {MIXES | {'norm': 'feature'}}", "or \"neither\", got 'feature'"),
+        (f"answer = {MIXES | {'norm': ['features']}}", "or \"neither\", got ['features']"),
         ("answer = {'residual': 'neither'}", "norm has no guess: write"),
         (f"answer = {list(MIXES.values())}", "must be a dictionary, got list"),
     ],
@@ -72,7 +72,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             instead(NORM, "    return (u", "    x.sub_(x.mean(-1, keepdim=True))\n    return (u"),
-            "the answer changes x in place",
+            "the answer changes its argument in place",
         ),
         (instead(NORM, "    return (u", "    return x.tolist(), (u"), "be a tensor, got tuple"),
     ],
@@ -95,11 +95,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             LAYER + "x.add_(f(norm(x))) if first else norm(x + f(x))",
-            "the answer changes x in place",
+            "the answer changes its argument in place",
         ),
         (
             LAYER + "x + f(norm(x)) if first else norm(x.add_(f(x)))",
-            "the answer changes x in place",
+            "the answer changes its argument in place",
         ),
     ],
     "block_flops": [

@@ -1,13 +1,13 @@
 """The checks of chapter 4's exercises: shapes, reading, the loss, greedy decoding and beams."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw, numbers, pair
 from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search
@@ -32,28 +32,17 @@ SHAPES = {
     "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
 }
 WITH_QUERY_AXIS = {"weights": (5, 1, 7), "context": (5, 1, 12)}  # before `read` drops that axis
+decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)", also=WITH_QUERY_AXIS)
+"""Six shapes in a decoder, by name."""
 
 
-@exercise
-def decoder_shapes(answer: Any) -> None:
-    """Six shapes in a decoder, by name."""
-    if not isinstance(answer, Mapping):
-        raise CheckFailed(f"the answer should be a dictionary, got {type(answer).__name__}")
-    for part, (shape, why) in SHAPES.items():
-        if not isinstance(guess := answer.get(part), tuple | list):
-            raise CheckFailed(f"{part} has no guess: write a shape such as (5, 7)")
-        if tuple(guess) not in (shape, WITH_QUERY_AXIS.get(part)):
-            raise CheckFailed(f"{part} is not {tuple(guess)}: {why}")
-
-
-@exercise
+@of_function
 def read_source(answer: Any) -> None:
     """From hidden (layers, B, H), memory (B, S, C), mask and score: context and weights."""
     hidden, memory, matrix = draw((3, 2, 5), (2, 4, 6), (5, 6))
     mask = padding_mask([4, 2], 4, device=hidden.device)
     got = answer(hidden, memory, mask, lambda query, key: query @ matrix @ key.mT)
-    if not isinstance(got, tuple | list) or len(got) != 2:
-        raise CheckFailed(f"return two tensors, context and weights, got {type(got).__name__}")
+    got = pair(got, "two tensors, context and weights")
     scores = hidden[:, :, None] @ matrix @ memory.mT  # (layers, B, 1, S)
     weights = masked_softmax(scores[-1], mask)  # (B, 1, S)
     bottom, second = (masked_softmax(layer, mask)[:, 0] for layer in scores[:2])
@@ -66,23 +55,21 @@ def read_source(answer: Any) -> None:
         "the weights have three axes: drop the axis of the one query": weights,
         "context and weights are swapped: return the context first": context,
     }
-    compare(got[1], weights[:, 0], "the weights", mistakes=mistakes)
+    compare(got[1], weights[:, 0], "the weights", mistakes)
     mistakes = {
         "the context has three axes: drop the axis of the one query": weights @ memory,
         "the context is a plain mean: use the weights": memory.mean(1),
     }
-    compare(got[0], context, "the context", mistakes=mistakes)
+    compare(got[0], context, "the context", mistakes)
 
 
-@exercise
+@of_function
 def masked_loss(answer: Any) -> None:
     """The mean of -log p over the real tokens of a padded batch."""
     logits = draw((2, 4, 6))[0].requires_grad_()
     labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=logits.device)
-    each, across = (
-        -logits.log_softmax(axis).gather(-1, labels[..., None])[..., 0]  # (B, L)
-        for axis in (-1, 1)
-    )
+    at = labels[..., None]  # (B, L, 1)
+    each, across = (-logits.log_softmax(axis).gather(-1, at)[..., 0] for axis in (-1, 1))  # (B, L)
     real = labels != PAD
     right, by_sentence = each[real].mean(), (each * real).sum(-1) / real.sum(-1)
     mistakes = {
@@ -95,7 +82,7 @@ def masked_loss(answer: Any) -> None:
         "the softmax runs over positions, not the vocabulary": across[real].mean(),
     }
     got = answer(logits, labels)
-    compare(got, right, "the loss", mistakes=mistakes)
+    compare(got, right, "the loss", mistakes)
     if not isinstance(got, Tensor) or not got.requires_grad:
         raise CheckFailed("the value is right, but no gradient flows: return the tensor")
     check_masked_loss(answer)
@@ -111,7 +98,7 @@ class _Countdown:
             raise CheckFailed("`start` was not given the lengths: model.start(source, lengths)")
         return self.step(source[:, 0], self)
 
-    def step(self, tokens: Tensor, state: "_Countdown") -> tuple[Tensor, "_Countdown"]:
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, "_Countdown"]:
         if not isinstance(state, _Countdown):
             kind = type(state).__name__
             raise CheckFailed(f"`step` takes the words, then the state; its second was a {kind}")
@@ -122,19 +109,15 @@ class _Countdown:
         return F.one_hot(down, 12).float(), after
 
 
-@exercise
+@of_function
 def greedy_loop(answer: Any) -> None:
     """From a model the most probable words, one at a time, until END."""
     source = torch.tensor([[9], [5], [7]], device=get_device())
     lengths = torch.ones(3, dtype=torch.long, device="cpu")
-    right, unfilled, stale = (
-        torch.tensor(rows, device="cpu")
-        for rows in (
-            [[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]],
-            [[8, 7, 5, 4, 2], [4, 2, 9, 7, 5], [6, 5, 4, 2, 9]],
-            [[8, 7, 6, 5, 4, 2], [4, 2, 0, 0, 0, 0], [6, 5, 4, 2, 0, 0]],
-        )
-    )
+    rows = [[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]]
+    unfilled = [[8, 7, 5, 4, 2], [4, 2, 9, 7, 5], [6, 5, 4, 2, 9]]
+    stale = [[8, 7, 6, 5, 4, 2], [4, 2, 0, 0, 0, 0], [6, 5, 4, 2, 0, 0]]
+    right = torch.tensor(rows, device="cpu")
     same_word = torch.tensor([[1, 1] + 7 * [2]], device="cpu")
     mistakes = {
         "it stops when the first sentence has ended: the others had not": right[:, :2],
@@ -144,12 +127,12 @@ def greedy_loop(answer: Any) -> None:
         "each step should be given the words chosen last": (source.cpu() - same_word).clamp(min=4),
         "it goes on after every sentence has ended": F.pad(right, (0, 4)),
     }
-    compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes=mistakes)
+    compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes)
     mistakes = {"with max_length = 3 it says more than 3 words": right}
-    compare(answer(_Countdown(), source, lengths, 3), right[:, :3], "the tokens", mistakes=mistakes)
+    compare(answer(_Countdown(), source, lengths, 3), right[:, :3], "the tokens", mistakes)
 
 
-@exercise
+@of_function
 def length_penalty(answer: Any) -> None:
     """The index of the best of K hypotheses, by their log-probabilities and lengths."""
     few, many = ([-2.0, -2.2, -3.0], [2, 4, 9]), ([-3.6, -5.2, -3.3, -3.6, -7.5], [2, 3, 7, 9, 22])
@@ -159,27 +142,21 @@ def length_penalty(answer: Any) -> None:
         "the lengths are ignored": 2,
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
     }
-    cases = (
-        (many, 1.0, 3, named),
-        (few, 0.5, 1, {"α should be an exponent": 2}),
-        (few, 0.0, 0, {}),
-    )
+    exponent = {"α should be an exponent": 2}
+    cases: Any = (many, 1.0, 3, named), (few, 0.5, 1, exponent), (few, 0.0, 0, {})
     for hypotheses, alpha, best, mistakes in cases:
         log_probs, lengths = (torch.tensor(row, device=get_device()) for row in hypotheses)
         scores = log_probs / ((5 + lengths) / 6) ** alpha
         wrong = {**mistakes, "this is the best score: return its index": scores[best]}
         case = f"with α = {alpha} the scores are {', '.join(f'{x:.2f}' for x in scores)}: "
         got = answer(log_probs, lengths, alpha)
-        compare(got, best, "the index of the best", mistakes=wrong, case=case)
+        compare(got, best, "the index of the best", wrong, case)
 
 
 @exercise
 def fool_beam(answer: Any) -> None:
     """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
-    try:
-        table = torch.as_tensor(answer, dtype=torch.float32, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise CheckFailed("the table should hold 4 rows of 4 numbers") from None
+    table = numbers(answer, "the table should hold 4 rows of 4 numbers")
     if table.shape != (4, 4):
         raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
     for name, row in zip(("START", "a", "b", "c"), table, strict=True):

@@ -1,21 +1,15 @@
-"""What every exercise uses: the verdict that is printed, and the comparison that names mistakes.
-
-A table of mistakes maps a sentence to the value that this mistake gives.
-"""
+"""What every exercise is: a check that prints its verdict, of a function, a value or guesses."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from attn_notes.checks.exercises.values import difference
 from attn_notes.checks.properties import CheckFailed
-from attn_notes.device import get_device
 
-__all__ = ["CheckFailed", "compare", "difference", "draw", "exercise", "prediction"]
-
-Value = Tensor | float | Sequence[Any]
+__all__ = ["CheckFailed", "exercise", "of_function", "prediction"]
 
 
 def exercise(check: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -39,61 +33,59 @@ def exercise(check: Callable[[Any], None]) -> Callable[[Any], None]:
     return verdict
 
 
-def compare(
-    got: Any,
-    right: Value,
-    what: str,
-    *,
-    mistakes: Mapping[str, Value] | None = None,
-    case: str = "",
-) -> None:
-    """Raise unless `got` is right; say which of the `mistakes` it is, or how it differs."""
-    if not (words := difference(got, right)):
-        return
-    for mistake, wrong in (mistakes or {}).items():
-        if not difference(got, wrong):
-            raise CheckFailed(f"{case}{mistake}")
-    raise CheckFailed(f"{case}{what} should {words}")
-
-
-def difference(got: Any, expected: Value) -> str:
-    """How a tensor or number should differ: in type, shape, dtype or value; "" if within 1e-4."""
-    if not isinstance(got, Tensor | int | float):
-        kind = "tensor" if isinstance(expected, Tensor) else "number"
-        return f"be a {kind}, got {type(got).__name__}"
-    # On the CPU, since not every device has 64-bit numbers.
-    answer, right = (torch.as_tensor(x, device="cpu").detach() for x in (got, expected))
-    if answer.shape != right.shape:
-        return f"have shape {tuple(right.shape)}, got {tuple(answer.shape)}"
-    if (answer.dtype == torch.bool) != (right.dtype == torch.bool):
-        return f"have dtype {right.dtype}, got {answer.dtype}"
-    answer, right = answer.double(), right.double()
-    close = torch.isclose(answer, right, rtol=1e-6, atol=1e-4, equal_nan=True)
-    if bool(close.all()):
-        return ""
-    at = tuple((~close).nonzero()[0].tolist())  # the first
-    place = f" at {at}" if at else ""
-    return f"be {right[at].item():.6g}{place}, got {answer[at].item():.6g}"
-
-
-def prediction(truths: Mapping[str, tuple[Any, str]], options: str) -> Callable[[Any], None]:
-    """An exercise that asks for a guess for each part; `truths` holds the guess and its reason."""
+def of_function(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Such an exercise whose answer is a function: it leaves the tensors that it is given alone."""
 
     @exercise
-    def check(answer: Mapping[str, Any]) -> None:
+    @functools.wraps(check)
+    def verdict(answer: Any) -> None:
+        if not callable(answer):
+            raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
+        check(functools.partial(_call, answer))
+
+    return verdict
+
+
+def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What the answer gives for copies, which must afterwards be what they were."""
+    copies = [one.clone() if isinstance(one, Tensor) else one for one in arguments]
+    got = answer(*copies, **options)
+    for copy, one in zip(copies, arguments, strict=True):
+        if isinstance(one, Tensor) and difference(copy, one):
+            raise CheckFailed("the answer changes its argument in place: work on a copy")
+    return got
+
+
+def prediction(
+    truths: Mapping[str, tuple[Any, str]], options: str, also: Mapping[str, Any] | None = None
+) -> Callable[[Any], None]:
+    """An exercise that asks for a guess for each part; `truths` holds the guess and its reason.
+
+    What `also` holds for a part is right too.
+    """
+
+    @exercise
+    def check(answer: Any) -> None:
         if not isinstance(answer, Mapping):
             raise CheckFailed(f"the answer must be a dictionary, got {type(answer).__name__}")
         for part, (truth, why) in truths.items():
-            guess = answer.get(part)
-            if guess is None:
+            if (guess := answer.get(part)) is None:
                 raise CheckFailed(f"{part} has no guess: write {options}")
-            if guess != truth:
+            if not _fits(guess, truth, options):
+                raise CheckFailed(f"{part} should be {options}, got {guess!r}")
+            guess = tuple(guess) if isinstance(truth, tuple) else guess
+            value = set(guess) if isinstance(truth, set) else guess
+            if value not in (truth, (also or {}).get(part)):
                 raise CheckFailed(f"{part} is not {guess!r}: {why}")
 
     return check
 
 
-def draw(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
-    """One normal tensor for each shape, the same on every machine."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator).to(get_device()) for shape in shapes]
+def _fits(guess: Any, truth: Any, options: str) -> bool:
+    """Whether a guess is of the truth's kind; a word must be one of the options."""
+    if isinstance(truth, str):
+        return f'"{guess}"' in options
+    if isinstance(truth, tuple | set):
+        kind = Sequence if isinstance(truth, tuple) else Collection
+        return isinstance(guess, kind) and all(isinstance(number, int) for number in guess)
+    return isinstance(guess, bool if isinstance(truth, bool) else int | float)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, exercise
+from attn_notes.checks.exercises.base import exercise, of_function
+from attn_notes.checks.exercises.values import compare, numbers
 from attn_notes.device import get_device
 from attn_notes.kernels import epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import masked_softmax
@@ -24,20 +25,17 @@ __all__ = [
 @exercise
 def three_rows(answer: Any) -> None:
     """Average pooling at the queries 0 and 100, and the Gaussian of width 1 at 100."""
-    try:
-        rows = torch.as_tensor(answer, dtype=torch.float32, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise CheckFailed("write three lists of five numbers each") from None
+    rows = numbers(answer, "write three lists of five numbers each")
     even, last, none = [0.2] * 5, [0.0, 0.0, 0.0, 0.0, 1.0], [0.0] * 5
     mistakes = {
         "average pooling never looks at the query: rows 0 and 1 must be equal": [even, last, last],
         "each row must sum to 1": [[1.0] * 5, [1.0] * 5, last],
         "row 2 must sum to 1: only the differences of its scores matter": [even, even, none],
     }
-    compare(rows, [even, even, last], "the table", mistakes=mistakes)
+    compare(rows, [even, even, last], "the table", mistakes)
 
 
-@exercise
+@of_function
 def biweight(kernel: Any) -> None:
     """The biweight kernel, 15/16 of a squared parabola."""
     u = torch.tensor([[-2.0, -1.0, -0.5, 0.0], [0.25, 0.9, 1.1, 3.0]], device=get_device())
@@ -49,10 +47,10 @@ def biweight(kernel: Any) -> None:
         "3/4 is the constant of another kernel: integrate the square": 0.8 * right,
         "this is Epanechnikov's kernel: square the parabola": epanechnikov_kernel(u),
     }
-    compare(kernel(u.clone()), right, "the kernel", mistakes=mistakes)
+    compare(kernel(u), right, "the kernel", mistakes)
 
 
-@exercise
+@of_function
 def leave_one_out(error: Any) -> None:
     """The leave-one-out error from one pass over all keys."""
     for size, width in ((7, 0.8), (5, 0.4)):
@@ -67,11 +65,11 @@ def leave_one_out(error: Any) -> None:
             "square the residuals before you average them": -right.mean(),
             "this is the sum of the squares: take their mean": right.square().sum(),
         }
-        got = error(weights.clone(), values.clone())
-        compare(got, right.square().mean(), "the leave-one-out error", mistakes=mistakes)
+        got, mean = error(weights, values), right.square().mean()
+        compare(got, mean, "the leave-one-out error", mistakes)
 
 
-@exercise
+@of_function
 def nearest_neighbours(weigh: Any) -> None:
     """The average of the k nearest neighbours, written as attention weights."""
     queries = torch.tensor([0.1, 2.2, 9.0, -1.0], device=get_device())
@@ -88,11 +86,10 @@ def nearest_neighbours(weigh: Any) -> None:
             "differences with their sign are not distances: take abs()": table(signed, k) / k,
             "these are the keys farthest away": table(-signed.abs(), k) / k,
         }
-        got = weigh(queries.clone(), keys.clone(), k)
-        compare(got, near / k, "the weights", mistakes=mistakes, case=f"with k = {k} ")
+        compare(weigh(queries, keys, k), near / k, "the weights", mistakes, f"with k = {k} ")
 
 
-@exercise
+@of_function
 def local_linear(weigh: Any) -> None:
     """The weights of a straight line fitted around each query."""
     keys = _points(7)[0].cpu().double()
@@ -108,10 +105,10 @@ def local_linear(weigh: Any) -> None:
             "these weights give the slope b: return those of a": lines[:, 1],
             "far from the keys the heights underflow: work on the scores": average * math.nan,
         }
-        compare(weigh(at.clone(), x.clone(), width), lines[:, 0], "the weights", mistakes=mistakes)
+        compare(weigh(at, x, width), lines[:, 0], "the weights", mistakes)
 
 
-@exercise
+@of_function
 def leave_group_out(predict: Any) -> None:
     """The Gaussian average over the keys of other groups."""
     device = get_device()
@@ -131,8 +128,7 @@ def leave_group_out(predict: Any) -> None:
             "the mask is inverted": masked_softmax(scores, ~other) @ values,
         }
         right = masked_softmax(scores, other) @ values
-        got = predict(keys.clone(), values.clone(), groups.clone(), width)
-        compare(got, right, "the predictions", mistakes=mistakes)
+        compare(predict(keys, values, groups, width), right, "the predictions", mistakes)
 
 
 def _points(size: int) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,14 @@
 """The exercises of chapter 3: masks, empty rows, and where a layer leaks."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw
 from attn_notes.checks.properties import influence
 from attn_notes.device import get_device
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask, sliding_window_mask
@@ -28,21 +29,11 @@ EMPTY_ROWS: dict[str, tuple[set[int], str]] = {
     "d": ({0}, "query 0 could read only itself, and the diagonal is closed"),
     "e": ({2, 3}, "each query may read itself alone, and keys 2 and 3 are padding"),
 }
+empty_rows = prediction(EMPTY_ROWS, "a set of rows such as {0, 1}, or set() for none")
+"""Which rows of five masks, named a to e, are empty?"""
 
 
-@exercise
-def empty_rows(answer: Any) -> None:
-    """Which rows of five masks, named a to e, are empty?"""
-    for part, (truth, why) in EMPTY_ROWS.items():
-        if (guess := answer.get(part) if isinstance(answer, dict) else None) is None:
-            raise CheckFailed(f"{part} has no guess: write a set of rows, or set() for none")
-        if not (isinstance(guess, Collection) and all(isinstance(row, int) for row in guess)):
-            raise CheckFailed(f"{part} should be a set of rows such as {{0, 1}}, got {guess!r}")
-        if set(guess) != truth:
-            raise CheckFailed(f"{part} is not {guess!r}: {why}")
-
-
-@exercise
+@of_function
 def mask_from_lengths(answer: Any) -> None:
     """From lengths (B,) the mask (B, 1, S)."""
     lengths = torch.tensor([2, 4, 0], device=get_device())
@@ -55,37 +46,33 @@ def mask_from_lengths(answer: Any) -> None:
         "the mask has 4 keys, the longest length, and not size = 5": right[..., :4],
         "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
-    compare(_called(answer, lengths, 5), right, "the mask (True = may attend)", mistakes=mistakes)
+    compare(answer(lengths, 5), right, "the mask (True = may attend)", mistakes)
 
 
-@exercise
+@of_function
 def softmax_with_empty_rows(answer: Any) -> None:
     """Softmax over what may be read, with empty rows of 0."""
     (scores,) = draw((2, 3, 4))
     mask = padding_mask([[1, 4, 0], [2, 3, 4]], 4, device=scores.device)
     closed = scores.masked_fill(~mask, -torch.inf)
+    over_queries = masked_softmax(scores.mT, mask.mT).mT
     mistakes = {
         "the empty row is NaN, which is 0/0: it should be 0": closed.softmax(-1),
         "the empty row attends to padding: it should be 0": closed.clamp(min=-1e9).softmax(-1),
         "masked keys are read: is the mask inverted?": masked_softmax(scores, ~mask),
-        "the softmax runs over the queries and not over the keys": masked_softmax(
-            scores.mT, mask.mT
-        ).mT,
+        "the softmax runs over the queries and not over the keys": over_queries,
         "rows must sum to 1 again once closed weights are 0": scores.softmax(-1) * mask,
     }
     for case, (x, rule) in _hard_cases(scores, mask).items():
-        given = x.clone(), rule.clone()
-        got = _called(answer, *given)
-        compare(got, masked_softmax(x, rule), "the weights", mistakes=mistakes, case=case)
+        got = answer(x, rule)
+        compare(got, masked_softmax(x, rule), "the weights", mistakes, case)
         if bool((got.masked_select(~rule) != 0).any()):
             raise CheckFailed(f"{case}a closed key has a small weight: it should be exactly 0")
-        if not (torch.equal(given[0], x) and torch.equal(given[1], rule)):
-            raise CheckFailed("the caller's scores or mask are changed in place")
     leaf = scores.clone().requires_grad_()
-    right, got = (  # the last term is 0, and carries a gradient where the answer is detached
-        torch.autograd.grad(weigh(leaf, mask).square().sum() + 0 * leaf.sum(), leaf)[0]
-        for weigh in (masked_softmax, answer)
-    )
+    both = masked_softmax(leaf, mask), answer(leaf, mask)
+    # The last term is 0, and carries a gradient where the answer is detached.
+    sums = (weights.square().sum() + 0 * leaf.sum() for weights in both)
+    right, got = (torch.autograd.grad(one, leaf)[0] for one in sums)
     if not bool(got.isfinite().all()):
         raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
     compare(got, right, "the gradient of the sum of squared weights")
@@ -104,7 +91,7 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
     }
 
 
-@exercise
+@of_function
 def dilated_window(answer: Any) -> None:
     """Keys i, i - d, i - 2d, …: as many as `window`."""
     for L, window, d in ((9, 3, 2), (10, 2, 3)):
@@ -123,8 +110,7 @@ def dilated_window(answer: Any) -> None:
             "query 0 should read key 0: is the mask inverted?": ~right,
         }
         case = f"L = {L}, window = {window}, dilation = {d}: "
-        got = _called(answer, L, window, d)
-        compare(got, right, "the mask", mistakes=mistakes, case=case)
+        compare(answer(L, window, d), right, "the mask", mistakes, case)
 
 
 def suspects() -> list[Callable[[Tensor], Tensor]]:
@@ -161,10 +147,3 @@ def find_leak(answer: Any) -> None:
             raise CheckFailed(f"layer {n}: a leak should be a pair (i, t), got {pair!r}")
         if leaks and list(pair) not in leaks:
             raise CheckFailed(f"layer {n}: in {pair}, t must be later than i and move output i")
-
-
-def _called(answer: Any, *arguments: Any) -> Any:
-    """What the reader's function returns."""
-    if not callable(answer):
-        raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
-    return answer(*arguments)

@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw, pair
 from attn_notes.checks.properties import influence
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
@@ -22,18 +23,11 @@ SPLITS = {
     "e": ("mixed", "reshape copies in the order of the axes: head 0 of all tokens comes first"),
     "f": ("whole", "flatten copies after the transpose: see merge_heads"),
 }
-_check_guesses = prediction(SPLITS, '"whole", "mixed" or "error"')
+split_or_mix = prediction(SPLITS, '"whole", "mixed" or "error"')
+"""Which expressions keep tokens whole, mix them, or raise?"""
 
 
-@exercise
-def split_or_mix(answer: Any) -> None:
-    """Which expressions keep tokens whole, mix them, or raise?"""
-    if not isinstance(answer, Mapping):
-        raise CheckFailed(f"the answer should be a dict of guesses, got {type(answer).__name__}")
-    _check_guesses.__wrapped__(answer)  # type: ignore[attr-defined]  # the check, unprinted
-
-
-@exercise
+@of_function
 def count_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
     for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
@@ -48,8 +42,8 @@ def count_parameters(answer: Any) -> None:
             "keys and values are made from inputs of width kdim": right + 2 * shared * (E - kdim),
         }
         case = f"with embed_dim {E}, {H} heads, {G} for keys and values, kdim {kdim}, bias {bias}: "
-        got = _call(answer, E, H, num_kv_heads=G, kdim=kdim, bias=bias)
-        compare(got, right, "the count", mistakes=mistakes, case=case)
+        got = answer(E, H, num_kv_heads=G, kdim=kdim, bias=bias)
+        compare(got, right, "the count", mistakes, case)
 
 
 NAMES = ("query", "key", "value", "w_q", "w_k", "w_v", "w_o", "mask")
@@ -68,7 +62,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
-@exercise
+@of_function
 def multi_head(answer: Any) -> None:
     """The whole layer, from the chapter's parts."""
     (numbers,) = draw((2, 4, 5, 7), seed=11)
@@ -85,9 +79,7 @@ def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int =
     """Compare the answer with a layer of four heads whose key and value are different tensors."""
     inputs = draw((2, 5, 8), (2, 7, 8), (2, 7, 8))
     matrices = draw((8, 8), (2 * G, 8), (2 * G, 8), (8, 8), seed=7)
-    got = _call(answer, *inputs, *matrices, 4, mask)
-    if not isinstance(got, tuple | list) or len(got) != 2:
-        raise CheckFailed(f"{case}return the output and the weights, got {type(got).__name__}")
+    got = pair(answer(*inputs, *matrices, 4, mask), "the output and the weights")
     given: dict[str, Any] = dict(zip(NAMES, [*inputs, *matrices, mask], strict=True))
     mistakes = MISTAKES | {
         "the mask is inverted": {"mask": None if mask is None else ~mask},
@@ -101,9 +93,9 @@ def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int =
     wrong = {mistake: _layer(given | change) for mistake, change in mistakes.items()}
     tables = {"return the output first, then the weights": output}
     tables |= {mistake: made[1] for mistake, made in wrong.items()}
-    compare(got[1], weights, "the weights", mistakes=tables, case=case)
+    compare(got[1], weights, "the weights", tables, case)
     outputs = {mistake: made[0] for mistake, made in wrong.items()}
-    compare(got[0], output, "the output", mistakes=outputs, case=case)
+    compare(got[0], output, "the output", outputs, case)
 
 
 def _layer(given: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -118,7 +110,7 @@ def _layer(given: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
     return heads if w_o is None else heads @ w_o.T, weights
 
 
-@exercise
+@of_function
 def moved_by_head(answer: Any) -> None:
     """How long is what each word writes through one head?"""
     scores, v, w_o = draw((5, 7), (7, 4), (8, 4), seed=3)
@@ -131,8 +123,7 @@ def moved_by_head(answer: Any) -> None:
         "that is the length of each whole output": (weights @ v @ w_o.T).norm(dim=-1),
         "the root is missing": (weights * lengths).square(),
     }
-    got = _call(answer, weights, v, w_o)
-    compare(got, weights * lengths, "the lengths", mistakes=mistakes)
+    compare(answer(weights, v, w_o), weights * lengths, "the lengths", mistakes)
 
 
 @exercise
@@ -155,10 +146,3 @@ def _merged_without_transpose(x: Tensor) -> Tensor:
     """Two causal heads of width 4, split as they should be, and merged by reshape alone."""
     heads = split_heads(x, 2)  # (1, 2, 6, 4)
     return (attention_weights(heads, heads, is_causal=True) @ heads).reshape(x.shape)
-
-
-def _call(answer: Any, *inputs: Any, **options: Any) -> Any:
-    """What the reader's function returns."""
-    if not callable(answer):
-        raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
-    return answer(*inputs, **options)

@@ -6,14 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+from attn_notes.checks.exercises.base import CheckFailed, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
 
 __all__ = ["alibi_horizon", "column_order", "one_letter", "own_rows", "shift_matrix"]
 
 
-@exercise
+@of_function
 def own_rows(answer: Any) -> None:
     """Which rows of a table belong to the new tokens, when each text has its own cached length?"""
     device = get_device()
@@ -31,8 +32,7 @@ def own_rows(answer: Any) -> None:
         }
         mistakes = {words: x + table[rows] for words, rows in wrong.items()}
         case = f"with cached = {counts} and L = {L}: "
-        got = answer(x.clone(), table.clone(), cached.clone())
-        compare(got, x + table[places], "the sum", mistakes=mistakes, case=case)
+        compare(answer(x, table, cached), x + table[places], "the sum", mistakes, case)
 
 
 CAN_DIFFER = {
@@ -43,43 +43,26 @@ CAN_DIFFER = {
     "rotary": (False, "it turns queries and keys, but the values that are averaged are equal"),
     "alibi": (False, "it changes the weights, but the values that are averaged are equal"),
 }
+one_letter = prediction(CAN_DIFFER, "True or False")
+"""Where can the outputs of equal tokens differ?"""
 
 
-@exercise
-def one_letter(answer: Any) -> None:
-    """Where can the outputs of equal tokens differ?"""
-    if not isinstance(answer, dict):
-        kind = type(answer).__name__
-        raise CheckFailed(f"the answer should be a dict with a guess for each scheme, got {kind}")
-    for scheme, (truth, why) in CAN_DIFFER.items():
-        if (guess := answer.get(scheme)) is None:
-            raise CheckFailed(f"{scheme} has no guess: write True or False")
-        if not isinstance(guess, bool):
-            raise CheckFailed(f"{scheme} should be True or False, got {guess!r}")
-        if guess != truth:
-            raise CheckFailed(f"{scheme} is not {guess}: {why}")
-
-
-@exercise
+@of_function
 def shift_matrix(answer: Any) -> None:
     """The rotation that moves each encoding `offset` positions on."""
     device = get_device()
     for offset, E in ((1, 2), (3, 8), (-2, 6), (0, 4)):
         right = rotation_between(offset, E, device=device)
-        halves = _halves(E)
+        one_step = rotation_between(1, E, device=device)
+        slower = rotation_between(offset, E, base=100.0, device=device)
+        halves = right[_halves(E)][:, _halves(E)]
         mistakes = {
             "it turns the wrong way: check the signs of the sines": right.T,
-            "sine and cosine of a pair stand side by side: columns 2j and 2j + 1": right[halves][
-                :, halves
-            ],
-            "it turns by one step, whatever the offset": rotation_between(1, E, device=device),
-            "pair j turns by base**(-2j/E) a step, not by base**(-j/E)": rotation_between(
-                offset, E, base=100.0, device=device
-            ),
+            "sine and cosine of a pair stand side by side: columns 2j and 2j + 1": halves,
+            "it turns by one step, whatever the offset": one_step,
+            "pair j turns by base**(-2j/E) a step, not by base**(-j/E)": slower,
         }
-        compare(
-            answer(offset, E), right, "the matrix", mistakes=mistakes, case=f"shift{offset, E}: "
-        )
+        compare(answer(offset, E), right, "the matrix", mistakes, f"shift{offset, E}: ")
 
 
 def _halves(D: int) -> list[int]:
@@ -87,7 +70,7 @@ def _halves(D: int) -> list[int]:
     return [*range(0, D, 2), *range(1, D, 2)]
 
 
-@exercise
+@of_function
 def column_order(answer: Any) -> None:
     """From pairs of neighbours to pairs of halves."""
     for D in (4, 8, 12):
@@ -109,24 +92,21 @@ def column_order(answer: Any) -> None:
             if got == wrong != right:
                 raise CheckFailed(f"{case}{mistake}")
         for n, (column, wanted) in enumerate(zip(got, right, strict=True)):
-            if column != wanted:
-                raise CheckFailed(f"{case}number {n} of the list should be {wanted}, got {column}")
+            compare(column, wanted, f"number {n} of the list", case=case)
 
 
-@exercise
+@of_function
 def alibi_horizon(answer: Any) -> None:
     """How many positions hold a share of the weight?"""
     cases = ((0.5, 0.9), (0.25, 0.5), (1 / 16, 0.99), (1 / 256, 0.2), (math.log(2), 0.75))
     for slope, share in cases:
         exact = -math.log(1 - share) / slope
-        right = math.ceil(exact)
+        right, beyond = math.ceil(exact), math.ceil(-math.log(share) / slope)
         mistakes = {
-            "the nearest n hold 1 - r^n; r^n is what lies beyond": math.ceil(
-                -math.log(share) / slope
-            ),
+            "the nearest n hold 1 - r^n; r^n is what lies beyond": beyond,
             "one too few: round up, and count the query's own word": right - 1,
             "the number of words is whole: round up": exact,
             "one too many: one word fewer already holds the share": right + 1,
         }
         case = f"horizon({slope:.4g}, {share:g}) should be {right}: "
-        compare(answer(slope, share), right, "the answer", mistakes=mistakes, case=case)
+        compare(answer(slope, share), right, "the answer", mistakes, case)

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise, prediction
+from attn_notes.checks.exercises.base import CheckFailed, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw
 
 __all__ = ["additive_score", "cosine_score", "divide_by_width", "softmax_axis", "which_key_wins"]
 
@@ -19,7 +20,7 @@ which_key_wins = prediction(WINNERS, '"a", "b", "c" or "d"')
 """The winner among four keys under two scores, before and after all keys are moved."""
 
 
-@exercise
+@of_function
 def additive_score(answer: Any) -> None:
     """A batched additive score, from (query, key, w_q, w_k, w_v) to (B, L, S)."""
     # A different prime on every axis, so that no two can be confused.
@@ -32,10 +33,10 @@ def additive_score(answer: Any) -> None:
         "there is no tanh in between, so every query will read alike": hidden @ w_v,
         "queries and keys have changed places: rows are queries, (B, L, S)": right.mT,
     }
-    compare(answer(query, key, w_q, w_k, w_v), right, "the scores", mistakes=mistakes)
+    compare(answer(query, key, w_q, w_k, w_v), right, "the scores", mistakes)
 
 
-@exercise
+@of_function
 def cosine_score(answer: Any) -> None:
     """The cosine of every query with every key; 0 for a zero vector."""
     for lead in ((2,), (), (2, 3)):
@@ -52,13 +53,13 @@ def cosine_score(answer: Any) -> None:
             got = answer(query, key)
         except IndexError as error:
             raise CheckFailed(f"{case}it raises {error}: do you count axes from the end?") from None
-        compare(got, dot / lengths, "the cosines", mistakes=mistakes, case=case)
+        compare(got, dot / lengths, "the cosines", mistakes, case)
         for zero, pair in (("query", (0 * query, key)), ("key", (query, 0 * key))):
             mistakes = {f"a {zero} of zeros gives NaN: score it 0": torch.full_like(dot, math.nan)}
-            compare(answer(*pair), 0 * dot, f"with a zero {zero} the cosines", mistakes=mistakes)
+            compare(answer(*pair), 0 * dot, f"with a zero {zero} the cosines", mistakes)
 
 
-@exercise
+@of_function
 def softmax_axis(answer: Any) -> None:
     """Scaled dot-product weights whose rows sum to 1, whatever axes stand in front."""
     for lead in ((), (2,), (2, 3)):
@@ -69,10 +70,10 @@ def softmax_axis(answer: Any) -> None:
             for axis, name in enumerate((*("batch", "heads")[: len(lead)], "queries"))
         }
         case = f"for queries {tuple(query.shape)} "
-        compare(answer(query, key), scores.softmax(-1), "the weights", mistakes=mistakes, case=case)
+        compare(answer(query, key), scores.softmax(-1), "the weights", mistakes, case)
 
 
-@exercise
+@of_function
 def divide_by_width(answer: Any) -> None:
     """What dividing by d does: a variance of 1/d, and nearly all the entropy there can be."""
     for d in (16, 1024):

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, compare, draw, exercise
+from attn_notes.checks.exercises.base import of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw
 
 __all__ = ["ceiling_without_order", "smoothed_gradient", "three_pieces", "which_check"]
 
@@ -18,25 +19,11 @@ CAUGHT = {
     "d": ("batch", "what a sentence reads depends on how much padding the batch adds to it"),
     "e": ("causal", "an output changes with the next input, in every mode"),
 }
-OPTIONS = '"causal", "steps", "batch" or "none"'
+which_check = prediction(CAUGHT, '"causal", "steps", "batch" or "none"')
+"""Which check catches which slip?"""
 
 
-@exercise
-def which_check(answer: Any) -> None:
-    """Which check catches which slip?"""
-    if not isinstance(answer, dict):
-        raise CheckFailed(f"the answer should be a dict, got {type(answer).__name__}")
-    for part, (truth, why) in CAUGHT.items():
-        guess = answer.get(part)
-        if guess is None:
-            raise CheckFailed(f"{part} has no guess: write {OPTIONS}")
-        if guess not in ("causal", "steps", "batch", "none"):
-            raise CheckFailed(f"{part} should be {OPTIONS}, got {guess!r}")
-        if guess != truth:
-            raise CheckFailed(f"{part} is not {guess!r}: {why}")
-
-
-@exercise
+@of_function
 def three_pieces(answer: Any) -> None:
     """A rate that rises in a line, falls as a root, and ends in a line to 0."""
     for w, cool, total, peak in ((100, 200, 1000, 1.0), (7, 30, 80, 2.0)):
@@ -54,12 +41,10 @@ def three_pieces(answer: Any) -> None:
                 "the last piece is missing": root,
             }
             case = f"step {t} of {total}, with warmup {w}, cooldown {cool} and peak {peak}: "
-            compare(
-                answer(t, w, cool, total, peak), right, "the rate", mistakes=mistakes, case=case
-            )
+            compare(answer(t, w, cool, total, peak), right, "the rate", mistakes, case)
 
 
-@exercise
+@of_function
 def smoothed_gradient(answer: Any) -> None:
     """The gradient of the smoothed cross-entropy at the logits."""
     for (N, V), eps, size in (((3, 5), 0.1, 1.0), ((4, 7), 0.4, 1.0), ((2, 6), 0.2, 300.0)):
@@ -79,28 +64,23 @@ def smoothed_gradient(answer: Any) -> None:
             "the label keeps 1 - eps and gets its share of eps too": (p - alone) / N,
         }
         case = f"with {N} tokens, V = {V}, eps = {eps}, logits of size {size:.0f}: "
-        got = answer(leaf.detach().clone(), labels.clone(), eps)
-        compare(got, right, "the gradient", mistakes=mistakes, case=case)
+        compare(answer(leaf.detach(), labels, eps), right, "the gradient", mistakes, case)
 
 
-@exercise
+@of_function
 def ceiling_without_order(answer: Any) -> None:
     """The best exact match of a translator that sees the digits of a number in no order."""
     for asked in ([112, 121, 211, 333], [7, 70, 700], [1, 11, 111], [12, 21, 34], range(90, 2000)):
         texts = [str(number) for number in asked]
         groups = len({tuple(sorted(text)) for text in texts})
-        orders = [len(set(permutations(text))) for text in texts]
+        as_distinct = sum(1 / math.factorial(len(text)) for text in texts)
+        with_all = sum(1 / len(set(permutations(text))) for text in texts)
         mistakes = {
             "11 is not 1: count how often each digit occurs": len(set(map(frozenset, texts))),
-            "equal digits give no new order: 112 has three orders, not six": sum(
-                1 / math.factorial(len(text)) for text in texts
-            ),
-            "only the numbers that are asked compete: 07 is not one of them": sum(
-                1 / count for count in orders
-            ),
+            "equal digits give no new order: 112 has three orders, not six": as_distinct,
+            "only the numbers that are asked compete: 07 is not one of them": with_all,
             "this is the number of groups: divide it by that of the numbers": groups * len(texts),
         }
         shares = {mistake: wrong / len(texts) for mistake, wrong in mistakes.items()}
         case = f"for {len(texts)} numbers from {asked[0]} to {asked[-1]}: "
-        right = groups / len(texts)
-        compare(answer(list(asked)), right, "the ceiling", mistakes=shares, case=case)
+        compare(answer(list(asked)), groups / len(texts), "the ceiling", shares, case)
