@@ -31,7 +31,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {EMPTY | {'c': [0, 1, 2]}}", "c is not [0, 1, 2]: queries 0 and 1"),
         (
             f"answer = {EMPTY | {'d': 0}}",
-            "d should be a set of rows such as {0, 1}, or set() for none, got 0",
+            "d should be a set of rows, or set() for none, got 0",
         ),
         (
             "answer = [set(), set(), {0, 1}, {0}, {2, 3}]",

@@ -29,7 +29,7 @@ EMPTY_ROWS: dict[str, tuple[set[int], str]] = {
     "d": ({0}, "query 0 could read only itself, and the diagonal is closed"),
     "e": ({2, 3}, "each query may read itself alone, and keys 2 and 3 are padding"),
 }
-empty_rows = prediction(EMPTY_ROWS, "a set of rows such as {0, 1}, or set() for none")
+empty_rows = prediction(EMPTY_ROWS, "a set of rows, or set() for none")
 """Which rows of five masks, named a to e, are empty?"""
 
 
