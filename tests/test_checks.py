@@ -21,7 +21,7 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
-from attn_notes.checks.exercises.base import exercise, prediction
+from attn_notes.checks.exercises.base import exercise, of_function, prediction
 from attn_notes.checks.exercises.values import compare
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask
 from tests.oracles import B, D, H, L, S, coin, normal, rng
@@ -236,10 +236,26 @@ def test_a_number_is_compared_as_a_number():
         ({"a": True, "b": (1, 2)}, "Correct"),
         ({"a": True, "b": None}, "Not yet: b has no guess: write anything"),
         ({"a": True, "b": (2, 1)}, "Not yet: b is not (2, 1): they are two"),
+        ({"a": True, "b": [1, 2]}, "Correct"),
+        ({"a": 1, "b": (1, 2)}, "Not yet: a should be anything, got 1"),
+        ([True, (1, 2)], "Not yet: the answer must be a dictionary, got list"),
     ],
 )
 def test_each_part_of_a_prediction_has_its_reason(capsys, answer, printed):
     prediction({"a": (True, "it is so"), "b": ((1, 2), "they are two")}, "anything")(answer)
+    assert capsys.readouterr().out == printed + "\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "printed"),
+    [
+        (lambda x: x + 1, "Correct"),
+        (lambda x: x.add_(1), "Not yet: the answer changes its argument in place: work on a copy"),
+        ([2.0], "Not yet: the answer should be a function, got list"),
+    ],
+)
+def test_a_function_leaves_its_arguments_alone(capsys, answer, printed):
+    of_function(lambda plus: compare(plus(torch.ones(2)), torch.full((2,), 2.0), "it"))(answer)
     assert capsys.readouterr().out == printed + "\n"
 
 
