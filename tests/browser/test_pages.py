@@ -298,7 +298,7 @@ def nudge(panel: Panel, label: str) -> None:
 def test_every_control_of_a_chapter_moves_what_torch_says(opened):
     for panel, widget in opened.panels:
         for label in panel.labels():
-            if label in ("Words", "Translate", "Prompt"):
+            if label in ("Words", "Translate", "Prompt", "Type a German number"):
                 continue  # typed into, on the bare page
             before = (panel.picture(), panel.table(), panel.el.inner_text())
             nudge(panel, label)
