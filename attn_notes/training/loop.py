@@ -235,7 +235,8 @@ class _Run:
         model: Any = self.model
         if self.world_size > 1 and not is_divided(self.parameters[0]):
             own = [self.device] if self.device.type == "cuda" else None
-            model = nn.parallel.DistributedDataParallel(model, device_ids=own)
+            how: Any = {"device_ids": own, "gradient_as_bucket_view": True}  # no second copy
+            model = nn.parallel.DistributedDataParallel(model, **how)
         self.trained = torch.compile(model) if self.compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
