@@ -193,7 +193,10 @@ def test_a_module_says_what_is_public(path):
     if any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in tree.body):
         return  # it hands on what its modules list
     names = all_of(tree)
-    assert names is not None
+    if names is None:  # inside a subpackage, whose own list says it
+        assert path.parent != PACKAGE
+        assert path.name != "__init__.py"
+        return
     assert len(names) == len(set(names))
     defined = {
         node.name

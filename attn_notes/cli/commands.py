@@ -16,8 +16,6 @@ from attn_notes.cli.settings import WEIGHTS
 from attn_notes.cli.train import TrainLanguageModel, TrainSeq2Seq, TrainTransformer
 from attn_notes.data import Vocabulary
 
-__all__ = ["Sample", "Translate", "main", "parse"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Use:

@@ -23,8 +23,6 @@ from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training.files import load_weights
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
 
-__all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]
-
 SCORES: dict[str, Callable[[int], nn.Module]] = {
     "additive": lambda width: scores.AdditiveScore(width, width, width),
     "concat": lambda width: scores.ConcatScore(width, width, width),

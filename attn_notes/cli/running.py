@@ -21,8 +21,6 @@ from attn_notes.training import fit
 from attn_notes.training.files import save_weights
 from attn_notes.training.processes import process_group
 
-__all__ = ["Job", "Run", "log_error", "report"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:

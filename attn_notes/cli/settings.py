@@ -12,19 +12,6 @@ from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_dec
 from attn_notes.training.files import write_atomic
 from attn_notes.transformer.config import Activation, Norm, Positions
 
-__all__ = [
-    "CHECKPOINT",
-    "WEIGHTS",
-    "LanguageModelShape",
-    "PairData",
-    "Seq2SeqShape",
-    "Settings",
-    "Training",
-    "TransformerShape",
-    "claim",
-    "read_settings",
-]
-
 Course = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Score = Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"]
 CHECKPOINT, SETTINGS, WEIGHTS = "checkpoint.pt", "settings.json", "weights.safetensors"

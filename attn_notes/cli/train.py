@@ -44,8 +44,6 @@ from attn_notes.training import (
     translation_loss,
 )
 
-__all__ = ["TrainLanguageModel", "TrainSeq2Seq", "TrainTransformer", "digest", "load_pairs"]
-
 Pairs = tuple[list[Pair], list[Pair]]
 
 TRANSLATING = Training(steps=1600, lr=5e-3, warmup=100, label_smoothing=0.05)

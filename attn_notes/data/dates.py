@@ -9,8 +9,6 @@ from datetime import date
 from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair, is_held_out
 
-__all__ = ["DATE_LOCALES", "DATE_STYLES", "date_characters", "date_pairs"]
-
 DATE_LOCALES = ("de", "en", "es", "fr", "iso", "ja", "zh")
 DATE_STYLES = ("full", "long", "medium")  # the short style may omit the century
 _DAYS = range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())

@@ -17,15 +17,6 @@ from typing import Any
 from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data.split import Pair, is_held_out
 
-__all__ = [
-    "BELOW_TEN_THOUSAND",
-    "NUMBER_LANGUAGES",
-    "join_words",
-    "number_pairs",
-    "number_words",
-    "split_number",
-]
-
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12
 _BY_CHARACTER = {"digits", "ja"}  # written without spaces: every character is a token

@@ -18,8 +18,6 @@ from attn_notes.training.metrics import counting_tokens, translation_loss
 from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
 
-__all__ = ["fit"]
-
 READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 

@@ -15,16 +15,6 @@ from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
 
-__all__ = [
-    "bits_per_character",
-    "bleu",
-    "counting_tokens",
-    "exact_match",
-    "language_model_loss",
-    "masked_cross_entropy",
-    "translation_loss",
-]
-
 _counters: list[list[Tensor]] = []
 
 

@@ -11,15 +11,6 @@ from attn_notes.cache import KVCache
 from attn_notes.multihead import MultiHeadAttention, Rotary
 from attn_notes.transformer.config import Activation, TransformerConfig
 
-__all__ = [
-    "ACTIVATIONS",
-    "DecoderBlock",
-    "EncoderBlock",
-    "FeedForward",
-    "join_weights",
-    "last_norm",
-]
-
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),

@@ -6,8 +6,6 @@ from typing import Literal, get_args
 from attn_notes.arguments import check_divides, check_fractions, check_integers, check_positive
 from attn_notes.multihead import Backend
 
-__all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
-
 Norm = Literal["post", "pre"]
 Activation = Literal["gelu", "gelu_tanh", "relu"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi"]

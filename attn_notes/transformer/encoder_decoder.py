@@ -18,8 +18,6 @@ from attn_notes.transformer.embeddings import Embeddings, attention_positions
 from attn_notes.transformer.encoder import Encoder, check_caches
 from attn_notes.transformer.language_models import check_no_token_types
 
-__all__ = ["Decoder", "DecoderOutput", "Transformer", "TransformerState", "TransformerWeights"]
-
 DecoderCaches = Sequence[tuple[KVCache, KVCache]]  # of the target so far, and of the memory
 
 

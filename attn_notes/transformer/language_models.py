@@ -18,14 +18,6 @@ from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.encoder import Encoder
 
-__all__ = [
-    "DecoderOnly",
-    "DecoderOnlyState",
-    "LanguageModelOutput",
-    "MaskedLanguageModel",
-    "check_no_token_types",
-]
-
 STD = 0.02  # of the first weights: Radford et al. (2018), and the code of Devlin et al. (2019)
 RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")
 

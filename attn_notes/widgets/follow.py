@@ -16,8 +16,6 @@ from attn_notes.widgets.parts import READ, Part, of_head, of_stream, run
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
 from attn_notes.widgets.translator import SPECIAL, TransformerPlayer
 
-__all__ = ["FollowToken"]
-
 MOST_TOKENS = 64
 LIKELY = 6  # tokens whose probabilities the last step shows
 

@@ -11,8 +11,6 @@ from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.multihead import merge_heads, split_heads
 from attn_notes.transformer import TransformerConfig
 
-__all__ = ["READ", "Part", "of_head", "of_stream", "run"]
-
 READ = ("scores", "scale", "mask", "softmax", "values")  # the steps of one head
 
 Part = dict[str, Any]  # of a model: its kind, its block, and what it computes at all positions

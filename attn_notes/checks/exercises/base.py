@@ -9,8 +9,6 @@ from torch import Tensor
 from attn_notes.checks.exercises.values import difference
 from attn_notes.checks.properties import CheckFailed
 
-__all__ = ["CheckFailed", "exercise", "of_function", "prediction"]
-
 
 def exercise(check: Callable[[Any], None]) -> Callable[[Any], None]:
     """Make a check that raises into an exercise that prints `Correct` or `Not yet: …`."""

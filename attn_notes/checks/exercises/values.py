@@ -12,8 +12,6 @@ from torch import Tensor
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 
-__all__ = ["compare", "difference", "draw", "numbers", "pair"]
-
 Value = Tensor | float | Sequence[Any]
 
 
