@@ -578,7 +578,8 @@ def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
     widget = of_heads()
     tokens, before = ["[CLS]", *WORDS, "[SEP]"], widget.shown()
     widget.hide_special = True
-    assert widget.shown().equal(select_cells(before, range(1, len(tokens) - 1), range(1, len(tokens) - 1)))
+    words = [*range(1, len(tokens) - 1)]
+    assert widget.shown().equal(select_cells(before, words, words))
     torch.testing.assert_close(widget.shown().sum(-1), torch.ones(5, dtype=torch.float64))
     assert widget._table()[1] == list(WORDS)
     assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")
