@@ -1,10 +1,11 @@
 """Checks of arguments: an error says what must hold, then what came.
 
-Numbers first, then tensors, then the shapes that attention asks for.
+Numbers first, then tensors, then the shapes that attention asks for, then installed libraries.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_query_key",
     "check_tensors",
     "check_value",
+    "extra",
     "look_up",
     "shapes_of",
 ]
@@ -157,6 +159,18 @@ def check_broadcast(name: str, tensor: Tensor, shape: torch.Size, *, of: str = "
 def shapes_of(**tensors: Tensor) -> str:
     """The shapes that came, for an error's words: `query (5, 8) and key (7, 4)`."""
     return _listed(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Imports inside: where a library is missing, the error names the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if "pip install" in str(error):  # a package below has said it
+            raise
+        install = f"`pip install 'attn_notes[{name}]'` installs it"
+        raise ModuleNotFoundError(f"{error.name} is missing: {install}", name=error.name) from error
 
 
 def _are_autocast(*tensors: Tensor) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from attn_notes.arguments import check_fractions, check_integers, check_positive
 from attn_notes.data import Vocabulary
@@ -120,10 +120,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.training.check()
+        for part in (self.model, self.training, self.data):
+            _check_choices(part)
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""
         return tuple(map(Vocabulary, self.vocabularies))
+
+
+def _check_choices(part: object) -> None:
+    """Raise unless each field with a few choices has one of them: a file may say anything."""
+    for name, kind in get_type_hints(type(part)).items():
+        if get_origin(kind) is Literal and (choice := getattr(part, name)) not in get_args(kind):
+            raise ValueError(f"{name} must be one of {get_args(kind)}, got {choice!r}")
 
 
 def read_settings(folder: str | Path) -> Settings:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.multihead import merge_heads, split_heads
-from attn_notes.transformer import TransformerConfig
 
 READ = ("scores", "scale", "mask", "softmax", "values")  # the steps of one head
 
@@ -98,19 +97,3 @@ def of_head(name: str, part: Part, at: int, head: int) -> dict[str, Tensor]:
     found |= {"e^s": (closed - scaled[mask].max()).exp(), "weight": weights}
     found["weight"] = weights.masked_fill(~mask, math.nan)
     return dict(list(found.items())[: {"scale": 2, "mask": 3, "softmax": 5}[name]])
-
-
-def of_stream(name: str, part: Part, at: int, config: TransformerConfig) -> dict[str, Tensor]:
-    """The numbers of one of the other steps, at one position."""
-    if name == "start":
-        return {key: part[key][at] for key in ("embedding", "position", "x") if key in part}
-    if name == "heads":
-        return {f"z {h}": z[at] for h, z in enumerate(part["z"])} | {"y": part["y"][at]}
-    x, read, y, both, after = (part[key][at] for key in ("x", "input", "y", "sum", "after"))
-    if name == "norm":
-        return {"x": x, "LN(x)": read}
-    if name == "think":
-        hidden, active = part["hidden"][at], part["active"][at]
-        return {"input": read, "hidden": hidden, config.activation: active, "y": y}
-    added = {"x": x, "y": y, "x + y": both}
-    return added if config.norm == "pre" else {**added, "LN(x + y)": after}
