@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ __all__ = [
     "Device",
     "check_bias",
     "check_broadcast",
+    "check_choices",
     "check_divides",
     "check_finite",
     "check_floating",
@@ -63,6 +64,15 @@ def check_divides(name: str, parts: int, whole: str, size: int) -> None:
     """Raise unless `parts` divides `size`."""
     if size % parts:
         raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
+
+
+def check_choices(settings: object) -> None:
+    """Raise unless each field of a dataclass that is bool, or one of a few values, is so."""
+    for name, kind in get_type_hints(type(settings)).items():
+        choices = (False, True) if kind is bool else get_args(kind)
+        is_choice = kind is bool or get_origin(kind) is Literal
+        if is_choice and (choice := getattr(settings, name)) not in choices:
+            raise ValueError(f"{name} must be one of {choices}, got {choice!r}")
 
 
 def check_tensors(**tensors: Tensor) -> None:
@@ -169,8 +179,9 @@ def extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if "pip install" in str(error):  # a package below has said it
             raise
-        install = f"`pip install 'attn_notes[{name}]'` installs it"
-        raise ModuleNotFoundError(f"{error.name} is missing: {install}", name=error.name) from error
+        library, install = str(error.name).partition(".")[0], f"pip install 'attn_notes[{name}]'"
+        words = f"{library} is missing: `{install}` installs it"
+        raise ModuleNotFoundError(words, name=library) from error
 
 
 def _are_autocast(*tensors: Tensor) -> bool:

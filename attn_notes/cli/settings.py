@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args
 
-from attn_notes.arguments import check_fractions, check_integers, check_positive
+from attn_notes.arguments import check_choices, check_fractions, check_integers, check_positive
 from attn_notes.data import Vocabulary
 from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay
 from attn_notes.training.files import write_atomic
@@ -121,18 +121,11 @@ class Settings:
     def __post_init__(self) -> None:
         self.training.check()
         for part in (self.model, self.training, self.data):
-            _check_choices(part)
+            check_choices(part)
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""
         return tuple(map(Vocabulary, self.vocabularies))
-
-
-def _check_choices(part: object) -> None:
-    """Raise unless each field with a few choices has one of them: a file may say anything."""
-    for name, kind in get_type_hints(type(part)).items():
-        if get_origin(kind) is Literal and (choice := getattr(part, name)) not in get_args(kind):
-            raise ValueError(f"{name} must be one of {get_args(kind)}, got {choice!r}")
 
 
 def read_settings(folder: str | Path) -> Settings:

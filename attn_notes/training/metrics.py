@@ -174,8 +174,8 @@ def bits_per_character(
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
     START in windows of `length` tokens, each half a window after the one before, and each character
-    is predicted once, in the first window that reaches it. The bits of the END of each text count; END
-    is not a character.
+    is predicted once, in the first window that reaches it. The bits of the END of each text count;
+    END is not a character.
 
     Args:
         model: as in `language_model_loss`; in evaluation mode while this runs.
