@@ -105,10 +105,8 @@ class FollowToken(ModelWidget):
         model = self._model
         stack = getattr(model, "encoder", getattr(model, "body", model))
         with torch.no_grad():
-            parts = run(stack, source, causal=isinstance(model, DecoderOnly))
-            if target is None:
-                return parts
-            return run(model.decoder, target, causal=True, memory=parts[-1]["output"])
+            parts, output = run(stack, source, is_causal=isinstance(model, DecoderOnly))
+            return parts if target is None else run(model.decoder, target, memory=output)[0]
 
     def _steps(self, parts: Sequence[Part]) -> list[tuple[str, Part]]:
         """The name of each step, and the part of the model that it belongs to."""
