@@ -1,12 +1,13 @@
 """Checks of arguments: an error says what must hold, then what came.
 
-Numbers first, then tensors, then the shapes that attention asks for.
+Numbers first, then tensors, then the shapes that attention asks for, then installed libraries.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ __all__ = [
     "Device",
     "check_bias",
     "check_broadcast",
+    "check_choices",
     "check_divides",
     "check_finite",
     "check_floating",
@@ -26,6 +28,7 @@ __all__ = [
     "check_query_key",
     "check_tensors",
     "check_value",
+    "extra",
     "look_up",
     "shapes_of",
 ]
@@ -61,6 +64,15 @@ def check_divides(name: str, parts: int, whole: str, size: int) -> None:
     """Raise unless `parts` divides `size`."""
     if size % parts:
         raise ValueError(f"{name} must divide {whole}, got {name} = {parts} and {whole} = {size}")
+
+
+def check_choices(settings: object) -> None:
+    """Raise unless each field of a dataclass that is bool, or one of a few values, is so."""
+    for name, kind in get_type_hints(type(settings)).items():
+        choices = (False, True) if kind is bool else get_args(kind)
+        is_choice = kind is bool or get_origin(kind) is Literal
+        if is_choice and (choice := getattr(settings, name)) not in choices:
+            raise ValueError(f"{name} must be one of {choices}, got {choice!r}")
 
 
 def check_tensors(**tensors: Tensor) -> None:
@@ -157,6 +169,19 @@ def check_broadcast(name: str, tensor: Tensor, shape: torch.Size, *, of: str = "
 def shapes_of(**tensors: Tensor) -> str:
     """The shapes that came, for an error's words: `query (5, 8) and key (7, 4)`."""
     return _listed(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Imports inside: where a library is missing, the error names the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if "pip install" in str(error):  # a package below has said it
+            raise
+        library, install = str(error.name).partition(".")[0], f"pip install 'attn_notes[{name}]'"
+        words = f"{library} is missing: `{install}` installs it"
+        raise ModuleNotFoundError(words, name=library) from error
 
 
 def _are_autocast(*tensors: Tensor) -> bool:

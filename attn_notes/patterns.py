@@ -17,7 +17,6 @@ __all__ = [
     "pattern_cells",
     "pattern_score",
     "select_cells",
-    "without_special",
 ]
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
@@ -94,34 +93,6 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
         raise ValueError(f"cells must be (L, S), the last two axes of weights, got {got}")
     found = (weights * cells).sum(-1)  # (..., L): 0 in a row without a wanted cell
     return found.sum(-1) / cells.any(-1).sum()
-
-
-def without_special(
-    tokens: Sequence[str], weights: Tensor, *, special: Sequence[str] = SPECIAL
-) -> tuple[list[str], Tensor]:
-    """A sentence without its special tokens: their rows and columns are dropped.
-
-    The rest of a row is divided by its sum, so that it is an average again; a row without any rest
-    stays 0. This enlarges a small rest: 0.01 of the weight, spread over the words, then looks like
-    all of it.
-
-    Args:
-        tokens: L tokens.
-        weights: (..., L, L).
-        special: the tokens that the model adds to a text; BERT's by default.
-
-    Returns:
-        The other tokens, and their weights (..., K, K).
-
-    Example:
-        >>> without_special(["[CLS]", "a"], torch.tensor([[0.5, 0.5], [0.75, 0.25]]))
-        (['a'], tensor([[1.]]))
-    """
-    L = len(tokens)
-    if weights.shape[-2:] != (L, L):
-        raise ValueError(f"weights must be (..., {L}, {L}), got {tuple(weights.shape)}")
-    kept = [n for n, token in enumerate(tokens) if token not in special]
-    return [tokens[n] for n in kept], select_cells(weights, kept, kept)
 
 
 def select_cells(weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:

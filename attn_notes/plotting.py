@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
-from cycler import cycler
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.arguments import check_mask
+from attn_notes.arguments import check_mask, extra
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL
+
+with extra("plot"):
+    import matplotlib.pyplot as plt
+    from cycler import cycler
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 __all__ = ["plot_attention", "plot_band", "plot_heads", "save_attention", "use_style"]
 

@@ -21,8 +21,7 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
-from attn_notes.checks.exercises.base import exercise, of_function, prediction
-from attn_notes.checks.exercises.values import compare
+from attn_notes.checks.exercises.base import compare, exercise, of_function, prediction
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask
 from tests.oracles import B, D, H, L, S, coin, normal, rng
 

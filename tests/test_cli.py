@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attn_notes.cli import build_model, load_language_model, load_translator
+from attn_notes.cli import Translator, build_model, load_language_model, load_translator
 from attn_notes.cli.commands import main
 from attn_notes.cli.running import Job
 from attn_notes.cli.settings import Seq2SeqShape, Settings, Training
@@ -226,6 +226,22 @@ def test_texts_and_lines_of_stdin_are_translated_each_on_its_own(folder, capsys,
     assert found.err == "attn-notes: not known: 'x'\n"
 
 
+def test_a_text_that_fails_is_named_and_the_others_are_translated(folder, capsys, monkeypatch):
+    split = Translator.split
+
+    def fragile(self, text, to=None):
+        if text == "vier":
+            raise RuntimeError("too much of it")
+        return split(self, text, to)
+
+    monkeypatch.setattr(Translator, "split", fragile)
+    assert main(["translate", str(folder), "drei", "vier", "drei", "--device=cpu"]) == 1
+    said = capsys.readouterr()
+    first, second, third = said.out.splitlines()
+    assert first == third != second == ""
+    assert said.err == "attn-notes: line 2: too much of it\n"
+
+
 def test_of_several_languages_the_first_is_written_or_the_one_that_is_asked_for(several, capsys):
     assert load_translator(several).steps("7", to="fr")[0] == ("<fr>", "7")
     assert load_translator(several).steps("seven")[0] == ("<de>", "seven")
@@ -378,6 +394,8 @@ def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, c
         (lambda s: {**s, "training": {"pace": 3}}, "pace"),
         (lambda s: {name: s[name] for name in s if name != "digest"} | {"tokens": 3}, "tokens"),
         (lambda s: [s], "must be the settings"),
+        (lambda s: s | {"model": s["model"] | {"score": "loud"}}, "score must be one of"),
+        (lambda s: s | {"training": s["training"] | {"schedule": "up"}}, "schedule must be one of"),
     ],
 )
 def test_settings_are_validated_on_load(folder, tmp_path, change, words):

@@ -16,7 +16,6 @@ from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.transformer import (
     Transformer,
     TransformerConfig,
-    TransformerWeights,
 )
 from tests.oracles import B, L, S, gradients, rng
 from tests.small_models import (
@@ -179,34 +178,18 @@ def test_weights_of_every_layer_are_returned_on_request(positions):
     assert all(bool(g.any()) for g in sensitivity)
 
 
-@every_scheme
-@pytest.mark.parametrize("reorder", [False, True])
-def test_a_state_keeps_the_weights_of_the_parallel_pass(positions, reorder):
-    model = transformer(positions=positions, embed_dim=12)
-    expected = model(*BATCH, need_weights=True)[1]
-    _, state = model.start(SOURCE, LENGTHS, need_weights=True)
-    order = torch.arange(B)
-    for tokens in INPUTS[:, 1:].unbind(1):
-        if reorder:
-            order, state = order.flip(0), state.select(torch.tensor([1, 0]))
-        _, state = model.step(tokens[order], state)
-    for got, wanted in zip(state.weights, expected, strict=True):
-        torch.testing.assert_close(got, tuple(layer[order] for layer in wanted))
-
-
 def test_weights_that_nobody_asks_for_are_not_computed(monkeypatch):
     model = transformer().eval()
     monkeypatch.setattr("attn_notes.multihead.attention_weights", None)
     assert model(*BATCH)[1] is None
     _, state = model.start(SOURCE, LENGTHS)
-    assert model.step(INPUTS[:, 1], state)[1].weights is None
-    assert greedy(model, SOURCE, LENGTHS, max_length=3).state.weights is None
+    model.step(INPUTS[:, 1], state)
+    greedy(model, SOURCE, LENGTHS, max_length=3)
 
 
-def test_before_start_a_state_holds_the_encoders_weights_only():
+def test_before_start_a_state_holds_the_memory():
     model = transformer()
-    state = model.initial_state(SOURCE, LENGTHS, need_weights=True)
-    assert state.weights == TransformerWeights(state.weights.encoder, (), ())
+    state = model.initial_state(SOURCE, LENGTHS)
     torch.testing.assert_close(state.memory, model.encode(SOURCE, LENGTHS))
 
 

@@ -249,20 +249,6 @@ def test_a_text_can_be_read_in_pieces(positions):
     check_pieces_match_whole(layer, WHOLE, atol=1e-12)
 
 
-@both_norms
-def test_a_state_keeps_the_weights_over_all_tokens_read(norm):
-    model = decoder_only(norm=norm)
-    _, state = model.start(PROMPT, need_weights=True)
-    assert [tuple(each.shape) for each in state.weights] == [(B, 3, 3, 3)] * N
-    for tokens in ADDED.unbind(1):
-        _, state = model.step(tokens, state)
-    whole = torch.cat((PROMPT, ADDED), dim=1)
-    torch.testing.assert_close(state.weights, model(whole, need_weights=True).weights)
-    chosen = state.select(torch.tensor([1, 0, 1]))
-    torch.testing.assert_close(chosen.weights[0], state.weights[0][[1, 0, 1]])
-    assert model.start(WHOLE)[1].weights is None
-
-
 def test_the_prompt_is_read_once_and_a_step_reads_one_token(monkeypatch):
     model, read = endless(), []
     embed = model.body.embeddings.forward

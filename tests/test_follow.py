@@ -11,6 +11,7 @@ from attn_notes.data import START, Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
 from attn_notes.widgets import FollowToken
 from attn_notes.widgets.packing import checksum
+from tests.parts import shown
 from tests.widgets import WORDS, of_follow, of_player, random_decoder, random_transformer
 
 KINDS = {
@@ -31,13 +32,13 @@ def every_step(widget: FollowToken) -> list[tuple[str, dict]]:
     found, count = [], len(widget._steps(widget._now()[-1]))
     for widget.step in range(count):
         name, _, part, *_ = widget._here()
-        found.append((name, part["block"], widget.shown()))
+        found.append((name, part["block"], shown(widget)))
     return found
 
 
 def numbers(widget: FollowToken, name: str, strip: str) -> torch.Tensor:
     """A strip of all steps with this name, one below the other."""
-    return torch.stack([shown[strip] for step, _, shown in every_step(widget) if step == name])
+    return torch.stack([found[strip] for step, _, found in every_step(widget) if step == name])
 
 
 @every_kind
@@ -70,11 +71,11 @@ def test_a_decoder_s_last_step_gives_the_model_s_probabilities_in_order():
     with torch.no_grad():
         logits = widget._model(ids).logits[0]
     for widget.token in range(6):
-        shown = every_step(widget)[-1][-1]
+        last_step = every_step(widget)[-1][-1]
         best = logits[widget.token].sort(descending=True)
-        torch.testing.assert_close(shown["logit"], best.values[:6])
+        torch.testing.assert_close(last_step["logit"], best.values[:6])
         expected = logits[widget.token].softmax(-1)[best.indices[:6]]
-        torch.testing.assert_close(shown["probability"], expected)
+        torch.testing.assert_close(last_step["probability"], expected)
 
 
 @every_kind
@@ -96,7 +97,7 @@ def test_a_translation_is_followed_on_both_sides(changes):
         torch.testing.assert_close(numbers(widget, "softmax", "weight"), expected)
     for t in range(len(made.tokens)):
         widget.token = 2 + t
-        of_step = [shown for step, _, shown in every_step(widget) if step == "softmax"]
+        of_step = [found for step, _, found in every_step(widget) if step == "softmax"]
         for n in range(len(weights.cross)):
             own, cross = of_step[2 * n]["weight"], of_step[2 * n + 1]["weight"]
             torch.testing.assert_close(own.nan_to_num(), weights.decoder[n][0, 0, t])
@@ -109,17 +110,17 @@ def test_the_numbers_of_a_step_add_up_to_those_of_the_next():
     widget = of_follow()
     for widget.token in range(6):
         steps = every_step(widget)
-        for (name, _, shown), (_, _, after) in itertools.pairwise(steps):
+        for (name, _, here), (_, _, after) in itertools.pairwise(steps):
             if name == "scores":
-                sums = torch.stack([shown[f"q \u00d7 k {j}"].sum() for j in range(6)])
-                torch.testing.assert_close(sums, shown["q \u00b7 k"])
+                sums = torch.stack([here[f"q \u00d7 k {j}"].sum() for j in range(6)])
+                torch.testing.assert_close(sums, here["q \u00b7 k"])
                 torch.testing.assert_close(after["\u00f7 \u221aD"], sums / 2)  # D = 4
             if name == "values":
-                total = sum(shown[f"weight \u00d7 v {j}"] for j in range(6))
-                torch.testing.assert_close(shown["z 0"], total)
+                total = sum(here[f"weight \u00d7 v {j}"] for j in range(6))
+                torch.testing.assert_close(here["z 0"], total)
                 torch.testing.assert_close(after["z 0"], total)
             if name == "add":
-                torch.testing.assert_close(after["x"], shown["x"] + shown["y"])
+                torch.testing.assert_close(after["x"], here["x"] + here["y"])
 
 
 def test_what_is_read_by_attention_alone_ends_with_the_values():

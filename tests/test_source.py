@@ -24,9 +24,9 @@ def public_code():
         for name in getattr(module, "__all__", []):
             thing = getattr(module, name)
             if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
-                thing.__module__ == info.name
+                thing.__module__.startswith("attn_notes.")
             ):
-                found[f"{info.name}.{name}"] = thing
+                found[f"{thing.__module__}.{name}"] = thing
     return found
 
 

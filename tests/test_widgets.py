@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from attn_notes import palette
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
-from attn_notes.patterns import without_special
+from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
 from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import (
@@ -578,7 +578,8 @@ def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
     widget = of_heads()
     tokens, before = ["[CLS]", *WORDS, "[SEP]"], widget.shown()
     widget.hide_special = True
-    assert widget.shown().equal(without_special(tokens, before)[1])
+    words = [*range(1, len(tokens) - 1)]
+    assert widget.shown().equal(select_cells(before, words, words))
     torch.testing.assert_close(widget.shown().sum(-1), torch.ones(5, dtype=torch.float64))
     assert widget._table()[1] == list(WORDS)
     assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")

@@ -76,7 +76,7 @@ def with_caches(number):
 
 def weights_of_fused():
     fused = Transformer(TransformerConfig(vocab_size=13, backend="fused"))
-    fused.start(ids(2, 4), LENGTHS, need_weights=True)
+    fused(ids(2, 4), LENGTHS, ids(2, 3), need_weights=True)
 
 
 BOTH = "source and lengths must have shapes (B, S) and (B,)"

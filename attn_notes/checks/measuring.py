@@ -4,8 +4,6 @@ import math
 
 from torch import Tensor
 
-__all__ = ["measured"]
-
 
 def measured(value: float | Tensor, tolerance: float) -> str:
     """`value ± tolerance` as text, rounded to one decimal place beyond the tolerance's first digit.

@@ -8,17 +8,6 @@ from torch import Tensor
 from attn_notes.arguments import check_mask, shapes_of
 from attn_notes.masks import padding_mask
 
-__all__ = [
-    "CheckFailed",
-    "check_causal",
-    "check_padding_invariant",
-    "check_permutation_equivariant",
-    "check_small",
-    "check_weights",
-    "influence",
-    "noise_source",
-]
-
 Layer = Callable[[Tensor], Tensor]
 
 

@@ -14,14 +14,6 @@ from attn_notes.cache import KVCache
 from attn_notes.checks.properties import CheckFailed, check_small, noise_source
 from attn_notes.data import PAD
 
-__all__ = [
-    "check_batch_invariant",
-    "check_cache_matches_parallel",
-    "check_masked_loss",
-    "check_pieces_match_whole",
-    "check_step_matches_parallel",
-]
-
 
 def check_batch_invariant(
     model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5

@@ -6,8 +6,6 @@ from attn_notes.arguments import check_integers
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.data.text import check_texts, count_characters
 
-__all__ = ["check_no_overlap", "share_seen"]
-
 
 def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> float:
     """The share of the held-out characters that the training texts hold too. Chapter 9.

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from tyro.conf import OmitArgPrefixes, Positional, subcommand
-
+from attn_notes.arguments import check_integers, extra
 from attn_notes.cli import __doc__ as usage
 from attn_notes.cli.models import load_language_model, load_translator
 from attn_notes.cli.running import log_error
@@ -16,7 +14,9 @@ from attn_notes.cli.settings import WEIGHTS
 from attn_notes.cli.train import TrainLanguageModel, TrainSeq2Seq, TrainTransformer
 from attn_notes.data import Vocabulary
 
-__all__ = ["Sample", "Translate", "main", "parse"]
+with extra("train"):
+    import tyro
+    from tyro.conf import OmitArgPrefixes, Positional, subcommand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +36,23 @@ class Translate(_Use):
     to: str | None = None  # Language to write, of several; the first by default
     beam_size: int = 1  # Hypotheses to follow; 1 is greedy decoding
 
-    def __call__(self) -> None:
-        """Print a translation of each text."""
+    def __call__(self) -> int:
+        """Print a translation of each text; exit code 1 if one failed: stderr has its number."""
+        check_integers(1, beam_size=self.beam_size)
         translator = load_translator(self.folder, weights=self.weights, device=self.device)
-        for text in self.text or sys.stdin:
-            said = ""
-            if text.strip():
-                _warn_of_unknown(translator.split(text), translator.source_vocab)
-                said = translator.translate(text, beam_size=self.beam_size, to=self.to)
+        translator.check_target(self.to)
+        failed = 0
+        for number, text in enumerate(self.text or sys.stdin, 1):
+            said = ""  # also of a failed text: line n of the output belongs to line n of the input
+            try:
+                if text.strip():
+                    _warn_of_unknown(translator.split(text), translator.source_vocab)
+                    said = translator.translate(text, beam_size=self.beam_size, to=self.to)
+            except (ValueError, RuntimeError) as error:
+                log_error(f"line {number}: {error}")
+                failed = 1
             print(said, flush=True)
+        return failed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +98,10 @@ def parse(words: list[str] | None = None) -> Any:
 def main(words: list[str] | None = None) -> int:
     """Run one command; exit code 0, 1 after a failure, 2 for what was asked, 130 for Ctrl-C."""
     try:
-        parse(words)()
+        return parse(words)() or 0
     except KeyboardInterrupt:
         log_error("stopped; the same train command goes on from the last checkpoint")
         return 130
     except (OSError, ValueError, TypeError, ArithmeticError, RuntimeError, ImportError) as error:
         log_error(str(error))
         return 2 if isinstance(error, ValueError | TypeError) else 1
-    return 0

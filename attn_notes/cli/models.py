@@ -23,8 +23,6 @@ from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training.files import load_weights
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
 
-__all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]
-
 SCORES: dict[str, Callable[[int], nn.Module]] = {
     "additive": lambda width: scores.AdditiveScore(width, width, width),
     "concat": lambda width: scores.ConcatScore(width, width, width),
@@ -83,14 +81,18 @@ class Translator:
 
     def split(self, text: str, to: str | None = None) -> tuple[str, ...]:
         """The tokens of a text; of several source languages, those with the fewest unknown."""
-        if to is not None and to not in self.targets:
-            raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
+        self.check_target(to)
         if self.data.data != "numbers":
             return tuple(text.strip() if self.data.data == "dates" else text.split())
         readings = [split_number(text, language) for language in self.data.source.split(",")]
         known = self.source_vocab.tokens
         best = min(readings, key=lambda tokens: sum(token not in known for token in tokens))
         return (f"<{to or self.targets[0]}>", *best) if len(self.targets) > 1 else best
+
+    def check_target(self, to: str | None) -> None:
+        """Raise unless the model writes this language; None is the first."""
+        if to is not None and to not in self.targets:
+            raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
 
     def steps(
         self, text: str, *, beam_size: int = 1, to: str | None = None

@@ -22,8 +22,6 @@ from attn_notes.training.files import save_weights
 from attn_notes.training.processes import process_group
 from attn_notes.training.sharding import gather, shard
 
-__all__ = ["Job", "Run", "log_error", "report"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:

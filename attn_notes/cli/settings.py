@@ -6,24 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from attn_notes.arguments import check_fractions, check_integers, check_positive
+from attn_notes.arguments import check_choices, check_fractions, check_integers, check_positive
 from attn_notes.data import Vocabulary
 from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay
 from attn_notes.training.files import write_atomic
 from attn_notes.transformer.config import Activation, Norm, Positions
-
-__all__ = [
-    "CHECKPOINT",
-    "WEIGHTS",
-    "LanguageModelShape",
-    "PairData",
-    "Seq2SeqShape",
-    "Settings",
-    "Training",
-    "TransformerShape",
-    "claim",
-    "read_settings",
-]
 
 Course = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Score = Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"]
@@ -133,6 +120,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.training.check()
+        for part in (self.model, self.training, self.data):
+            check_choices(part)
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""

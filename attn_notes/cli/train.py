@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from attn_notes import data, training
 from attn_notes.checks import CheckFailed, check_no_overlap
 from attn_notes.cli.running import Job, Run, log_error, report
 from attn_notes.cli.settings import (
@@ -20,31 +21,9 @@ from attn_notes.cli.settings import (
     Training,
     TransformerShape,
 )
-from attn_notes.data import (
-    PAD,
-    Batches,
-    Pair,
-    TextWindows,
-    Vocabulary,
-    date_pairs,
-    number_pairs,
-    python_documentation,
-    read_pairs,
-    read_text,
-    split_pairs,
-    split_text,
-)
+from attn_notes.data import PAD, Batches, Pair, Vocabulary
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
-from attn_notes.training import (
-    bits_per_character,
-    bleu,
-    exact_match,
-    language_model_loss,
-    translation_loss,
-)
-
-__all__ = ["TrainLanguageModel", "TrainSeq2Seq", "TrainTransformer", "digest", "load_pairs"]
 
 Pairs = tuple[list[Pair], list[Pair]]
 
@@ -65,11 +44,11 @@ class _TrainTranslator(Run):
 
     def prepare(self) -> tuple[Settings, Pairs]:
         """What was asked for with what follows from the data, and both sides of the data."""
-        data = replace(self.data, data="pairs") if self.pairs else self.data
-        sides = load_pairs(data, self.training.seed, self.pairs, self.encoding)
+        asked = replace(self.data, data="pairs") if self.pairs else self.data
+        sides = load_pairs(asked, self.training.seed, self.pairs, self.encoding)
         longest_source = max(len(source) for side in sides for source, _ in side)
         longest_target = max(len(target) for _, target in sides[0])
-        found = {"data": data, "max_length": max(2 * longest_target + 1, longest_source)}
+        found = {"data": asked, "max_length": max(2 * longest_target + 1, longest_source)}
         return _settings_of(self, sides, *zip(*sides[0], strict=True), **found), sides
 
     def __call__(self) -> None:
@@ -80,11 +59,15 @@ class _TrainTranslator(Run):
         batches = Batches(pairs, *vocabs, batch_size=size, seed=self.training.seed)
         some = Batches(held_out[: MEASURED[0]], *vocabs, batch_size=size)
         measure = partial(_bits_per_token, some)
-        job = Job(self, settings, batches, translation_loss, measure, "bits per token")
+        job = Job(self, settings, batches, training.translation_loss, measure, "bits per token")
         sources, references = zip(*held_out, strict=True)
         said = translate(job.train(), sources, *vocabs, max_length=settings.max_length)
-        score = bleu(*([" ".join(tokens) for tokens in side] for side in (said, references)))
-        report(f"held out: exact match {exact_match(said, references):.3f}, BLEU {score:.1f}")
+        score = training.bleu(
+            *([" ".join(tokens) for tokens in side] for side in (said, references))
+        )
+        report(
+            f"held out: exact match {training.exact_match(said, references):.3f}, BLEU {score:.1f}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +95,8 @@ class TrainLanguageModel(Run):
 
     def __call__(self) -> None:
         """Train, and print a table of the held-out texts."""
-        texts = [read_text(path, encoding=self.encoding) for path in self.text]
-        sides = train, held_out = split_text(texts or python_documentation())
+        texts = [data.read_text(path, encoding=self.encoding) for path in self.text]
+        sides = train, held_out = data.split_text(texts or data.python_documentation())
         counted = _first_characters(train, MOST_COUNTED)
         try:
             if self.text:
@@ -125,11 +108,15 @@ class TrainLanguageModel(Run):
         settings = _settings_of(self, sides, map(list, train))
         (vocab,), length = settings.vocabs(), self.model.max_length
         sizes = {"batch_size": self.training.batch_size, "seed": self.training.seed}
-        windows = TextWindows(train, vocab, length=length, **sizes)
+        windows = data.TextWindows(train, vocab, length=length, **sizes)
         some = _first_characters(held_out, MEASURED[1])
-        measure = partial(bits_per_character, texts=some, vocab=vocab, length=length)
-        job = Job(self, settings, windows, language_model_loss, measure, "bits per character")
-        found = {"this model": bits_per_character(job.train(), held_out, vocab, length=length)}
+        measure = partial(training.bits_per_character, texts=some, vocab=vocab, length=length)
+        job = Job(
+            self, settings, windows, training.language_model_loss, measure, "bits per character"
+        )
+        found = {
+            "this model": training.bits_per_character(job.train(), held_out, vocab, length=length)
+        }
         for order in (1, 3, 5):
             counts = NGramModel(order, counted, vocab)
             found[f"runs of {order}"] = counts.bits_per_character(held_out)
@@ -138,20 +125,20 @@ class TrainLanguageModel(Run):
 
 
 def load_pairs(
-    data: PairData, seed: int, path: Path | None = None, encoding: str | None = None
+    asked: PairData, seed: int, path: Path | None = None, encoding: str | None = None
 ) -> Pairs:
     """The pairs to train on and those held out."""
-    drawn: dict[str, Any] = {"count": data.count, "seed": seed}
-    if data.data == "numbers":
-        languages = data.source.split(","), data.target.split(",")
-        drawn["digits"], drawn["balance"] = data.digits, data.balance
-        sides = number_pairs(*languages, **drawn)
-    elif data.data == "dates":
-        sides = date_pairs(data.source, data.target, style=data.style, **drawn)
+    drawn: dict[str, Any] = {"count": asked.count, "seed": seed}
+    if asked.data == "numbers":
+        languages = asked.source.split(","), asked.target.split(",")
+        drawn["digits"], drawn["balance"] = asked.digits, asked.balance
+        sides = data.number_pairs(*languages, **drawn)
+    elif asked.data == "dates":
+        sides = data.date_pairs(asked.source, asked.target, style=asked.style, **drawn)
     elif path is None:
         raise ValueError("--data pairs needs a file: name it with --pairs")
     else:
-        sides = split_pairs(read_pairs(path, encoding=encoding))
+        sides = data.split_pairs(data.read_pairs(path, encoding=encoding))
     if not all(sides):
         sizes = "got {} and {}: use more".format(*map(len, sides))
         raise ValueError(f"there must be pairs to train on and pairs to hold out, {sizes}")
@@ -183,6 +170,6 @@ def _bits_per_token(held_out: Batches, model: Any) -> float:
     device = next(model.parameters()).device
     batches = [held_out(n).to(device) for n in range(len(held_out))]
     counts = [int((batch.target[:, 1:] != PAD).sum()) for batch in batches]
-    losses = [float(translation_loss(model, batch)) for batch in batches]
+    losses = [float(training.translation_loss(model, batch)) for batch in batches]
     nats = sum(loss * count for loss, count in zip(losses, counts, strict=True))
     return nats / sum(counts) / math.log(2)

@@ -13,8 +13,6 @@ from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
 from attn_notes.data.vocabulary import END, PAD, START, Vocabulary
 
-__all__ = ["Batch", "Batches", "make_batch"]
-
 _POOL = 20  # batches sorted by length together
 
 

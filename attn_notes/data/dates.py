@@ -6,10 +6,8 @@ Day, month and year change places between locales. The formats are Unicode's, fr
 import random
 from datetime import date
 
-from attn_notes.arguments import check_integers
+from attn_notes.arguments import check_integers, extra
 from attn_notes.data.split import Pair, is_held_out
-
-__all__ = ["DATE_LOCALES", "DATE_STYLES", "date_characters", "date_pairs"]
 
 DATE_LOCALES = ("de", "en", "es", "fr", "iso", "ja", "zh")
 DATE_STYLES = ("full", "long", "medium")  # the short style may omit the century
@@ -35,7 +33,8 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
             raise ValueError(f"{name} must be one of {', '.join(offered)}, got {choice!r}")
     if locale == "iso":
         return tuple(day.isoformat())
-    from babel.dates import format_date  # noqa: PLC0415
+    with extra("data"):
+        from babel.dates import format_date  # noqa: PLC0415
 
     return tuple(format_date(day, style, locale))
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from attn_notes.data.split import Pair
 
-__all__ = ["read_pairs", "read_text"]
-
 _MOST_TOKENS = 200  # on a side
 
 

@@ -14,17 +14,8 @@ from functools import cache
 from itertools import groupby, product
 from typing import Any
 
-from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.arguments import check_fractions, check_integers, extra
 from attn_notes.data.split import Pair, is_held_out
-
-__all__ = [
-    "BELOW_TEN_THOUSAND",
-    "NUMBER_LANGUAGES",
-    "join_words",
-    "number_pairs",
-    "number_words",
-    "split_number",
-]
 
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12
@@ -197,7 +188,8 @@ def _spell(value: int, language: str) -> str:
 @cache
 def _converter(language: str) -> Any:
     """num2words for one language, without the scales above 10^12: ten times as fast."""
-    from num2words import CONVERTER_CLASSES  # noqa: PLC0415
+    with extra("data"):
+        from num2words import CONVERTER_CLASSES  # noqa: PLC0415
 
     converter = copy(CONVERTER_CLASSES[language])
     if hasattr(converter, "cards"):

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from attn_notes.arguments import check_fractions
 
-__all__ = ["Pair", "is_held_out", "split_pairs"]
-
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
 """Source tokens and target tokens."""
 

@@ -14,15 +14,6 @@ from attn_notes.arguments import check_integers
 from attn_notes.data.split import is_held_out
 from attn_notes.data.vocabulary import END, START, Vocabulary
 
-__all__ = [
-    "TextWindows",
-    "check_texts",
-    "count_characters",
-    "encode_text",
-    "python_documentation",
-    "split_text",
-]
-
 _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones recur by chance
 
 

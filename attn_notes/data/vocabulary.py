@@ -12,8 +12,6 @@ from torch import Tensor
 
 from attn_notes.arguments import check_integers
 
-__all__ = ["END", "PAD", "START", "UNKNOWN", "SpecialTokens", "Vocabulary"]
-
 PAD, START, END, UNKNOWN = range(4)
 _FIRST = 4  # the id of the first known token
 

@@ -10,8 +10,6 @@ from attn_notes.data import SpecialTokens
 from attn_notes.decoding.generate import evaluating, greedy, next_log_probs, special_tokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 
-__all__ = ["beam_search"]
-
 
 def beam_search(
     model: Decodable,

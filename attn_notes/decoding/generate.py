@@ -12,8 +12,6 @@ from attn_notes.arguments import check_integers
 from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 
-__all__ = ["evaluating", "generate", "greedy", "next_log_probs", "special_tokens"]
-
 
 def generate(
     model: Decodable,

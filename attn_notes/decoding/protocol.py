@@ -4,8 +4,6 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-__all__ = ["Decodable", "Decoded", "State", "check_source", "check_step"]
-
 
 class State(Protocol):
     """What a model keeps between two steps, a row for each sequence."""

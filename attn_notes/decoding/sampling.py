@@ -7,8 +7,6 @@ from attn_notes.arguments import check_floating, check_fractions, check_integers
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
 
-__all__ = ["sample", "sampling_distribution"]
-
 
 def sampling_distribution(
     logits: Tensor,

@@ -8,8 +8,6 @@ from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.decoding.beam import beam_search
 
-__all__ = ["translate"]
-
 
 def translate(
     model: nn.Module,

@@ -4,10 +4,13 @@ Of a folder only `config.json`, `model.safetensors` and `tokenizer.json` are rea
 runs. What describes another computation than ours, or does not fit the model, is refused.
 """
 
-from attn_notes.pretrained.bert import load_encoder, load_masked_language_model
-from attn_notes.pretrained.folders import WeightsNotFound, minilm_folder
-from attn_notes.pretrained.gpt2 import load_decoder
-from attn_notes.pretrained.sentences import SentenceEncoder, mean_pooling
+from attn_notes.arguments import extra
+
+with extra("pretrained"):
+    from attn_notes.pretrained.bert import load_encoder, load_masked_language_model
+    from attn_notes.pretrained.folders import WeightsNotFound, minilm_folder
+    from attn_notes.pretrained.gpt2 import load_decoder
+    from attn_notes.pretrained.sentences import SentenceEncoder, mean_pooling
 
 __all__ = [
     "SentenceEncoder",

@@ -10,8 +10,6 @@ from attn_notes.pretrained.config import read_config
 from attn_notes.pretrained.folders import build, find_folder
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 
-__all__ = ["load_encoder", "load_masked_language_model"]
-
 # The published name of a module and ours; {} is the number of a block.
 ENCODER = {
     "embeddings.word_embeddings": "embeddings.tokens",

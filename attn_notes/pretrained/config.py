@@ -6,8 +6,6 @@ from typing import Any
 
 from attn_notes.transformer import TransformerConfig
 
-__all__ = ["read_config"]
-
 FAMILIES = ("bert", "gpt2")
 # Field of `TransformerConfig`: the key of each family.
 KEYS = {

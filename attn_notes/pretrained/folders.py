@@ -14,8 +14,6 @@ from torch import Tensor
 
 from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, TransformerConfig
 
-__all__ = ["WeightsNotFound", "build", "find_folder", "minilm_folder"]
-
 Model = TypeVar("Model", Encoder, DecoderOnly, MaskedLanguageModel)
 TOKENS = "body.embeddings.tokens.weight"  # of a model with a head
 FILES = ("config.json", "model.safetensors", "tokenizer.json")

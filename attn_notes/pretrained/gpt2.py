@@ -11,8 +11,6 @@ from attn_notes.pretrained.config import read_config
 from attn_notes.pretrained.folders import build, find_folder
 from attn_notes.transformer import DecoderOnly
 
-__all__ = ["load_decoder"]
-
 # The published name of a module and ours; {} is the number of a block.
 NAMES = {
     "wte": "body.embeddings.tokens",

@@ -13,8 +13,6 @@ from attn_notes.data.text import check_texts
 from attn_notes.decoding.generate import evaluating
 from attn_notes.transformer import Encoder
 
-__all__ = ["SentenceEncoder", "mean_pooling"]
-
 
 def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
     """The mean vector of each sequence, over its real tokens. Chapter 9.

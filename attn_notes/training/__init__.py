@@ -1,6 +1,6 @@
 """Training: one loop for every model of the book (chapter 4 and on). Read `loop` first."""
 
-from attn_notes.training.loop import fit
+from attn_notes.arguments import extra
 from attn_notes.training.metrics import (
     bits_per_character,
     bleu,
@@ -10,6 +10,9 @@ from attn_notes.training.metrics import (
     translation_loss,
 )
 from attn_notes.training.schedules import constant, cosine_decay, inverse_sqrt, linear_decay, noam
+
+with extra("train"):
+    from attn_notes.training.loop import fit
 
 __all__ = [
     "bits_per_character",

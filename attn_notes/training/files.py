@@ -14,15 +14,6 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "check_tensors",
-    "load_checkpoint",
-    "load_weights",
-    "save_checkpoint",
-    "save_weights",
-    "write_atomic",
-]
-
 
 def write_atomic(path: str | Path, data: bytes) -> None:
     """Write a file so that a kill or a full disk leaves the old or the new one, never a part."""

@@ -19,8 +19,6 @@ from attn_notes.training.processes import generators, progress_bar, rank_and_wor
 from attn_notes.training.schedules import Schedule, constant
 from attn_notes.training.sharding import from_first, gather, is_divided, share, whole
 
-__all__ = ["fit"]
-
 READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 

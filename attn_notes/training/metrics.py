@@ -15,16 +15,6 @@ from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
 
-__all__ = [
-    "bits_per_character",
-    "bleu",
-    "counting_tokens",
-    "exact_match",
-    "language_model_loss",
-    "masked_cross_entropy",
-    "translation_loss",
-]
-
 _counters: list[list[Tensor]] = []
 
 
@@ -178,21 +168,19 @@ def bits_per_character(
     vocab: Vocabulary,
     *,
     length: int,
-    stride: int | None = None,
     batch_size: int = 64,
 ) -> float:
     r"""The number of bits a character costs if texts are coded with the model. Chapter 9.
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
-    START in windows of `length` tokens, each `stride` after the one before, and each character is
-    predicted once, in the first window that reaches it. The bits of the END of each text count; END
-    is not a character.
+    START in windows of `length` tokens, each half a window after the one before, and each character
+    is predicted once, in the first window that reaches it. The bits of the END of each text count;
+    END is not a character.
 
     Args:
         model: as in `language_model_loss`; in evaluation mode while this runs.
         texts, vocab: held-out texts, of which an empty one has only its END; of characters.
         length, batch_size: L, the number of tokens read at once, as in training, and of windows.
-        stride: from 1 to `length`; half of it by default.
 
     Returns:
         Bits, 0 or more.
@@ -205,12 +193,9 @@ def bits_per_character(
         >>> round(bits_per_character(model, ["abcd" * 50], vocab, length=16), 1)
         3.0
     """
-    stride = max(1, length // 2) if stride is None else stride
-    check_integers(1, length=length, stride=stride, batch_size=batch_size)
-    if stride > length:
-        raise ValueError(f"stride must be at most length, got stride {stride} and length {length}")
+    check_integers(1, length=length, batch_size=batch_size)
     characters = count_characters(texts)
-    windows = [pair for text in texts for pair in _windows(text, vocab, length, stride)]
+    windows = [pair for text in texts for pair in _windows(text, vocab, length)]
     device = next(model.parameters()).device
     nats = 0.0
     with evaluating(model):
@@ -223,10 +208,9 @@ def bits_per_character(
     return nats / math.log(2) / characters
 
 
-def _windows(
-    text: str, vocab: Vocabulary, length: int, stride: int
-) -> Iterator[tuple[Tensor, Tensor]]:
+def _windows(text: str, vocab: Vocabulary, length: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Inputs and labels of each window, at most (L,); a label already predicted becomes PAD."""
+    stride = max(1, length // 2)
     ids = torch.tensor(encode_text(text, vocab), device="cpu")
     for first in range(0, max(1, len(ids) - 1 - length + stride), stride):
         inputs, labels = ids[:-1][first : first + length], ids[1:][first : first + length].clone()

@@ -10,8 +10,6 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-__all__ = ["generators", "process_group", "progress_bar", "rank_and_world_size", "seed_rng"]
-
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[tuple[int, int, torch.device]]:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from attn_notes.arguments import check_integers
 
-__all__ = ["Schedule", "constant", "cosine_decay", "inverse_sqrt", "linear_decay", "noam"]
-
 Schedule = Callable[[int], float]
 
 

@@ -1,24 +1,14 @@
 """The blocks of a Transformer (chapters 5 and 7)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
 from attn_notes.multihead import MultiHeadAttention, Rotary
 from attn_notes.transformer.config import Activation, TransformerConfig
-
-__all__ = [
-    "ACTIVATIONS",
-    "DecoderBlock",
-    "EncoderBlock",
-    "FeedForward",
-    "join_weights",
-    "last_norm",
-]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -213,17 +203,6 @@ class DecoderBlock(nn.Module):
 def last_norm(config: TransformerConfig) -> nn.Module:
     """The norm after the last block, which pre-norm alone needs."""
     return _layer_norm(config) if config.norm == "pre" else nn.Identity()
-
-
-def join_weights(old: Sequence[Tensor], new: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Append the weights of one step, (B, H, 1, S'), to earlier ones, (B, H, L, S), per block.
-
-    An earlier query had no key for later tokens, so its weight there is 0.
-    """
-    return tuple(
-        torch.cat((F.pad(above, (0, below.shape[-1] - above.shape[-1])), below), dim=2)
-        for above, below in zip(old, new, strict=True)
-    )
 
 
 class _Dropout(nn.Dropout):

@@ -1,12 +1,16 @@
 """The architecture of a Transformer in one dataclass (chapters 5, 7 and 8)."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from attn_notes.arguments import check_divides, check_fractions, check_integers, check_positive
+from attn_notes.arguments import (
+    check_choices,
+    check_divides,
+    check_fractions,
+    check_integers,
+    check_positive,
+)
 from attn_notes.multihead import Backend
-
-__all__ = ["Activation", "Norm", "Positions", "TransformerConfig"]
 
 Norm = Literal["post", "pre"]
 Activation = Literal["gelu", "gelu_tanh", "relu"]
@@ -78,9 +82,7 @@ class TransformerConfig:
         check_integers(0, num_token_types=self.num_token_types)
         check_fractions(dropout=self.dropout)
         check_positive(layer_norm_eps=self.layer_norm_eps)
-        for name, choices in CHOICES.items():
-            if (choice := getattr(self, name)) not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {choice!r}")
+        check_choices(self)
         check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
         check_divides("num_kv_heads", self.num_kv_heads or 1, "num_heads", self.num_heads)
         rotated = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
@@ -96,10 +98,3 @@ class TransformerConfig:
 
 SIZES = ("vocab_size", "embed_dim", "num_heads", "num_layers", "ffn_dim", "max_length")
 OPTIONAL_SIZES = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
-CHOICES = {
-    "norm": get_args(Norm),
-    "activation": get_args(Activation),
-    "positions": get_args(Positions),
-    "backend": get_args(Backend),
-    **dict.fromkeys(("embed_norm", "tie_embeddings", "scale_embeddings"), (False, True)),
-}

@@ -17,8 +17,6 @@ from attn_notes.positions import (
 )
 from attn_notes.transformer.config import TransformerConfig
 
-__all__ = ["Embeddings", "attention_positions"]
-
 
 class Embeddings(nn.Module):
     r"""Token ids to vectors: embeddings of token, position and segment, added. Chapter 5.

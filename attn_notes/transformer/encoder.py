@@ -10,8 +10,6 @@ from attn_notes.transformer.blocks import EncoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 
-__all__ = ["Encoder", "EncoderOutput", "check_caches"]
-
 
 class EncoderOutput(NamedTuple):
     """The output of `Encoder`; the second and third are there if asked for."""

@@ -12,13 +12,11 @@ from attn_notes.cache import KVCache
 from attn_notes.data import START
 from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
-from attn_notes.transformer.blocks import DecoderBlock, join_weights, last_norm
+from attn_notes.transformer.blocks import DecoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
-from attn_notes.transformer.encoder import Encoder, check_caches
+from attn_notes.transformer.encoder import Encoder, EncoderOutput, check_caches
 from attn_notes.transformer.language_models import check_no_token_types
-
-__all__ = ["Decoder", "DecoderOutput", "Transformer", "TransformerState", "TransformerWeights"]
 
 DecoderCaches = Sequence[tuple[KVCache, KVCache]]  # of the target so far, and of the memory
 
@@ -113,18 +111,13 @@ class TransformerState:
     memory: Tensor  # (B, S, E), the encoder's output; S = 0 once the caches hold it
     memory_mask: Tensor  # (B, 1, S), bool, which of it is real
     caches: DecoderCaches  # keys and values of each block
-    weights: TransformerWeights | None = None  # of the L steps so far, if asked for
 
     def select(self, index: Tensor) -> "TransformerState":
         """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
-        weights = self.weights
-        if weights is not None:
-            weights = TransformerWeights(*(tuple(x[index] for x in kind) for kind in weights))
         return TransformerState(
             self.memory[index],
             self.memory_mask[index],
             tuple((own.select(index), cross.select(index)) for own, cross in self.caches),
-            weights,
         )
 
 
@@ -177,39 +170,33 @@ class Transformer(nn.Module):
         Returns:
             Logits (B, L, V), those at i predicting token i + 1, and the weights or None.
         """
-        state = self.initial_state(source, lengths, need_weights=need_weights)
-        read = self.decoder(
-            inputs, state.memory, memory_mask=state.memory_mask, need_weights=need_weights
+        read, mask = self._read_source(source, lengths, need_weights=need_weights)
+        output, weights, cross_weights = self.decoder(
+            inputs, read.output, memory_mask=mask, need_weights=need_weights
         )
-        return self.out_proj(read.output), _joined(state.weights, read)  # (B, L, V)
+        logits = self.out_proj(output)  # (B, L, V)
+        if read.weights is None or weights is None or cross_weights is None:
+            return logits, None
+        return logits, TransformerWeights(read.weights, weights, cross_weights)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, S, E), the memory that the decoder reads, of a source (B, S)."""
         return self.initial_state(source, lengths).memory
 
-    def initial_state(
-        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
-    ) -> TransformerState:
+    def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> TransformerState:
         """Read the source: the state before START; the arguments are those of `start`."""
-        lengths = check_source(source, lengths)
-        check_integer_tensors(lengths=lengths)
-        # padding_mask without its check of the values, which would make a GPU wait
-        positions = torch.arange(source.shape[1], device=source.device)
-        mask = positions < lengths.to(source.device)[:, None, None]  # (B, 1, S)
-        read = self.encoder(source, attn_mask=mask, need_weights=need_weights)
+        read, mask = self._read_source(source, lengths)
         caches = tuple((KVCache(), KVCache()) for _ in self.decoder.blocks)
-        weights = TransformerWeights(read.weights, (), ()) if need_weights else None
-        return TransformerState(read.output, mask, caches, weights)
+        return TransformerState(read.output, mask, caches)
 
     def start(
-        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+        self, source: Tensor, lengths: Tensor | None = None
     ) -> tuple[Tensor, TransformerState]:
         """Read the source (B, S) and START: logits (B, V) of the first token, and the state.
 
-        The lengths (B,) are from 0 to S, by default S. With `need_weights`, this state and later
-        ones keep the weights.
+        The lengths (B,) are from 0 to S, by default S.
         """
-        state = self.initial_state(source, lengths, need_weights=need_weights)
+        state = self.initial_state(source, lengths)
         return self.step(source.new_full(source.shape[:1], START), state)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
@@ -221,14 +208,24 @@ class Transformer(nn.Module):
             state.memory,
             memory_mask=state.memory_mask,
             caches=caches,
-            need_weights=state.weights is not None,
         )
-        return self.out_proj(read.output[:, 0]), TransformerState(
+        state = TransformerState(
             state.memory[:, :0],  # from now on the caches hold it
             state.memory_mask,
             caches,
-            _joined(state.weights, read),
         )
+        return self.out_proj(read.output[:, 0]), state
+
+    def _read_source(
+        self, source: Tensor, lengths: Tensor | None, *, need_weights: bool = False
+    ) -> tuple[EncoderOutput, Tensor]:
+        """The encoder's output, and which of the source is real, (B, 1, S)."""
+        lengths = check_source(source, lengths)
+        check_integer_tensors(lengths=lengths)
+        # padding_mask without its check of the values, which would make a GPU wait
+        positions = torch.arange(source.shape[1], device=source.device)
+        mask = positions < lengths.to(source.device)[:, None, None]  # (B, 1, S)
+        return self.encoder(source, attn_mask=mask, need_weights=need_weights), mask
 
     def _initialise(self) -> None:
         """Draw the parameters: see the class."""
@@ -245,15 +242,3 @@ class Transformer(nn.Module):
                 nn.init.normal_(module.weight, std=tokens)
             elif isinstance(module, LearnedEncoding):
                 nn.init.normal_(module.weight, std=positions)
-
-
-def _joined(weights: TransformerWeights | None, read: DecoderOutput) -> TransformerWeights | None:
-    """The weights of the earlier steps and of the new one."""
-    if weights is None or read.weights is None or read.cross_weights is None:
-        return None
-    if not weights.cross:
-        return weights._replace(decoder=read.weights, cross=read.cross_weights)
-    return weights._replace(
-        decoder=join_weights(weights.decoder, read.weights),
-        cross=join_weights(weights.cross, read.cross_weights),
-    )

@@ -4,7 +4,7 @@ Both models are an `Encoder` with an output projection to the vocabulary. Under 
 predicts the next token, as in GPT; without one, the token that was masked, as in BERT.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -14,17 +14,9 @@ from attn_notes.cache import KVCache
 from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
-from attn_notes.transformer.blocks import ACTIVATIONS, join_weights
+from attn_notes.transformer.blocks import ACTIVATIONS
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.encoder import Encoder
-
-__all__ = [
-    "DecoderOnly",
-    "DecoderOnlyState",
-    "LanguageModelOutput",
-    "MaskedLanguageModel",
-    "check_no_token_types",
-]
 
 STD = 0.02  # of the first weights: Radford et al. (2018), and the code of Devlin et al. (2019)
 RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")
@@ -43,14 +35,10 @@ class DecoderOnlyState:
     """What a `DecoderOnly` keeps between two steps. A step leaves the old state unchanged."""
 
     caches: tuple[KVCache, ...]  # keys and values of each block
-    weights: tuple[Tensor, ...] | None = None  # (B, H, L, L) of each block, if asked for
 
     def select(self, index: Tensor) -> "DecoderOnlyState":
         """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
-        return DecoderOnlyState(
-            tuple(cache.select(index) for cache in self.caches),
-            None if self.weights is None else tuple(each[index] for each in self.weights),
-        )
+        return DecoderOnlyState(tuple(cache.select(index) for cache in self.caches))
 
 
 class DecoderOnly(nn.Module):
@@ -110,12 +98,11 @@ class DecoderOnly(nn.Module):
         return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
     def start(
-        self, source: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+        self, source: Tensor, lengths: Tensor | None = None
     ) -> tuple[Tensor, DecoderOnlyState]:
         """Read prompts (B, S) in one pass: logits (B, V) of the next token, and the state.
 
         The lengths, if given, are all S: padding would separate a prompt from its continuation.
-        With `need_weights`, this state and later ones keep the weights.
         """
         all_lengths = check_source(source, lengths)
         padded = lengths is not None and bool((lengths != source.shape[1]).any())
@@ -124,19 +111,15 @@ class DecoderOnly(nn.Module):
             wanted = "the same length, 1 or more, and no padding"
             raise ValueError(f"prompts must have {wanted}, got {got}")
         caches = tuple(KVCache() for _ in self.body.blocks)
-        read = self.body(source, is_causal=True, caches=caches, need_weights=need_weights)
-        return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches, read.weights)
+        read = self.body(source, is_causal=True, caches=caches)
+        return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches)
 
     def step(self, tokens: Tensor, state: DecoderOnlyState) -> tuple[Tensor, DecoderOnlyState]:
         """Append one token (B,): logits of the next (B, V), for the cost of one position."""
         held = state.caches[0].keys
         check_step(tokens, 0 if held is None else len(held))
-        state = replace(state, caches=tuple(cache.fork() for cache in state.caches))
-        keep = state.weights is not None
-        read = self(tokens[:, None], caches=state.caches, need_weights=keep)
-        if state.weights is not None and read.weights is not None:
-            state = replace(state, weights=join_weights(state.weights, read.weights))
-        return read.logits[:, 0], state
+        caches = tuple(cache.fork() for cache in state.caches)
+        return self(tokens[:, None], caches=caches).logits[:, 0], DecoderOnlyState(caches)
 
 
 class MaskedLanguageModel(nn.Module):

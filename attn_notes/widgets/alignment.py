@@ -15,8 +15,6 @@ from attn_notes.widgets.base import Table, check_offered, plural
 from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.packing import pack_seq2seq
 
-__all__ = ["AlignmentSteps", "Example"]
-
 MOST = 60  # tokens that a page translates a text into
 
 

@@ -8,8 +8,6 @@ import traitlets
 from attn_notes.widgets.base import DataWidget
 from attn_notes.widgets.encoding import replace_surrogates
 
-__all__ = ["AnsweringWidget"]
-
 
 class AnsweringWidget(DataWidget):
     """A widget that shows the result of a function on a text that the reader types.

@@ -5,8 +5,6 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["module_source", "page_of_its_own", "page_script", "page_style"]
-
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
     *("position", "translator", "sampler", "family", "follow"),

@@ -12,8 +12,6 @@ import traitlets
 from attn_notes.widgets.assets import module_source, page_of_its_own, page_style
 from attn_notes.widgets.encoding import visible
 
-__all__ = ["BookWidget", "DataWidget", "Pictured", "Table", "check_offered", "plural", "table_html"]
-
 # (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 

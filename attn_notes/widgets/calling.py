@@ -5,8 +5,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LatestCall"]
-
 PATIENCE = 0.25  # seconds that a call may still take once a newer one waits
 
 

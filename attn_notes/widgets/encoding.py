@@ -10,23 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = [
-    "as_finite",
-    "as_weights",
-    "check_axes",
-    "check_tokens",
-    "check_weights",
-    "decode",
-    "encode",
-    "encode_mask",
-    "encode_roots",
-    "encode_scores",
-    "from_base64",
-    "replace_surrogates",
-    "to_base64",
-    "visible",
-]
-
 WIDEST = 100  # range of scores that 16 bits resolve to 0.0015
 ROUNDING = 1e-4  # how far outside 0 to 1 a weight may be
 LONGEST = 10_000  # characters of a token, of which a page shows the first few

@@ -17,8 +17,6 @@ from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.calling import LatestCall
 from attn_notes.widgets.heatmap import weights_table
 
-__all__ = ["Explorer", "explore"]
-
 Control = tuple[float, float, float] | Sequence[Any] | bool
 
 MOST_CELLS = 37_500  # of all frames on a page: 100 kB at two bytes a cell, in base64

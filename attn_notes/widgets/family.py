@@ -11,8 +11,6 @@ from attn_notes.masks import prefix_mask
 from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.encoding import check_tokens, visible
 
-__all__ = ["FamilyDiagram", "Wiring"]
-
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder", "prefix")
 MASK, START, END = "[MASK]", "<start>", "<end>"
 MOST_TOKENS, MOST_LAYERS = 64, 6  # a page draws and lists them all

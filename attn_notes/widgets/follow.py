@@ -12,14 +12,11 @@ from attn_notes.transformer import DecoderOnly, Encoder
 from attn_notes.widgets.base import Table, check_offered
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visible
 from attn_notes.widgets.packing import checksum, pack_transformer
-from attn_notes.widgets.parts import READ, Part, of_head, of_stream, run
+from attn_notes.widgets.parts import READ, Part, of_head, run
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
 from attn_notes.widgets.translator import SPECIAL, TransformerPlayer
 
-__all__ = ["FollowToken"]
-
 MOST_TOKENS = 64
-LIKELY = 6  # tokens whose probabilities the last step shows
 
 
 class FollowToken(ModelWidget):
@@ -108,10 +105,8 @@ class FollowToken(ModelWidget):
         model = self._model
         stack = getattr(model, "encoder", getattr(model, "body", model))
         with torch.no_grad():
-            parts = run(stack, source, causal=isinstance(model, DecoderOnly))
-            if target is None:
-                return parts
-            return run(model.decoder, target, causal=True, memory=parts[-1]["output"])
+            parts, output = run(stack, source, is_causal=isinstance(model, DecoderOnly))
+            return parts if target is None else run(model.decoder, target, memory=output)[0]
 
     def _steps(self, parts: Sequence[Part]) -> list[tuple[str, Part]]:
         """The name of each step, and the part of the model that it belongs to."""
@@ -131,31 +126,19 @@ class FollowToken(ModelWidget):
         return steps[number][0], number, steps[number][1], at, head
 
     def shown(self) -> dict[str, Tensor]:
-        """The numbers of the step by name, in float64; NaN where the mask closes a score."""
+        """The numbers of a step of the head by name, in float64; NaN where the mask closes a score.
+
+        Of any other step, those from score to weight of the head in the same block.
+        """
         name, _, part, at, head = self._here()
-        if name in READ:
-            return of_head(name, part, at, head)
-        if name == "out":
-            return self._out(part, at)
-        return of_stream(name, part, at, self._model.config)
+        return of_head(name, part, at, head) if name in READ else self._softmax()
 
-    def _out(self, part: Part, at: int) -> dict[str, Tensor]:
-        """The last norm, and the likeliest of the tokens that may follow."""
-        found = {"x": part["x"][at]}
-        if self._model.config.norm == "pre":
-            found["LN(x)"] = part["output"][at]
-        if self._writes():
-            with torch.no_grad():
-                logits = self._model.out_proj(part["output"][at])  # (V,)
-            best = logits.sort(descending=True, stable=True).indices[:LIKELY]
-            found |= {"logit": logits[best], "probability": logits.softmax(-1)[best]}
-        return found
-
-    def _writes(self) -> bool:
-        """Whether the stream of this token ends in the probabilities of the next."""
-        source, model = self.data["sentences"][self.sentence]["source"][0], self._model
-        in_target = hasattr(model, "decoder") and self.token >= len(source)
-        return in_target or isinstance(model, DecoderOnly)
+    def _softmax(self) -> dict[str, Tensor]:
+        """From score to weight: what the head reads in the block of the step."""
+        _, _, parts = self._now()
+        _, _, here, at, head = self._here()
+        part = next(p for p in parts if p["kind"] == "attention" and p["block"] == here["block"])
+        return of_head("softmax", part, at, head)
 
     def _summary(self) -> str:
         names, at, parts = self._now()
@@ -165,15 +148,11 @@ class FollowToken(ModelWidget):
         return f"\u201c{visible(names[at])}\u201d in {where}; step {number + 1} of {count}: {name}"
 
     def _table(self) -> Table:
-        """What the head reads in the block of the step, from score to weight."""
-        names, at, parts = self._now()
-        _, _, here, _, head = self._here()
-        part = next(p for p in parts if p["kind"] == "attention" and p["block"] == here["block"])
         rows = []
-        for name, numbers in of_head("softmax", part, at, head).items():
+        for name, numbers in self._softmax().items():
             rows.append([name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)])
         caption = f"{self._summary()}. From the scores of its query with each key to the weights."
-        return caption, names, rows
+        return caption, self._now()[0], rows
 
 
 def _translated(player: TransformerPlayer, text: str) -> dict[str, Any]:

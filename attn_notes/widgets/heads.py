@@ -14,8 +14,6 @@ from attn_notes.widgets.base import Pictured, Table, check_offered, plural, tabl
 from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.layers import as_kinds, as_layers
 
-__all__ = ["HeadExplorer", "Sentence"]
-
 MOST_PINNED = 5  # with the chosen head as many as there are hues
 MOST_STORED = 1_500_000  # characters of heads that a notebook keeps with an output
 ALL_HEADS = "Run the cell to see all heads, or write them to a page with save_html."

@@ -14,8 +14,6 @@ from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Pictured, Table, check_offered
 from attn_notes.widgets.layers import as_layers
 
-__all__ = ["AttentionHeatmap", "weights_table"]
-
 MOST_CELLS = 900  # of a table
 LARGE = 32  # tokens from which on most weights are too small for a linear scale
 

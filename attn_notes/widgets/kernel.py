@@ -10,8 +10,6 @@ from attn_notes import kernels
 from attn_notes.widgets.base import DataWidget, Table
 from attn_notes.widgets.encoding import as_finite
 
-__all__ = ["KernelExplorer"]
-
 KERNELS = ("gaussian", "boxcar", "triangular", "epanechnikov")
 
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from attn_notes.widgets.encoding import check_weights
 
-__all__ = ["as_kinds", "as_layers"]
-
 # The kinds of attention, by the names that outputs have for them: the reference library's, ours.
 NAMES = {
     "encoder": ("encoder_attentions", "encoder"),

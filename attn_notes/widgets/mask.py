@@ -12,8 +12,6 @@ from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Table, plural
 from attn_notes.widgets.heatmap import weights_table
 
-__all__ = ["MaskPainter"]
-
 PRESETS = ("none", "causal", "window", "prefix", "padding", "block")
 
 

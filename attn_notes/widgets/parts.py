@@ -1,4 +1,4 @@
-"""What each part of a Transformer computes on the way from its input to its output."""
+"""What the heads of a Transformer compute on the way from its input to its output."""
 
 import math
 from collections.abc import Sequence
@@ -8,76 +8,45 @@ import torch
 from torch import Tensor
 
 from attn_notes.masks import causal_mask, masked_softmax
-from attn_notes.multihead import merge_heads, split_heads
-from attn_notes.transformer import TransformerConfig
-
-__all__ = ["READ", "Part", "of_head", "of_stream", "run"]
+from attn_notes.multihead import MultiHeadAttention, split_heads
 
 READ = ("scores", "scale", "mask", "softmax", "values")  # the steps of one head
 
-Part = dict[str, Any]  # of a model: its kind, its block, and what it computes at all positions
+Part = dict[str, Any]  # of a model: its kind, its block, and of an attention what it computes
 
 
-def run(
-    stack: Any, ids: Sequence[int], *, causal: bool, memory: Tensor | None = None
-) -> list[Part]:
-    """The parts of a stack of blocks in order, each with all that it computes at all positions."""
-    tokens = torch.tensor([ids], device="cpu")
-    x = stack.embeddings(tokens)[0]  # (L, E)
-    parts: list[Part] = [{"kind": "start", "block": 0, "x": x}]
-    if stack.embeddings.positions is not None:
-        embedding = stack.embeddings.tokens(tokens)[0] * stack.embeddings.scale
-        parts[0] |= {"embedding": embedding, "position": x - embedding}
-    for n, block in enumerate(stack.blocks):
-        made = [_attend(block.self_attn, block.norm1, x, block, causal=causal)]
-        if memory is not None:
-            x = made[0]["after"]
-            made.append(_attend(block.cross_attn, block.norm2, x, block, memory=memory))
-        norm = block.norm2 if memory is None else block.norm3
-        made.append(_think(norm, made[-1]["after"], block))
-        x = made[-1]["after"]
+def run(stack: Any, ids: Sequence[int], **options: Any) -> tuple[list[Part], Tensor]:
+    """The parts of a stack of blocks in order, and its output (1, L, E)."""
+    heads: list[Part] = []
+
+    def note(attn: Any, arguments: Any, given: dict[str, Any], _: Any) -> None:
+        query = arguments[0]  # (1, L, E)
+        key = query if given.get("key") is None else given["key"]  # (1, S, E)
+        heads.append(_attend(attn, query[0], key[0], causal=given.get("is_causal", False)))
+
+    attentions = [m for m in stack.blocks.modules() if isinstance(m, MultiHeadAttention)]
+    hooks = [attn.register_forward_hook(note, with_kwargs=True) for attn in attentions]
+    output = stack(torch.tensor([ids], device="cpu"), **options).output
+    for hook in hooks:
+        hook.remove()
+    parts: list[Part] = []
+    each = len(heads) // len(stack.blocks)  # one attention, or two
+    for n in range(len(stack.blocks)):
+        made = [{"kind": "start"}, *heads[each * n : each * (n + 1)], {"kind": "network"}]
         parts += [{**part, "block": n} for part in made]
-        if n + 1 < len(stack.blocks):
-            parts.append({"kind": "start", "block": n + 1, "x": x})
-    return [*parts, {"kind": "out", "block": n, "x": x, "output": stack.norm(x)}]
+    return [*parts, {"kind": "out", "block": n}], output
 
 
-def _attend(
-    attn: Any,
-    norm: Any,
-    x: Tensor,
-    block: Any,
-    *,
-    memory: Tensor | None = None,
-    causal: bool = False,
-) -> Part:
-    """Attention of all heads, from the stream before it to the stream after it."""
-    read = norm(x) if block.norm_first else x
-    memory = read if memory is None else memory
-    projected = attn.q_proj(read), attn.k_proj(memory), attn.v_proj(memory)
+def _attend(attn: Any, query: Tensor, key: Tensor, *, causal: bool) -> Part:
+    """What all heads compute, of the vectors (L, E) that read and those (S, E) that are read."""
+    projected = attn.q_proj(query), attn.k_proj(key), attn.v_proj(key)
     q, k, v = (split_heads(y, attn.num_heads) for y in projected)  # (H, L or S, D)
     scores = q @ k.mT  # (H, L, S)
-    mask = causal_mask(len(x), device="cpu") if causal else torch.ones_like(scores[0]) > 0
+    mask = causal_mask(len(query), device="cpu") if causal else torch.ones_like(scores[0]) > 0
     weights = masked_softmax(scores / math.sqrt(q.shape[-1]), mask)
     z = weights @ v  # (H, L, D)
     found = {"q": q, "k": k, "v": v, "scores": scores, "mask": mask, "weights": weights, "z": z}
-    return {"kind": "attention", **found, **_write(x, attn.out_proj(merge_heads(z)), norm, block)}
-
-
-def _think(norm: Any, x: Tensor, block: Any) -> Part:
-    """The feed-forward network, from the stream before it to the stream after it."""
-    network = block.feed_forward
-    hidden = network.linear1(norm(x) if block.norm_first else x)
-    active = network.activation(hidden)
-    found = {"kind": "network", "hidden": hidden, "active": active}
-    return {**found, **_write(x, network.linear2(active), norm, block)}
-
-
-def _write(x: Tensor, y: Tensor, norm: Any, block: Any) -> Part:
-    """What a sublayer reads and writes, and the stream after it."""
-    both, read = x + y, norm(x) if block.norm_first else x
-    after = both if block.norm_first else norm(both)
-    return {"x": x, "input": read, "y": y, "sum": both, "after": after}
+    return {"kind": "attention", **found}
 
 
 def of_head(name: str, part: Part, at: int, head: int) -> dict[str, Tensor]:
@@ -100,19 +69,3 @@ def of_head(name: str, part: Part, at: int, head: int) -> dict[str, Tensor]:
     found |= {"e^s": (closed - scaled[mask].max()).exp(), "weight": weights}
     found["weight"] = weights.masked_fill(~mask, math.nan)
     return dict(list(found.items())[: {"scale": 2, "mask": 3, "softmax": 5}[name]])
-
-
-def of_stream(name: str, part: Part, at: int, config: TransformerConfig) -> dict[str, Tensor]:
-    """The numbers of one of the other steps, at one position."""
-    if name == "start":
-        return {key: part[key][at] for key in ("embedding", "position", "x") if key in part}
-    if name == "heads":
-        return {f"z {h}": z[at] for h, z in enumerate(part["z"])} | {"y": part["y"][at]}
-    x, read, y, both, after = (part[key][at] for key in ("x", "input", "y", "sum", "after"))
-    if name == "norm":
-        return {"x": x, "LN(x)": read}
-    if name == "think":
-        hidden, active = part["hidden"][at], part["active"][at]
-        return {"input": read, "hidden": hidden, config.activation: active, "y": y}
-    added = {"x": x, "y": y, "x + y": both}
-    return added if config.norm == "pre" else {**added, "LN(x + y)": after}

@@ -12,8 +12,6 @@ from attn_notes.data import Vocabulary
 from attn_notes.widgets.base import DataWidget
 from attn_notes.widgets.packing import unpack_transformer
 
-__all__ = ["ModelPlayer", "ModelWidget", "chance", "check_vocabulary", "cut", "drawn"]
-
 
 class ModelWidget(DataWidget):
     """A widget that holds a packed model, which the page and Python both compute with."""

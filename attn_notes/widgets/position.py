@@ -11,8 +11,6 @@ from attn_notes.masks import masked_softmax
 from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Table, check_offered
 
-__all__ = ["PositionExplorer"]
-
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 MOST = 128  # positions and dimensions: a page draws and lists them all

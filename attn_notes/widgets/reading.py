@@ -11,8 +11,6 @@ from attn_notes.decoding.generate import evaluating
 from attn_notes.widgets.layers import as_kinds
 from attn_notes.widgets.tokens import readable
 
-__all__ = ["Reading", "can_answer", "read_text"]
-
 LONGEST = 64  # tokens of an answer that an encoder-decoder writes itself
 
 

@@ -17,8 +17,6 @@ from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visibl
 from attn_notes.widgets.packing import pack_transformer
 from attn_notes.widgets.player import ModelPlayer, chance, check_vocabulary, drawn
 
-__all__ = ["LanguageModelPlayer", "window_start"]
-
 SPECIAL = ("padding", "start", "end of text", "unknown")  # as the front end calls them
 SPACES = {" ": "space", "\n": "new line", "\t": "tab", "\u00a0": "no-break space"}
 LISTED, SHORT = 20, 60  # rows of the plain table, and characters in the repr

@@ -13,8 +13,6 @@ from attn_notes.masks import masked_softmax
 from attn_notes.widgets.base import DataWidget, Table, check_offered
 from attn_notes.widgets.encoding import as_finite, check_tokens
 
-__all__ = ["ScoreExplorer"]
-
 PLAIN = {
     "dot": scores.DotProductScore(),
     "scaled_dot": scores.ScaledDotProductScore(),

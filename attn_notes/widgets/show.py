@@ -13,8 +13,6 @@ from attn_notes.widgets.reading import Reading, can_answer, read_text
 from attn_notes.widgets.tokens import readable, special_among
 from attn_notes.widgets.views import Maps, find_mask, kept_places
 
-__all__ = ["show_attention"]
-
 
 def show_attention(
     model: Any,

@@ -14,8 +14,6 @@ from attn_notes.widgets.base import BookWidget, Table
 from attn_notes.widgets.encoding import replace_surrogates
 from attn_notes.widgets.heatmap import weights_table
 
-__all__ = ["SpellingAttention"]
-
 MOST_WORDS = 24
 
 

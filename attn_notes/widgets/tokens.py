@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 
-__all__ = ["readable", "special_among"]
-
 SPACE = "␣"
 LOOKS_SPECIAL = re.compile(r"\[(CLS|SEP|PAD)\]|<\|.+\|>|</?s>|<(pad|bos|eos|cls|sep|start|end)>")
 

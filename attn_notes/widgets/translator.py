@@ -17,8 +17,6 @@ from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.packing import pack_transformer
 from attn_notes.widgets.player import ModelPlayer, chance, check_vocabulary, cut, drawn
 
-__all__ = ["TransformerPlayer", "Translation"]
-
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")  # as the front end shows them
 MOST_SOURCE = 40  # tokens of a text
 

@@ -17,16 +17,6 @@ from torch.nn import functional as F
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score, select_cells
 from attn_notes.widgets import encoding
 
-__all__ = [
-    "Maps",
-    "check_size",
-    "decode_head",
-    "encode_maps",
-    "find_mask",
-    "kept_places",
-    "squeeze_head",
-]
-
 WHOLE = 600_000  # most weights that are sent whole: 144 heads of 64 tokens
 THUMBNAILS = 200_000  # most cells of all thumbnails together
 MOST = 40_000_000  # weights in all: 144 heads of 512 tokens

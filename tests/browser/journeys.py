@@ -39,6 +39,7 @@ from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
 from tests.browser.panel import Panel, assert_cells
+from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise
 
 # ---- What a control does, in Python. A move gets the widget and where the control stands now.
@@ -792,10 +793,10 @@ def assert_turned(says: str, widget: PositionExplorer) -> None:
 
 def assert_followed(panel: Panel, widget: FollowToken) -> None:
     """Every number of the step, and where on its way the token is."""
-    shown = widget.shown()
+    numbers_of_step = numbers_shown(widget)
     _, *rows = panel.table()
-    assert [row[0] for row in rows] == list(shown)
-    for row, numbers in zip(rows, shown.values(), strict=True):
+    assert [row[0] for row in rows] == list(numbers_of_step)
+    for row, numbers in zip(rows, numbers_of_step.values(), strict=True):
         found = [row[: 1 + len(numbers)]]
         assert_cells(found, numbers[None], ~numbers.isnan()[None])
         assert not any(row[1 + len(numbers) :])

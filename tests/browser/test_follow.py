@@ -10,6 +10,7 @@ from tests.browser.bare import write_page
 from tests.browser.journeys import assert_shown, to_block
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, settle, stop_time
+from tests.parts import shown
 from tests.widgets import WORDS, of_follow, of_player, random_transformer
 
 
@@ -64,9 +65,9 @@ def test_every_number_of_every_step_is_torch_s_on_the_rounded_weights(js, kind, 
             here = found[widget.token][widget.head]
             assert len(here) == len(widget._steps(widget._now()[-1]))
             for widget.step, strips in enumerate(here):
-                shown = widget.shown()
-                assert [name for name, _ in strips] == list(shown)
-                for (_, values), expected in zip(strips, shown.values(), strict=True):
+                wanted = shown(widget)
+                assert [name for name, _ in strips] == list(wanted)
+                for (_, values), expected in zip(strips, wanted.values(), strict=True):
                     closed = [value is None for value in values]
                     assert closed == expected.isnan().tolist()
                     numbers = [value for value in values if value is not None]
@@ -174,8 +175,7 @@ def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bar
     widget.step = 6
     plain = panel.picture()
     panel.map().hover(position={"x": 510, "y": 208})  # the sum stands under the products
-    shown = widget.shown()
-    value = float(shown["z 0"][3])
+    value = float(widget.shown()["z 0"][3])
     assert panel.readout().startswith("z 0, feature 3: ")
     assert float(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
     assert panel.picture() != plain

@@ -6,8 +6,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw, numbers, pair
+from attn_notes.checks.exercises.base import (
+    compare,
+    draw,
+    exercise,
+    numbers,
+    of_function,
+    pair,
+    prediction,
+)
+from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search

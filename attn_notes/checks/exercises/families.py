@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import CheckFailed, of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw
+from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.properties import CheckFailed
 from attn_notes.data import Vocabulary, python_documentation
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import CheckFailed, of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw
+from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.properties import CheckFailed
 
 __all__ = ["additive_score", "cosine_score", "divide_by_width", "softmax_axis", "which_key_wins"]
 

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw
+from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
 
 __all__ = ["ceiling_without_order", "smoothed_gradient", "three_pieces", "which_check"]
 

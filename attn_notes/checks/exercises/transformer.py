@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw
+from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.properties import CheckFailed
 
 __all__ = ["add_and_norm", "block_flops", "linear_work", "norm_gradient", "who_mixes"]
 
