@@ -26,7 +26,7 @@ MOST_LINES_IN_A_FUNCTION = 29
 LAYERS = (
     {"device", "source", "palette", "arguments"},
     {"masks"},
-    {"attention", "kernels", "positions", "cache"},
+    {"attention", "kernels", "positions", "cache", "flash"},
     {"scores", "data", "patterns"},
     {"decoding", "multihead", "ngrams"},
     {"seq2seq", "transformer"},
