@@ -24,6 +24,7 @@ from attn_notes import transformer as X
 from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.decoding import sampling_distribution
+from attn_notes.flash import merge_tiles, online_softmax, tiled_attention
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.pretrained import mean_pooling
 from tests.oracles import DV, B, D, H, L, S
@@ -31,7 +32,7 @@ from tests.small_models import SCHEMES, config
 
 MODULES = (
     "kernels", "scores", "masks", "positions", "cache", "attention", "data", "ngrams", "seq2seq",
-    "decoding", "training", "multihead", "transformer", "pretrained", "patterns",
+    "decoding", "training", "multihead", "transformer", "pretrained", "patterns", "flash",
 )  # fmt: skip
 
 VALUES_MATTER = {
@@ -196,6 +197,9 @@ CALLS = {
         lambda: scaled_dot_product_attention(Q, KEY, VALUE, is_causal=True),
         lambda: scaled_dot_product_attention(Q, KEY, VALUE, **KEYWORDS),
     ],
+    "tiled_attention": [lambda: tiled_attention(Q, KEY, VALUE, attn_mask=MASK, is_causal=True)],
+    "online_softmax": [lambda: [*online_softmax(meta(S), meta(S, DV), tile=2)]],
+    "merge_tiles": [lambda: merge_tiles(*online_softmax(meta(4), meta(4, DV), tile=2))],
     "Attention": of_score(C.DotProductScore()),
     "split_heads": [lambda: split_heads(STREAM, 3)],
     "merge_heads": [lambda: merge_heads(Q)],

@@ -1,0 +1,243 @@
+"""Attention tile by tile: the softmax while its scores arrive (chapter 10).
+
+`online_softmax` reads the scores of one query in tiles and shows every step. `tiled_attention` does
+the same for all queries at once, forward and backward, and stores no more weights than one tile of
+keys gives: memory grows with L + S and not with L · S. Here the tiles are a loop in Python, to be
+read; `attn_notes.triton_attention` is the same loop as a kernel for a GPU.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attn_notes.arguments import (
+    check_floating,
+    check_integers,
+    check_mask,
+    check_query_key,
+    check_value,
+    shapes_of,
+)
+from attn_notes.masks import and_causal
+
+__all__ = ["Tile", "TiledAttention", "merge_tiles", "online_softmax", "tiled_attention"]
+
+INF = math.inf
+
+
+class Tile(NamedTuple):
+    """What is known of one query after the keys from `start` to `end`.
+
+    Args:
+        start, end: the keys of the tile last read, `end` not included.
+        maximum: the largest score so far; -inf if all were masked.
+        rescale: exp(old maximum - new maximum), which multiplied the old total and output.
+        total: the sum of exp(score - maximum) so far.
+        output: (Dv,), the sum of exp(score - maximum) times the value, not yet divided by the
+            total. `output / total` is the attention to the keys so far.
+
+    Example:
+        >>> Tile(0, 2, *torch.tensor([3.0, 0.0, 1.5]), torch.tensor([6.0])).end
+        2
+    """
+
+    start: int
+    end: int
+    maximum: Tensor
+    rescale: Tensor
+    total: Tensor
+    output: Tensor
+
+
+def online_softmax(
+    scores: Tensor,
+    values: Tensor,
+    *,
+    tile: int,
+) -> Iterator[Tile]:
+    """The softmax-weighted sum of the values, from scores read a tile at a time.
+
+    Milakov and Gimelshein (2018) for the sum; chapter 10.
+
+    Args:
+        scores: (S,), one query's scores, floating point; a masked score is -inf.
+        values: (S, Dv).
+        tile: how many keys are read at once, 1 or more; the last tile may be shorter.
+
+    Returns:
+        A `Tile` after each step. The first rescale is 0, as there is nothing to keep. While
+        every score was -inf, the total and the output are 0.
+
+    Example:
+        >>> scores, values = torch.tensor([0.0, 1.0, 3.0]), torch.eye(3)
+        >>> *_, last = online_softmax(scores, values, tile=2)
+        >>> last.output / last.total
+        tensor([0.0420, 0.1142, 0.8438])
+    """
+    _check_row(scores, values, tile)
+    maximum = scores.new_full((), -INF)
+    total, output = scores.new_zeros(()), values.new_zeros(values.shape[1])
+    for start in range(0, len(scores), tile):
+        end = min(start + tile, len(scores))
+        arrived = scores[start:end]  # (tile,)
+        old, maximum = maximum, torch.maximum(maximum, arrived.max())
+        rescale = (old - _finite(maximum)).exp()
+        weights = (arrived - _finite(maximum)).exp()  # (tile,)
+        total = rescale * total + weights.sum()
+        output = rescale * output + weights @ values[start:end]  # (Dv,)
+        yield Tile(start, end, maximum, rescale, total, output)
+
+
+def merge_tiles(left: Tile, right: Tile) -> Tile:
+    """One result from those of two separate ranges of keys: exact, and in any order.
+
+    Several processors share the keys of one long cache in this way; chapter 10.
+
+    Args:
+        left, right: the last tiles of two runs of `online_softmax`.
+
+    Returns:
+        The tile of all keys of both; its `rescale` is the factor of `left`.
+
+    Example:
+        >>> scores, values = torch.tensor([0.0, 1.0, 3.0]), torch.eye(3)
+        >>> [left] = online_softmax(scores[:2], values[:2], tile=2)
+        >>> [right] = online_softmax(scores[2:], values[2:], tile=2)
+        >>> both = merge_tiles(left, right)
+        >>> both.output / both.total
+        tensor([0.0420, 0.1142, 0.8438])
+    """
+    maximum = torch.maximum(left.maximum, right.maximum)
+    a = (left.maximum - _finite(maximum)).exp()
+    b = (right.maximum - _finite(maximum)).exp()
+    total = a * left.total + b * right.total
+    output = a * left.output + b * right.output  # (Dv,)
+    return Tile(left.start, right.end, maximum, a, total, output)
+
+
+def tiled_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    tile: int = 64,
+) -> Tensor:
+    r"""`attention_weights(query, key, …) @ value`, `tile` keys at a time.
+
+    FlashAttention (Dao et al., 2022) in torch, with the rows of queries kept whole; chapter 10.
+    The backward pass computes the weights again from the saved output and log-sum-exp of each
+    row. It has no second derivative.
+
+    Args:
+        query, key, value: (..., L, D), (..., S, D) and (..., S, Dv), the same leading axes.
+        attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
+        is_causal: query i reads no key after i. Together with `attn_mask` it means both.
+        scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
+        tile: how many keys are read at once, 1 or more.
+
+    Returns:
+        (..., L, Dv), in the query's dtype; 0, with gradient 0, where a query may read nothing.
+
+    Example:
+        >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])
+        >>> tiled_attention(query, key, value, tile=1)
+        tensor([[2.]])
+    """
+    check_query_key(query, key)
+    check_value(key, value)
+    check_integers(1, tile=tile)
+    if attn_mask is not None:
+        S = key.shape[-2]
+        check_mask(attn_mask, torch.Size((*query.shape[:-1], S)))
+        attn_mask = attn_mask.expand(*attn_mask.shape[:-1], S)  # a view
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    tensors = query, key, value, attn_mask
+    return TiledAttention.apply(*tensors, scale, is_causal, tile)
+
+
+class TiledAttention(torch.autograd.Function):
+    """The two passes of `tiled_attention`, in at least 32 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        """The output; for the way back, the log-sum-exp of each row."""
+        query, key, value, mask, scale, is_causal, tile = inputs
+        wide = torch.promote_types(query.dtype, torch.float32)
+        q, k, v = query.to(wide) * scale, key.to(wide), value.to(wide)
+        maximum = q.new_full((*q.shape[:-1], 1), -INF)  # (..., L, 1)
+        total = torch.zeros_like(maximum)
+        output = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., L, Dv)
+        for keys, scores in _score_tiles(q, k, mask, is_causal, tile):
+            largest = scores.amax(-1, keepdim=True)  # (..., L, 1)
+            old, maximum = maximum, torch.maximum(maximum, largest)
+            rescale = (old - _finite(maximum)).exp()
+            weights = (scores - _finite(maximum)).exp()  # (..., L, tile)
+            total = rescale * total + weights.sum(-1, keepdim=True)
+            output = rescale * output + weights @ v[..., keys, :]
+        # The largest score adds exp(0) = 1: below 1 are only empty rows.
+        total = total.clamp(min=1)
+        output = (output / total).to(query.dtype)
+        log_sum_exp = maximum + total.log()  # of each row's scores
+        ctx.save_for_backward(*inputs[:4], output, log_sum_exp)
+        ctx.options = scale, is_causal, tile
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, d_output: Tensor) -> Any:
+        """The gradients, from weights that are computed again."""
+        if torch.is_grad_enabled():
+            must = "create_graph must be False: no second derivative"
+            raise RuntimeError(f"{must} of tiled_attention is known")
+        query, key, value, mask, output, log_sum_exp = ctx.saved_tensors
+        scale, is_causal, tile = ctx.options
+        wide = log_sum_exp.dtype
+        q, k, v = query.to(wide) * scale, key.to(wide), value.to(wide)
+        dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+        d_output = d_output.to(wide)
+        mean = (d_output * output).sum(-1, keepdim=True)  # (..., L, 1)
+        for keys, scores in _score_tiles(q, k, mask, is_causal, tile):
+            weights = (scores - _finite(log_sum_exp)).exp()  # (..., L, tile)
+            d_weights = d_output @ v[..., keys, :].mT
+            d_scores = weights * (d_weights - mean)
+            dq += d_scores @ k[..., keys, :] * scale
+            dk[..., keys, :] = d_scores.mT @ q
+            dv[..., keys, :] = weights.mT @ d_output
+        grads = (grad.to(query.dtype) for grad in (dq, dk, dv))
+        return *grads, None, None, None, None
+
+
+def _score_tiles(
+    q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, tile: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Some keys at a time, and their scores (..., L, tile), -inf if masked."""
+    L, S = q.shape[-2], k.shape[-2]
+    for start in range(0, S, tile):
+        keys = slice(start, min(start + tile, S))
+        scores = q @ k[..., keys, :].mT  # (..., L, tile)
+        may = None if mask is None else mask[..., keys]
+        if is_causal:  # query 0 comes `start` before the tile's first key
+            size, device = scores.shape[-1], scores.device
+            may = and_causal(may, L, size, offset=-start, device=device)
+        if may is not None:
+            scores = scores.masked_fill(~may, -INF)
+        yield keys, scores
+
+
+def _finite(maximum: Tensor) -> Tensor:
+    """What to subtract: any number will do where every score is -inf."""
+    return maximum.masked_fill(maximum == -INF, 0.0)
+
+
+def _check_row(scores: Tensor, values: Tensor, tile: int) -> None:
+    """Raise unless the scores are (S,), the values (S, Dv), and the tile at least 1."""
+    check_floating(scores=scores, values=values)
+    check_integers(1, tile=tile)
+    if scores.dim() != 1 or values.dim() != 2 or len(scores) != len(values):
+        must = "scores and values must have shapes (S,) and (S, Dv)"
+        raise ValueError(f"{must}, got {shapes_of(scores=scores, values=values)}")

@@ -1,0 +1,231 @@
+"""Attention tile by tile, against the explicit path and torch: values, gradients, memory."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attn_notes.attention import attention_weights
+from attn_notes.flash import merge_tiles, online_softmax, tiled_attention
+from attn_notes.masks import causal_mask
+from tests.oracles import DV, B, D, H, L, S, assert_same, coin, gradients, normal
+
+INF = math.inf
+TILES = pytest.mark.parametrize("tile", [1, 3, S, S + 1])
+
+
+def explicit(q, k, v, **keywords):
+    return attention_weights(q, k, **keywords) @ v
+
+
+def qkv(*lead: int, rows: int = L, columns: int = S, dtype: torch.dtype = torch.float64):
+    sizes = (rows, D), (columns, D), (columns, DV)
+    return tuple(normal(*lead, *size, seed=n, dtype=dtype) for n, size in enumerate(sizes))
+
+
+# One query
+
+
+def row(*scores: float):
+    scores = torch.tensor(scores, dtype=torch.float64)
+    return scores, normal(len(scores), DV, seed=3).detach()
+
+
+@given(st.data())
+def test_every_tile_holds_the_softmax_of_the_keys_so_far(data):
+    score = st.one_of(st.floats(-1000, 1000), st.just(-INF))
+    scores, values = row(*data.draw(st.lists(score, max_size=12)))
+    tiles = list(online_softmax(scores, values, tile=data.draw(st.integers(1, 13))))
+    assert [tile.start for tile in tiles] == [0, *(tile.end for tile in tiles)][: len(tiles)]
+    for tile in tiles:
+        seen = scores[: tile.end]
+        assert tile.maximum == seen.max()
+        if tile.maximum == -INF:
+            assert (tile.total, tile.output.abs().max()) == (0, 0)
+        else:
+            expected = seen.softmax(0) @ values[: tile.end]
+            torch.testing.assert_close(tile.output / tile.total, expected)
+            torch.testing.assert_close(tile.maximum + tile.total.log(), seen.logsumexp(0))
+    for old, new in pairwise(tiles):
+        known = old.maximum > -INF
+        assert new.rescale == ((old.maximum - new.maximum).exp() if known else 0)
+    assert not tiles or tiles[-1].end == len(scores)
+
+
+@TILES
+def test_online_softmax_has_the_gradient_of_the_softmax(tile):
+    scores, values = normal(S, seed=1), normal(S, DV, seed=2)
+
+    def online(scores, values):
+        *_, last = online_softmax(scores, values, tile=tile)
+        return last.output / last.total
+
+    assert_same(online, lambda scores, values: scores.softmax(0) @ values, scores, values)
+    masked = scores.detach().index_fill(0, torch.arange(4), -INF).requires_grad_()
+    assert_same(online, lambda scores, values: scores.softmax(0) @ values, masked, values)
+
+
+@given(st.integers(1, 11), st.integers(1, 4), st.booleans(), st.booleans())
+def test_two_runs_merge_into_one_in_either_order(cut, tile, left_masked, right_masked):
+    scores, values = row(*range(12))
+    if left_masked:
+        scores[:cut] = -INF
+    if right_masked:
+        scores[cut:] = -INF
+    *_, all_keys = online_softmax(scores, values, tile=12)
+    *_, left = online_softmax(scores[:cut], values[:cut], tile=tile)
+    *_, right = online_softmax(scores[cut:], values[cut:], tile=tile)
+    for merged in (merge_tiles(left, right), merge_tiles(right, left)):
+        torch.testing.assert_close(merged[2:3] + merged[4:], all_keys[2:3] + all_keys[4:])
+
+
+def test_without_rescaling_the_result_is_another():
+    """The weights of the first tile stay too large: positive and summing to 1, but wrong."""
+    scores, values = row(0.0, 1.0, 3.0, 2.0)
+    *_, right = online_softmax(scores, values, tile=2)
+    *_, wrong = online_softmax(scores, torch.eye(4).double(), tile=2)
+    rescaled = (scores - 3.0).exp()  # what each score adds to the total at the end
+    torch.testing.assert_close(wrong.output, rescaled)
+    unscaled = torch.cat(((scores[:2] - 1.0).exp(), rescaled[2:]))
+    assert (unscaled @ values / unscaled.sum() - right.output / right.total).abs().max() > 0.1
+
+
+# All queries
+
+
+@TILES
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_values_and_gradients_are_those_of_the_explicit_path(tile, masked, is_causal, scale):
+    mask = coin(B, 1, L, S, seed=4) if masked else None
+    if masked:
+        mask[0, 0, 2] = False  # an empty row
+        mask[1, 0, :, :3] = False  # an all-masked first tile
+    how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale}
+
+    def ours(q, k, v):
+        return tiled_attention(q, k, v, tile=tile, **how)
+
+    inputs = qkv(B, H)
+    assert_same(ours, lambda q, k, v: explicit(q, k, v, **how), *inputs)
+    if masked:
+        output = ours(*inputs)
+        assert output[0, :, 2].abs().max() == 0
+        assert gradients(output, inputs)[0][0, :, 2].abs().max() == 0
+
+
+@st.composite
+def call(draw):
+    """Tensors of any small size, a mask that broadcasts to them or none, and a tile."""
+    lead = draw(st.sampled_from([(), (2,), (0,), (2, 3)]))
+    rows, columns = draw(st.integers(0, 6)), draw(st.integers(0, 9))
+    shape = [draw(st.sampled_from([1, size])) for size in (*lead, rows, columns)]
+    shape = shape[draw(st.sampled_from([0, len(lead), len(shape)])) :]
+    mask = draw(st.none() | st.builds(lambda seed: coin(*shape, seed=seed), st.integers(0, 99)))
+    how = {"attn_mask": mask, "is_causal": draw(st.booleans())}
+    return qkv(*lead, rows=rows, columns=columns), how, draw(st.integers(1, 10))
+
+
+@given(call())
+def test_any_sizes_any_mask_any_tile(call):
+    inputs, how, tile = call
+    assert_same(
+        lambda *x: tiled_attention(*x, tile=tile, **how), lambda *x: explicit(*x, **how), *inputs
+    )
+
+
+def test_the_backward_pass_is_the_derivative_of_the_forward_pass():
+    mask = coin(L, S, seed=4) & causal_mask(L, S)
+    inputs = tuple(x.detach().requires_grad_() for x in qkv(2))
+    assert torch.autograd.gradcheck(lambda *x: tiled_attention(*x, attn_mask=mask, tile=3), inputs)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(tiled_attention(*inputs).sum(), inputs, create_graph=True)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_it_is_torchs_kernel_in_single_precision(is_causal):
+    inputs = qkv(B, H, dtype=torch.float32)
+    assert_same(
+        lambda *x: tiled_attention(*x, is_causal=is_causal, tile=3),
+        lambda *x: F.scaled_dot_product_attention(*x, is_causal=is_causal),
+        *inputs,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_sums_in_single_precision(dtype):
+    halves = qkv(B, H, columns=300, dtype=dtype)
+    doubles = tuple(x.detach().double().requires_grad_() for x in halves)
+    ours, exact = tiled_attention(*halves), explicit(*doubles)
+    assert ours.dtype == dtype
+    # One rounding at the end: half a unit in the last place, and a little of 32 bits.
+    unit = torch.finfo(dtype).eps / 2
+    torch.testing.assert_close(ours.double(), exact, rtol=1.01 * unit, atol=1e-6)
+    for a, b in zip(gradients(ours, halves), gradients(exact, doubles), strict=True):
+        assert a.dtype == dtype
+        assert (a.double() - b).norm() < 4 * unit * b.norm()
+
+
+def test_scores_beyond_half_precision_and_inputs_with_other_strides():
+    q, k, v = qkv(dtype=torch.float16)
+    large = tiled_attention(q * 100, k * 100, v)
+    assert large.isfinite().all()
+    q, k, v = (x.detach().mT.contiguous().mT.requires_grad_() for x in qkv(B))
+    assert not q.is_contiguous()
+    assert_same(lambda *x: tiled_attention(*x, tile=2), explicit, q, k, v)
+    assert tiled_attention(q.to("meta"), k.to("meta"), v.to("meta")).is_meta
+
+
+class Largest(TorchDispatchMode):
+    """Notes the most elements in memory that any tensor was made with."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(tensor, torch.Tensor):
+                self.elements = max(self.elements, tensor.untyped_storage().size() // 8)
+        return made
+
+
+def test_no_tensor_ever_holds_more_weights_than_a_tile_gives():
+    rows, columns, tile = 300, 400, 20
+    inputs = qkv(rows=rows, columns=columns)
+    mask = torch.ones(1, columns, dtype=torch.bool)
+    for path, most in (
+        (lambda *x: tiled_attention(*x, attn_mask=mask, is_causal=True, tile=tile), rows * tile),
+        (explicit, rows * columns),
+    ):
+        with Largest() as largest:
+            path(*inputs).sum().backward()
+        assert largest.elements == most
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda q, k, v: tiled_attention(q[..., :-1], k, v), ValueError, r"\(5, 10\) and key"),
+        (lambda q, k, v: tiled_attention(q, k, v[1:]), ValueError, r"value \(6, 13\)"),
+        (lambda q, k, v: tiled_attention(q, k, v.float()), TypeError, "the same dtype"),
+        (lambda q, k, v: tiled_attention(q, k, v, tile=0), ValueError, "tile .* at least 1, got 0"),
+        (lambda q, k, v: tiled_attention(q, k, v, tile=2.0), TypeError, "tile must be an integer"),
+        (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q), TypeError, "bool tensor"),
+        (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q > 0), ValueError, r"\(5, 11\)"),
+        (lambda q, k, v: [*online_softmax(k[:, 0], v, tile=0)], ValueError, "tile"),
+        (lambda q, k, v: [*online_softmax(k, v, tile=1)], ValueError, r"scores \(7, 11\)"),
+        (lambda q, k, v: [*online_softmax(q[:, 0], v, tile=1)], ValueError, r"scores \(5,\)"),
+        (lambda q, k, v: [*online_softmax(k[:, 0] > 0, v, tile=1)], TypeError, "floating"),
+    ],
+)
+def test_a_wrong_input_is_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(*qkv())
