@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from attn_notes.flash import online_softmax
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import OnlineSoftmax
 from tests.oracles import rng
@@ -44,6 +45,20 @@ def test_each_tile_leaves_the_softmax_of_the_keys_so_far(row, tile):
         assert not shown.exps[n, end:].any()
         assert shown.maximum[n] == scores[:end].max()
     assert len(shown.total) == math.ceil(len(row) / tile)
+
+
+@every_row
+@every_tile
+def test_the_widget_shows_the_steps_of_the_package_s_own_function(row, tile):
+    scores, values = torch.tensor(row, dtype=torch.float64), values_for(row)
+    shown, found = OnlineSoftmax(row, values, tile=tile).shown(), []
+    for step in online_softmax(scores, values, tile=tile):
+        output = step.output / step.total if step.total > 0 else step.output
+        found.append((step.maximum, step.total, output))
+    for ours, theirs in zip(
+        (shown.maximum, shown.total, shown.output), zip(*found, strict=True), strict=True
+    ):
+        torch.testing.assert_close(ours, torch.stack(theirs), rtol=0, atol=1e-12)
 
 
 @every_tile
