@@ -34,31 +34,25 @@ def values_for(row: list[float]) -> torch.Tensor:
 
 @every_row
 @every_tile
-def test_each_tile_leaves_the_softmax_of_the_keys_so_far(row, tile):
+def test_each_tile_leaves_the_softmax_so_far_by_the_package_s_own_steps(
+    row, tile
+):
     scores, values = torch.tensor(row, dtype=torch.float64), values_for(row)
     shown = OnlineSoftmax(row, values, tile=tile).shown()
-    for n, end in enumerate(range(tile, len(row) + tile, tile)):
-        weights = masked_softmax(scores[:end])
-        torch.testing.assert_close(shown.output[n], weights @ values[:end], rtol=0, atol=1e-12)
-        divided = shown.exps[n, :end] / shown.total[n].clamp_min(1e-300)
-        torch.testing.assert_close(divided, weights, rtol=0, atol=1e-12)
-        assert not shown.exps[n, end:].any()
-        assert shown.maximum[n] == scores[:end].max()
-    assert len(shown.total) == math.ceil(len(row) / tile)
-
-
-@every_row
-@every_tile
-def test_the_widget_shows_the_steps_of_the_package_s_own_function(row, tile):
-    scores, values = torch.tensor(row, dtype=torch.float64), values_for(row)
-    shown, found = OnlineSoftmax(row, values, tile=tile).shown(), []
-    for step in online_softmax(scores, values, tile=tile):
-        output = step.output / step.total if step.total > 0 else step.output
-        found.append((step.maximum, step.total, output))
-    for ours, theirs in zip(
-        (shown.maximum, shown.total, shown.output), zip(*found, strict=True), strict=True
-    ):
-        torch.testing.assert_close(ours, torch.stack(theirs), rtol=0, atol=1e-12)
+    steps = list(online_softmax(scores, values, tile=tile))
+    assert len(shown.total) == len(steps) == math.ceil(len(row) / tile)
+    for n, step in enumerate(steps):
+        weights = masked_softmax(scores[: step.end])
+        total = shown.total[n].clamp_min(1e-300)
+        for found, expected in (
+            (shown.maximum[n], step.maximum),
+            (shown.total[n], step.total),
+            (shown.output[n] * shown.total[n], step.output),
+            (shown.output[n], weights @ values[: step.end]),
+            (shown.exps[n, : step.end] / total, weights),
+        ):
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        assert not shown.exps[n, step.end :].any()
 
 
 @every_tile
@@ -74,14 +68,6 @@ def test_forgetting_leaves_each_key_at_the_maximum_of_its_own_tile(tile):
     assert wrong.maximum.equal(right.maximum)
     assert bool((wrong.output[-1] - right.output[-1]).norm() > 0.1) == (tile < len(row))
     assert repr(widget).endswith(", not rescaled)")
-
-
-def test_forgetting_does_no_harm_where_the_maximum_never_moves():
-    row = ROWS["falling"]
-    widget = OnlineSoftmax(row, values_for(row), tile=2)
-    right = widget.shown()
-    widget.forget = True
-    torch.testing.assert_close(widget.shown(), right)
 
 
 def test_the_table_has_a_row_for_each_tile_and_an_infinite_score_is_a_masked_key():

@@ -215,7 +215,7 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
     "name",
     [
         *("scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"),
-        *("family", "online"),
+        "family",
     ],
 )
 def test_the_pointer_reads_the_cell_under_it(visit, bare, name):

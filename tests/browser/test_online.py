@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser
 
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import OnlineSoftmax
@@ -43,15 +43,11 @@ def test_each_step_is_torch_s_at_every_edge(chromium: Browser, tile):
                     assert step["rescale"] == pytest.approx(float(factor), abs=1e-6)
 
 
-def canvas_of(panel: Panel) -> Locator:
-    return panel.el.get_by_role("img", name=re.compile("^The scores"))
-
-
 class Picture:
     """Where the scores stand in the picture, on the page."""
 
     def __init__(self, panel: Panel, widget: OnlineSoftmax) -> None:
-        self.box = canvas_of(panel).bounding_box()
+        self.box = panel.el.locator("canvas").first.bounding_box()
         self.pitch = (self.box["width"] - 4 - LABEL) / len(widget.scores)
 
     def __call__(self, n: int, score: float) -> tuple[float, float]:
@@ -128,19 +124,6 @@ def test_what_was_summed_shrinks_before_one_s_eyes_unless_motion_is_unwelcome(vi
         seen.append(panel.picture(settled=False))
     assert len(set(seen)) > 4
     assert seen[-2:] == [whole, whole]
-
-
-def test_play_goes_on_to_the_last_tile_and_begins_again(visit, bare):
-    page = visit(bare("online"))
-    stop_time(page)
-    panel, play = Panel(page), page.get_by_role("button", name="Play")
-    panel.press("Tile", "ArrowRight")
-    play.press("Enter")
-    page.clock.run_for(10_000)
-    assert panel.output("Step") == "3 of 3"
-    expect(play).to_be_visible()
-    play.press("Enter")
-    assert panel.output("Step") == "1 of 3"
 
 
 def test_the_widget_fits_on_a_screen_and_holds_the_most_keys(visit, tmp_path):
