@@ -16,6 +16,7 @@ with extra("widgets"):
     from attn_notes.widgets.heatmap import AttentionHeatmap
     from attn_notes.widgets.kernel import KernelExplorer
     from attn_notes.widgets.mask import MaskPainter
+    from attn_notes.widgets.online import OnlineSoftmax
     from attn_notes.widgets.position import PositionExplorer
     from attn_notes.widgets.sampler import LanguageModelPlayer
     from attn_notes.widgets.score import ScoreExplorer
@@ -33,6 +34,7 @@ __all__ = [
     "KernelExplorer",
     "LanguageModelPlayer",
     "MaskPainter",
+    "OnlineSoftmax",
     "PositionExplorer",
     "ScoreExplorer",
     "Sentence",

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family", "follow"),
+    *("position", "translator", "sampler", "family", "follow", "online"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
 # What some widgets share beside; the page has each once.
@@ -18,6 +18,7 @@ SHARED = {
     "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options"),
     "sampler": ("transformer_model", "options"),
     "follow": ("steps", "transformer_model"),
+    "online": ("steps",),
 }
 
 
