@@ -18,7 +18,7 @@ TOKENS = st.text(
 SIDES = st.lists(TOKENS, min_size=1, max_size=5).map(tuple)
 PAIRS = st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=8)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
-IN_ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+IN_ONE_FILE = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 # (how a file may be encoded, what to tell the reader of it)
 ENCODINGS = pytest.mark.parametrize(

@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from attn_notes.data import (
     Batches,
+    TextWindows,
     Vocabulary,
     date_pairs,
     is_held_out,
     number_pairs,
+    python_documentation,
     split_pairs,
+    split_text,
 )
 from tests import another_process
 
@@ -27,7 +30,10 @@ def everything_drawn() -> str:
     train, held_out = number_pairs("de", "en", count=300)
     words = Vocabulary.build([*train[0], *train[1]])
     batches = Batches(train, words, words, batch_size=7)
-    return repr((held_out, words.tokens, batches(3), batches(100), date_pairs("de", "en", count=9)))
+    dates, sides = date_pairs("de", "en", count=9), split_text(python_documentation())
+    windows = TextWindows(["to be or not to be"], Vocabulary([*"toben r"]), length=5, batch_size=6)
+    drawn = held_out, words.tokens, batches(3), batches(100), dates, sides, windows(9).tolist()
+    return repr(drawn).encode().hex()
 
 
 def test_another_process_draws_the_same_data():

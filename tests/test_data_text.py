@@ -18,7 +18,6 @@ from attn_notes.data import (
     python_documentation,
     split_text,
 )
-from tests import another_process
 
 
 def test_a_split_by_document_alone_leaks_and_ours_does_not():
@@ -154,12 +153,3 @@ def test_a_batch_depends_only_on_the_seed_and_the_step():
     batch = one(3)
     batch.zero_()  # the caller's own
     assert torch.equal(one(3), steps[3])
-
-
-def everything_drawn() -> str:
-    sides = split_text(python_documentation())
-    return repr((sides, [windows()(step).tolist() for step in (0, 9)])).encode().hex()
-
-
-def test_another_process_draws_the_same_windows():
-    another_process.assert_same_there(everything_drawn)

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.cache import KVCache
 from attn_notes.checks import (
     check_cache_matches_parallel,
     check_padding_invariant,
-    check_pieces_match_whole,
     check_step_matches_parallel,
     check_weights,
 )
@@ -27,7 +25,6 @@ from tests.small_models import (
     assert_causal,
     assert_log_probs,
     both_backends,
-    both_half_precisions,
     both_norms,
     config,
     decoder_only,
@@ -234,21 +231,6 @@ def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads, promp
     check_cache_matches_parallel(Continued(model.float()), *batch, atol=1e-5)
 
 
-@every_scheme
-def test_a_text_can_be_read_in_pieces(positions):
-    model, caches = decoder_only(positions=positions), {}
-
-    def layer(tokens, cache):
-        if cache is None:
-            return model(tokens).logits
-        if id(cache) not in caches:
-            caches.clear()
-            caches[id(cache)] = tuple(KVCache() for _ in model.body.blocks)
-        return model(tokens, caches=caches[id(cache)]).logits
-
-    check_pieces_match_whole(layer, WHOLE, atol=1e-12)
-
-
 @both_norms
 def test_a_state_keeps_the_weights_over_all_tokens_read(norm):
     model = decoder_only(norm=norm)
@@ -321,23 +303,6 @@ def test_learned_positions_can_be_filled_to_the_last():
 
 
 # ---- In other precisions ------------------------------------------------------------------------
-
-
-@every_scheme
-@both_half_precisions
-def test_half_precision_stays_close(positions, dtype):
-    model = decoder_only(positions=positions, num_kv_heads=1).eval()
-    exact = model(WHOLE).logits.detach()
-    half = copy.deepcopy(model).to(dtype)
-    logits = half(WHOLE).logits
-    assert logits.dtype == dtype
-    # One rounding in each of about ten sums, relative to the largest logit.
-    atol = float(exact.abs().max()) * 16 * torch.finfo(dtype).eps
-    torch.testing.assert_close(logits.double(), exact, rtol=0.0, atol=atol)
-    for way in DECODINGS.values():
-        found = way(half, PROMPT, max_length=5)
-        assert found.log_probs.dtype == torch.float32
-        assert bool(found.log_probs.isfinite().all())
 
 
 @both_families

@@ -94,13 +94,6 @@ def test_split_and_merge_are_inverses(lead, rows, heads, head_dim):
         assert split[..., h, :, :].equal(x[..., h * head_dim : (h + 1) * head_dim])
 
 
-def test_splitting_copies_nothing():
-    for x in (normal(B, L, E), normal(E, L, B).permute(2, 1, 0)):
-        split = split_heads(x, H)
-        assert split.data_ptr() == x.data_ptr()
-        assert merge_heads(split).equal(x)
-
-
 # Against torch's layer
 
 
@@ -283,18 +276,6 @@ def test_is_causal_with_a_mask_means_both(backend):
     assert layer(*tensors, attn_mask=mask, is_causal=True)[0].equal(both)
 
 
-@BACKENDS
-def test_strides_do_not_matter(backend):
-    layer = layer_of(backend=backend)
-    turned = [x.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0) for x in inputs()]
-    mask = coin(S, L, seed=4).T
-    assert not any(x.is_contiguous() for x in (*turned, mask))
-    torch.testing.assert_close(
-        layer(*turned, attn_mask=mask)[0],
-        layer(*(x.contiguous() for x in turned), attn_mask=mask.contiguous())[0],
-    )
-
-
 def test_one_head_is_self_attention():
     one = filled(SelfAttention(E, qk_proj_dim=D, v_proj_dim=DV, out_proj=True))
     many = MultiHeadAttention(E, 1, qk_proj_dim=D, v_proj_dim=DV).double()
@@ -327,30 +308,6 @@ def test_a_query_that_may_read_nothing_gives_the_output_bias_and_finite_gradient
     assert all(x.isfinite().all() for x in (output, *found))
     assert (found[0][:, 2] == 0).all()
     assert all((x != 0).any() for x in found[:3])
-
-
-@BACKENDS
-@pytest.mark.parametrize("dtype", EVERY_PRECISION)
-def test_empty_rows_have_weights_0_and_output_0_before_the_output_projection(backend, dtype):
-    layer, tensors = layer_of(backend=backend, out_proj=False).to(dtype), inputs(dtype=dtype)
-    output = layer(*tensors, attn_mask=torch.zeros(B, 1, S, dtype=torch.bool))[0]
-    assert (output == 0).all()
-    assert all((x == 0).all() for x in gradients(output, tensors))
-    if backend != "fused":
-        mask = mask_with_empty_row(B)
-        weights = layer(*tensors, attn_mask=mask, need_weights=True)[1]
-        assert weights.dtype == dtype
-        check_weights(weights, mask[:, None], atol=0.02)
-
-
-@BACKENDS
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 1e-2), (torch.bfloat16, 8e-2)])
-def test_half_precision_stays_half_and_close(backend, dtype, atol):
-    layer, tensors, mask = layer_of(backend=backend), inputs(), mask_with_empty_row()
-    expected = layer(*tensors, attn_mask=mask)[0]
-    got = layer.to(dtype)(*(x.to(dtype) for x in tensors), attn_mask=mask)[0]
-    assert got.dtype == dtype
-    torch.testing.assert_close(got.double(), expected, atol=atol, rtol=0.0)
 
 
 # Without a graph the softmax overwrites the scores

@@ -4,8 +4,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
@@ -50,20 +48,11 @@ def test_the_cells_are_the_weights_with_queries_down_and_keys_across():
     assert image.get_cmap().name == "cividis"
 
 
-@given(st.floats(1e-3, 1.0))
+@pytest.mark.parametrize("top", [1e-3, 0.5, 1.0])
 def test_the_scale_is_zero_to_one_whatever_the_weights_are(top):
     weights = top * torch.tensor([[0.9, 0.5], [0.4, 0.8]])  # neither 0 nor 1 among them
     (image,) = plot_attention(weights, colorbar=False).images
     assert image.get_clim() == (0.0, 1.0)
-    plt.close("all")
-
-
-def test_the_scale_can_be_chosen_and_be_signed():
-    (image,) = plot_attention(torch.eye(2), vmax=0.25).images
-    assert image.get_clim() == (0.0, 0.25)
-    (image,) = plot_attention(-torch.eye(2), vmax=2.0, signed=True).images
-    assert image.get_clim() == (-2.0, 2.0)
-    assert image.get_cmap().name == "attn_signed"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -170,7 +159,7 @@ def test_heads_share_one_scale_and_each_shows_its_own_weights():
         assert ax.get_title() == f"head {h}"
 
 
-@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (1, L, S), (S,), (H, 1, 1)])
+@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (H, 1, 1)])
 def test_heads_take_one_mask_for_all_or_one_each(shape):
     mask = coin(*shape, seed=1)
     *panels, _ = plot_heads(weights_of(H, L, S), mask=mask, titles=list("abc")).axes

@@ -8,7 +8,6 @@ import cmath
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -68,19 +67,6 @@ def test_every_entry_is_its_formula(length, width, offset, base):
             angle = (i + offset) / base ** (2 * j / width)
             assert encoding[i, 2 * j].item() == pytest.approx(math.sin(angle), abs=1e-7)
             assert encoding[i, 2 * j + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
-
-
-@given(LENGTH, EVEN, st.integers(0, 50))
-def test_an_offset_is_a_later_slice_to_the_last_bit(length, width, offset):
-    whole = sinusoidal_encoding(offset + length, width)
-    assert sinusoidal_encoding(length, width, offset=offset).equal(whole[offset:])
-
-
-def test_the_sinusoid_is_that_of_the_library():
-    from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
-
-    expected = create_sinusoidal_embeddings(512, E, torch.empty(512, E))
-    same(sinusoidal_encoding(512, E), expected, 1e-7)
 
 
 @FLOATS
@@ -179,15 +165,6 @@ def test_learned_positions_reach_to_their_last_and_no_further():
             module(torch.zeros(length, 4), offset=offset)
 
 
-@pytest.mark.parametrize("module", [SinusoidalEncoding(E), LearnedEncoding(64, E)])
-def test_one_position_at_a_time_with_its_offset_is_the_whole_sequence(module):
-    x = normal(B, L, E, dtype=torch.float32)
-    steps = [module(x[:, i : i + 1], offset=i) for i in range(L)]
-    assert torch.cat(steps, dim=1).equal(module(x))
-    forgetful = [module(x[:, i : i + 1]) for i in range(L)]
-    assert not torch.allclose(torch.cat(forgetful, dim=1), module(x))
-
-
 # Rotary
 
 
@@ -236,17 +213,6 @@ def test_halves_are_the_librarys_llama(offset, base, scale):
     same(apply_rotary(x, angles, layout="halves"), expected, 3e-5)
 
 
-@pytest.mark.parametrize("offset", [0, 13])
-def test_pairs_are_the_librarys_gptj(offset):
-    from transformers.models.gptj import modeling_gptj as gptj
-
-    x = normal(B, H, 60, D, dtype=torch.float32)
-    table = gptj.create_sinusoidal_positions(offset + 60, D)[None, offset:]
-    sin, cos = table.chunk(2, dim=-1)
-    expected = gptj.apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
-    same(apply_rotary(x, rotary_angles(60, D, offset=offset)), expected, 3e-5)
-
-
 @LAYOUTS
 def test_a_pair_is_a_complex_number_times_a_turn(layout):
     x, angles = normal(L, D), rotary_angles(L, D, offset=3, **double)
@@ -270,15 +236,15 @@ def test_permuting_the_columns_carries_one_layout_to_the_other(lead, length, wid
 @LAYOUTS
 def test_scores_see_the_distance_alone_over_thousands_of_positions(layout):
     query, key = (normal(D, seed=seed).detach() for seed in (1, 2))
-    angles = rotary_angles(4000, D, **double)
-    queries, keys = (apply_rotary(x.expand(4000, D), angles, layout=layout) for x in (query, key))
+    angles = rotary_angles(2000, D, **double)
+    queries, keys = (apply_rotary(x.expand(2000, D), angles, layout=layout) for x in (query, key))
     scores = queries @ keys.T
-    for d in (0, 1, 2, 31, 999, 3999):
-        same(scores.diagonal(d), scores[0, d].expand(4000 - d))
-        same(scores.diagonal(-d), scores[d, 0].expand(4000 - d))
+    for d in (0, 1, 2, 31, 999, 1999):
+        same(scores.diagonal(d), scores[0, d].expand(2000 - d))
+        same(scores.diagonal(-d), scores[d, 0].expand(2000 - d))
     assert scores[0].std() > 0.1 * query.norm()  # and the distance they do see
-    far = rotary_angles(4000, D, offset=1_000_000, **double)
-    query, key = (apply_rotary(x.expand(4000, D), far, layout=layout) for x in (query, key))
+    far = rotary_angles(2000, D, offset=1_000_000, **double)
+    query, key = (apply_rotary(x.expand(2000, D), far, layout=layout) for x in (query, key))
     same(query @ key.T, scores, 1e-7)
 
 
@@ -348,13 +314,6 @@ def test_the_bias_is_minus_slope_times_distance_entry_by_entry(heads, rows, colu
     assert not bias[bias == 0].signbit().any()
 
 
-@given(LENGTH, st.integers(0, 6))
-def test_the_bias_with_a_cache_is_the_last_rows_of_the_whole(new, cached):
-    whole = alibi_bias(H, cached + new)
-    assert alibi_bias(H, new, cached + new, offset=cached).equal(whole[:, cached:])
-    assert alibi_bias(H, new, offset=cached).equal(whole[:, cached:, :new])
-
-
 @FLOATS
 def test_the_bias_is_rounded_once(dtype):
     bias = alibi_bias(12, 1, 70_000, dtype=dtype)  # farther than float16 counts
@@ -405,38 +364,10 @@ def test_a_causal_row_of_distances_is_a_row_of_key_positions():
 # Where they are made
 
 
-MADE = {
-    "sinusoid": lambda **where: sinusoidal_encoding(L, E, **where),
-    "rotation": lambda **where: rotation_between(3, E, **where),
-    "angles": lambda **where: rotary_angles(L, D, **where),
-    "slopes": lambda **where: alibi_slopes(6, **where),
-    "bias": lambda **where: alibi_bias(6, L, S, **where),
-}
-
-
-@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
-def test_they_are_made_on_the_device_asked_for_or_on_torchs_default(make):
-    assert make().device.type == "cpu"
-    assert make(device="meta").device.type == make(device=torch.device("meta")).device.type
-    assert make(device="meta").is_meta
-    with torch.device("meta"):
-        assert make().is_meta
-        assert make(device="cpu").device.type == "cpu"
-
-
 def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
     angles, expected = (positions._angles(L, D, 10**6, 1e4, d) for d in ("mps", "cpu"))
     assert angles.equal(expected)
     assert positions._rounded(angles, torch.float32, "meta").is_meta  # and then they are moved
-
-
-@pytest.mark.parametrize("four", [np.int64(4), torch.tensor(4)], ids=["numpy", "torch"])
-def test_sizes_may_be_integers_of_numpy_and_torch(four):
-    for make in (sinusoidal_encoding, rotation_between, rotary_angles):
-        assert make(four, four).equal(make(4, 4))
-    assert alibi_bias(four, four, offset=four).equal(alibi_bias(4, 4, offset=4))
-    learned, x = LearnedEncoding(four, four), torch.zeros(2, 4)
-    assert learned(x, offset=four - 2).equal(learned(x, offset=2))
 
 
 def test_a_graph_of_any_length_is_exported_whole():

@@ -67,22 +67,6 @@ def test_the_distribution_equals_its_definition(logits, temperature, top_k, top_
     assert (got == 0).tolist() == [p == 0 for p in expected]
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize("top_k", [None, 1, 7, 99])
-@pytest.mark.parametrize("top_p", [None, 0.1, 0.6, 0.95])
-def test_the_distribution_equals_the_reference_librarys(temperature, top_k, top_p):
-    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
-
-    logits = 3 * torch.randn(50, 40, generator=rng(4))  # all different
-    theirs = TemperatureLogitsWarper(temperature)(None, logits)
-    if top_k is not None:
-        theirs = TopKLogitsWarper(top_k)(None, theirs)
-    if top_p is not None:
-        theirs = TopPLogitsWarper(top_p)(None, theirs)
-    got = sampling_distribution(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-    torch.testing.assert_close(got, theirs.softmax(-1))
-
-
 def test_by_default_and_with_cuts_that_keep_all_it_is_the_softmax():
     logits = torch.randn(3, V, generator=rng(0))
     torch.testing.assert_close(sampling_distribution(logits), logits.softmax(-1))
@@ -353,19 +337,6 @@ def test_a_model_without_an_end_goes_on_to_the_maximum_length(search):
     tokens = search(Cycle(pad=4, start=None, end=None), prompts(2), max_length=8).tokens
     assert tokens.shape == (2, 8)
     assert not bool((tokens == 4).any())
-
-
-@pytest.mark.parametrize("search", [greedy, partial(sample, top_k=1)])
-def test_a_finished_row_is_padded_while_others_go_on(search):
-    class Two(Cycle):
-        def step(self, tokens, state):
-            logits, state = super().step(tokens, state)
-            if self.calls == 1:  # the second row ends at once
-                logits[1] = 50.0 * nn.functional.one_hot(torch.tensor(4), 5)
-            return logits, state
-
-    found = search(Two(pad=4, start=None, end=4), prompts(2), max_length=9)
-    assert found.tokens.tolist() == [[0, 1, 2, 3, 4], [4] * 5]
 
 
 # Results of every search

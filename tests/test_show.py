@@ -3,13 +3,11 @@
 import json
 import re
 
-import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-import attn_notes
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.pretrained import load_encoder, minilm_folder
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
@@ -105,13 +103,12 @@ def test_what_cannot_be_shown_is_refused_in_words(form, words):
 def test_what_is_too_large_is_refused_with_what_would_fit():
     layer = torch.zeros(1, 1, 1, 1).expand(1, 16, 1024, 1024)
     with pytest.raises(
-        ValueError, match="403 million weights, more than 40 million: give at most"
+        ValueError, match="50 million weights, more than 40 million: give"
     ) as raised:
-        show_attention([layer] * 24)
-    tokens, layers = map(
-        int, re.search(r"most (\d+) tokens or (\d+) of", str(raised.value)).groups()
-    )
-    assert 24 * 16 * tokens**2 <= MOST < 24 * 16 * (tokens + 1) ** 2
+        show_attention([layer] * 3)
+    found = re.search(r"most (\d+) tokens or (\d+) of", str(raised.value))
+    tokens, layers = map(int, found.groups())
+    assert 3 * 16 * tokens**2 <= MOST < 3 * 16 * (tokens + 1) ** 2
     assert layers * 16 * 1024**2 <= MOST < (layers + 1) * 16 * 1024**2
     with pytest.raises(ValueError, match="query_tokens must be 5, one a row or column, got 1"):
         show_attention(LAYERS, ["a"])
@@ -262,21 +259,10 @@ BART = {
     "encoder_attention_heads": 3,
     "decoder_attention_heads": 2,
 }
-MARIAN = {
-    "d_model": 12,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "decoder_start_token_id": 0,
-    "forced_eos_token_id": None,
-}
 T5 = {"d_model": 12, "num_layers": 2, "num_decoder_layers": 1, "num_heads": 3, "d_kv": 4, "d_ff": 8}
 ENCODER_DECODERS = {
     "T5ForConditionalGeneration": ("T5Config", T5 | {"decoder_start_token_id": 0}),
-    "T5Model": ("T5Config", T5),
     "BartModel": ("BartConfig", BART | SIZES),
-    "MarianMTModel": ("MarianConfig", MARIAN | SIZES),
 }
 
 
@@ -398,11 +384,6 @@ def test_a_notebook_stores_no_megabytes_and_says_what_to_do():
     assert len(view.page_html()) > 2_000_000
 
 
-def test_twelve_layers_of_twelve_heads_of_256_tokens_take_at_most_eight_megabytes():
-    view = show_attention([weights(12, 256, 256, seed=n) for n in range(12)])
-    assert len(view.page_html()) < 8_000_000
-
-
 @pytest.mark.parametrize(
     "make", [lambda: show_attention(LAYERS, TOKENS), of_many_tokens], ids=["small", "large"]
 )
@@ -459,8 +440,3 @@ def test_a_view_is_saved_as_a_page_and_as_pictures(view, tmp_path):
     assert "<svg" in (tmp_path / "view.svg").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"the file must end in \.svg, got view\.png"):
         view.save_svg(tmp_path / "view.png")
-
-
-def test_it_is_handed_out_by_the_package_itself():
-    assert attn_notes.show_attention is show_attention
-    assert np.asarray(show_attention(np.eye(2)).shown()).tolist() == np.eye(2).tolist()

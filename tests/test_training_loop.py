@@ -19,7 +19,6 @@ from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training import (
     fit,
     linear_decay,
-    translation_loss,
 )
 from attn_notes.training.files import load_checkpoint, save_checkpoint
 from attn_notes.training.loop import READ_EVERY, _Run
@@ -417,14 +416,6 @@ def test_in_bfloat16_products_are_computed_in_it_and_weights_kept_in_32_bits(tmp
     resumed = fit(other, batches, loss, steps=STEPS, checkpoint=tmp_path / "c.pt", **keywords)
     assert resumed == expected
     assert equal(bits(other), bits(model))
-
-
-def test_the_attention_model_of_chapter_4_trains_in_bfloat16():
-    losses = fit(
-        a_translator().float(), lambda n: of_words(slice(None)), translation_loss,
-        steps=30, lr=0.05, precision="bfloat16",
-    )  # fmt: skip
-    assert losses[-1] < losses[0] / 2
 
 
 def test_a_compiled_model_is_trained_to_the_same(monkeypatch, tmp_path):

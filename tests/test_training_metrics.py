@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -122,6 +122,7 @@ def bits_by_loop(model: DecoderOnly, texts: list[str], length: int, stride: int)
 TEXT = st.text("abcdefx", max_size=30)
 
 
+@settings(max_examples=20)
 @given(
     texts=st.lists(TEXT, min_size=1, max_size=3).filter(any),
     length=st.integers(1, 8),

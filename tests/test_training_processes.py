@@ -69,23 +69,6 @@ def test_a_dead_worker_ends_the_run_and_the_same_command_goes_on(report):
         assert report["dead, resumed"][name] == report["texts 2"][name]
 
 
-def test_torchrun_trains_with_several_processes(tmp_path):
-    (tmp_path / "text").write_text("\n".join(str(n * n) for n in range(200)))
-    command = [
-        "train", "language-model", "--steps=4", "--max-length=8", "--num-layers=1",
-        "--embed-dim=8", "--ffn-dim=8", "--num-heads=2", "--batch-size=5", "--device=cpu",
-        f"--text={tmp_path / 'text'}", f"--out={tmp_path / 'out'}",
-    ]  # fmt: skip
-    ran = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         "-m", "attn_notes", *command],
-        capture_output=True, text=True, check=False, cwd=HERE, env=QUIET,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("this model") == 1  # the first process alone prints
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == WHOLE
-
-
 def test_a_single_process_needs_no_group(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with process_group(torch.device("meta")) as found:

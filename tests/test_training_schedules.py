@@ -5,7 +5,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay, noam
@@ -17,6 +17,7 @@ STEPS = st.integers(0, 20).flatmap(
 
 
 @DECAYS
+@settings(max_examples=20)
 @given(steps=STEPS)
 def test_it_rises_evenly_reaches_one_and_falls_to_zero(decay, steps):
     warmup, total = steps

@@ -4,17 +4,14 @@ import base64
 import cmath
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import time
 from html.parser import HTMLParser
 
 import matplotlib as mpl
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attn_notes import palette
@@ -22,18 +19,14 @@ from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_wats
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.patterns import without_special
 from attn_notes.scores import GaussianScore
-from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
-    FamilyDiagram,
     HeadExplorer,
-    KernelExplorer,
     MaskPainter,
     PositionExplorer,
     ScoreExplorer,
-    Sentence,
     SpellingAttention,
     assets,
     explore,
@@ -119,15 +112,6 @@ def test_the_element_is_one_small_line_and_holds_nothing_that_changes(make):
     assert Element(element).attributes <= {"type", "class", "scope"}
 
 
-def test_the_elements_are_the_same_in_another_process_with_another_hash_seed():
-    code = "from tests.widgets import EVERY\nfor make in EVERY.values(): print(make().page_html())"
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, check=True
-    )
-    assert done.stdout.decode().splitlines() == [make().page_html() for make in EVERY.values()]
-
-
 @every_widget
 def test_the_state_on_the_page_is_every_synced_trait_and_nothing_of_the_host(make):
     widget = make()
@@ -188,35 +172,6 @@ def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
     assert repr(EVERY[name]()) == REPRS[name]
 
 
-@pytest.mark.parametrize(
-    ("widget", "kilobytes"),
-    [
-        (lambda: AttentionHeatmap(weights(64, 64)), 17),
-        (lambda: AttentionHeatmap(scores=scores(8, 32, 32), mask=causal_mask(32)), 26),
-        (lambda: MaskPainter(scores(24, 24)), 15),
-        (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
-        (lambda: explore(lambda n: weights(64, 64, seed=n), page=True, n=[*range(1, 10)]), 120),
-        (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
-        (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 216),
-        (lambda: PositionExplorer(128, 128), 9),
-        (lambda: FamilyDiagram(["thousand"] * 64, ["tausend"] * 64), 17),
-        (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
-    ],
-)
-def test_a_page_of_two_hundred_and_fifty_kilobytes_holds_several_widgets(widget, kilobytes):
-    assert len(widget().page_html()) < 1000 * kilobytes
-
-
-def three_states() -> Example:
-    words = ["hundred"] * 20
-    states = {name: (words, weights(20, 20)) for name in ("untrained", "half-trained", "trained")}
-    return Example(words, words, states, "German \u2192 English")
-
-
-def six_layers(L: int) -> Sentence:
-    return Sentence(["hundred"] * L, weights(6, 12, L, L))
-
-
 # Tokens are data
 
 
@@ -256,11 +211,6 @@ def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_char
     assert controls.isdisjoint(map(ord, text))
 
 
-def test_the_words_of_the_opening_page_are_cut_at_spaces_alone_and_at_twenty_four():
-    assert SpellingAttention("a\u00a0b  c\n\td ").words() == ["a\u00a0b", "c", "d"]
-    assert len(SpellingAttention(" ".join("abcdefghijklmnopqrstuvwxyz")).words()) == 24
-
-
 # Quanta
 
 finite_floats = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -298,6 +248,7 @@ def test_a_mask_comes_back_exactly(shape, seed):
     assert len(base64.b64decode(packed["b64"])) == math.ceil(mask.numel() / 8)
 
 
+@settings(max_examples=20)
 @given(st.floats(-1e300, 1e300), st.sampled_from([1e-300, 1e-9, 1.0, 99.0]))
 def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
     assume(centre + spread - centre <= 100)
@@ -310,30 +261,11 @@ def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
         assert MaskPainter(wide).shown().equal(shown)
 
 
-def test_weights_in_half_precision_and_with_a_gradient_are_shown_and_left_alone():
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        given_weights = weights(3, 4).to(dtype).requires_grad_()
-        shown = AttentionHeatmap(given_weights).shown()
-        torch.testing.assert_close(shown, given_weights.detach().double(), atol=1e-5, rtol=0)
-        assert given_weights.requires_grad
-
-
 @pytest.mark.parametrize("error", [1e-7, 1e-4])
 def test_a_rounding_error_outside_0_to_1_is_clamped(error):
     noisy = torch.tensor([[1 + error, -error]], dtype=torch.float64)
     assert AttentionHeatmap(noisy).shown().tolist() == [[1.0, 0.0]]
     assert HeadExplorer([(["a"], noisy[None, None, :, :1])]).shown().tolist() == [[1.0]]
-
-
-def test_the_weights_that_a_model_returns_are_shown_as_they_come():
-    config = TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2, num_layers=3)
-    read = Encoder(config)(torch.tensor([[4, 5, 6, 7]]), need_weights=True).weights
-    expected = torch.stack(read)[:, 0].detach().double()  # (layers, H, L, L)
-    heatmap, explorer = AttentionHeatmap(read), HeadExplorer([Sentence([*"abcd"], read)])
-    for widget, quantum in ((heatmap, 1 / 65535), (explorer, 1 / 4095)):
-        widget.layer, widget.head = 2, 1
-        torch.testing.assert_close(widget.shown(), expected[2, 1], atol=quantum, rtol=0)
-    assert repr(heatmap).startswith("AttentionHeatmap(4 queries x 4 keys, 3 layers, 2 heads")
 
 
 @pytest.mark.parametrize(
@@ -361,34 +293,6 @@ def test_tensors_and_lists_of_the_caller_stay_as_they_were():
     assert tokens == copies[0]
     assert mask.equal(copies[1])
     assert numbers.equal(copies[2])
-
-
-def test_modules_and_choices_of_the_caller_stay_as_they_were():
-    modules, choices = learned(), [1, 2, 3]
-    before = {name: dict(module.state_dict()) for name, module in modules.items()}
-    widget = ScoreExplorer((1.0, 0.6), 2 * torch.eye(2), **modules)
-    widget.score = "additive"
-    widget.shown()
-    for name, module in modules.items():
-        for key, value in module.state_dict().items():
-            assert value.equal(before[name][key])
-            assert value.dtype == torch.float32
-    explorer = explore(lambda n: torch.eye(n - n + 2), n=choices)
-    explorer.data["controls"][0]["choices"].append(4)
-    assert choices == [1, 2, 3]
-
-
-def test_examples_and_sentences_of_the_caller_stay_as_they_were():
-    tokens, numbers = list(WORDS), weights(5, 5)
-    copies = list(tokens), numbers.clone()
-    steps = AlignmentSteps([Example(tokens, tokens, {"trained": (tokens, numbers)})])
-    steps.data["examples"][0]["source"][0] = "changed"
-    heads = HeadExplorer([(tokens, numbers[None, None])])
-    heads.data["sentences"][0]["views"][0]["queries"][0] = "changed"
-    heads.hide_special = True
-    heads.shown()
-    assert tokens == copies[0]
-    assert numbers.equal(copies[1])
 
 
 # What Python says is shown
@@ -584,21 +488,6 @@ def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
     assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")
 
 
-def test_a_text_is_read_shown_from_its_first_token_and_kept_when_the_next_one_fails():
-    widget = of_heads()
-    widget.text = "b a"
-    assert (widget.reply["error"], widget.sentence, widget.token) == ("", 3, 0)
-    apart = widget.shown() - encoded(["b", "a"], seed=3).weights[1, 0]
-    assert apart.abs().max() < 3e-4
-    before = widget.shown()
-    widget.text = "what?"
-    assert widget.reply["error"] == "no word to begin with in 'what?'"
-    assert widget.shown().equal(before)
-    state = page_state(widget)
-    assert (state["typing"], state["text"], state["sentence"]) == ("page", "", 3)
-    assert state["reply"]["sentence"]["views"][0]["queries"] == ["[CLS]", "b", "a", "[SEP]"]
-
-
 # A function explored
 
 
@@ -676,16 +565,6 @@ def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
     assert f"head {head} of slope {1 / 2 ** (head + 1):g}: positions 6 and 1 give" in repr(widget)
     widget.distance = 7
     assert widget.meeting() is None
-
-
-def test_the_smallest_and_the_largest_positions_there_are():
-    for widget in (PositionExplorer(2, 2), PositionExplorer(128, 128, position=127)):
-        E, L = widget.embed_dim, widget.data["length"]
-        for scheme in ("none", "sinusoidal", "rotary", "alibi"):
-            widget.scheme = scheme
-            assert widget.shown().shape == ((L, L) if widget.scheme == "alibi" else (L, E))
-            assert widget.similarity().isfinite().all()
-    assert PositionExplorer(6, 7).data["dimensions"] == [4, 6, 8, 16, 32, 64]
 
 
 def test_every_frame_on_the_page_is_what_the_function_gives():
@@ -860,14 +739,8 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("name", JAVASCRIPT)
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_the_javascript_has_no_way_to(name, what):
-    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
-    assert re.findall(FORBIDDEN[what], source, re.MULTILINE) == []
-
-
-def test_the_page_script_exports_nothing_and_loads_nothing():
+def test_the_page_script_exports_nothing_loads_nothing_and_has_no_long_lines():
+    assert max(map(len, page_script().splitlines())) <= 120
     for pattern in (*FORBIDDEN.values(), r"\bexport\b"):
         assert re.findall(pattern, page_script(), re.MULTILINE) == []
     assert "</script" not in page_script().lower()
@@ -886,12 +759,6 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     own = {f"{name}.js" for name in assets.WIDGETS}
     core = {f"{name}.js" for name in assets.CORE}
     assert own | shared | core | {"host.js"} == set(JAVASCRIPT)
-
-
-@pytest.mark.parametrize("name", JAVASCRIPT)
-def test_no_line_of_javascript_is_longer_than_120_columns(name):
-    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
-    assert [line for line in source.splitlines() if len(line) > 120] == []
 
 
 def test_weights_are_coloured_as_matplotlib_colours_them():

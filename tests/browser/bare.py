@@ -63,12 +63,11 @@ def write_bare_pages(folder: Path) -> None:
     for name, element in elements.items():
         write_page(folder, name, element)
     write_page(folder, "all", *elements.values())
-    for count in (1, 7, 23, 60):
+    for count in (1, 23, 60):
         words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
         write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     write_page(folder, "large", of_many().page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
-    write_page(folder, "heads-many", of_many_tokens().page_html())
     of_many_tokens().save_html(folder / "saved.html")
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())

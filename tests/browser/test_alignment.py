@@ -68,13 +68,12 @@ pen.roundRect = function (x, y, w, h, r) {
 """
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare, shared):
+def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare):
     page = recording(visit, bare("steps"))
     panel, widget = Panel(page), of_steps()
-    if shared:
-        panel.press(COLOUR, "Space")
-    for step in (2, 3, 4):
+    for step, shared in ((2, False), (3, True), (4, True)):
+        if step == 3:
+            panel.press(COLOUR, "Space")
         page.evaluate("curves.splice(0)")
         panel.press("Step", "ArrowRight")
         widget.step = step
@@ -184,8 +183,7 @@ def test_a_page_says_where_one_may_type(visit, bare):
     assert [group.get_attribute("label") for group in groups.all()] == [WORDS[0], "Letters"]
 
 
-@pytest.mark.parametrize("count", [1, 7, 23, 60])
-@pytest.mark.parametrize("width", [320, 900])
+@pytest.mark.parametrize(("count", "width"), [(1, 320), (23, 900), (60, 320)])
 def test_words_of_any_number_stay_in_the_picture(visit, bare, count, width):
     page = visit("about:blank", width=width)
     page.add_init_script(RECORD_PLACES)
@@ -268,20 +266,17 @@ def test_a_text_is_translated_on_the_page_and_by_a_link(visit, tmp_path):
         assert "has no reference" in shown.el.locator(".attn-verdict").inner_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_what_the_network_cannot_read_is_said_and_changes_nothing(visit, tmp_path):
+    panel = Panel(visit(typed_page(tmp_path)))
+    before = panel.table()
+    for text, words in (
         ("drei vier", "\u201c\u2068vier\u2069\u201d is not made of words that the network knows"),
         ("und", "the network ends at once"),
         ("<img src=x onerror=ran=1>", "is not made of words"),
         ("und " * 41, "at most 40 words, got 41"),
-    ],
-)
-def test_what_the_network_cannot_read_is_said_and_changes_nothing(visit, tmp_path, text, words):
-    panel = Panel(visit(typed_page(tmp_path)))
-    before = panel.table()
-    panel.el.get_by_label("Type a number").fill(text)
-    panel.page.keyboard.press("Enter")
-    expect(panel.el.locator(".attn-typing .attn-note")).to_contain_text(words)
-    assert panel.table() == before
+    ):
+        panel.el.get_by_label("Type a number").fill(text)
+        panel.page.keyboard.press("Enter")
+        expect(panel.el.locator(".attn-typing .attn-note")).to_contain_text(words)
+        assert panel.table() == before
     assert panel.page.evaluate("window.ran") is None
