@@ -249,13 +249,6 @@ def test_half_precision_stays_half_and_close(path, dtype, atol):
     torch.testing.assert_close(got.double(), path(q, k, v, attn_mask=mask), atol=atol, rtol=0.0)
 
 
-@PATHS
-def test_a_bias_of_another_precision_does_not_change_the_dtype(path):
-    for dtype in (torch.float16, torch.float32, torch.float64):
-        q, k, v = qkv(B, dtype=dtype)
-        assert path(q, k, v, attn_bias=torch.zeros(L, S)).dtype == dtype
-
-
 @ALL_PATHS
 def test_half_precision_scales_before_a_dot_product_overflows(path):
     size = 64
@@ -285,23 +278,6 @@ def test_huge_scores_stay_finite(path, dtype):
 
 
 # Attention with any score
-
-
-@pytest.mark.parametrize("scale", [None, 1.0])
-def test_the_module_with_a_dot_product_is_scaled_dot_product_attention(scale):
-    q, k, v = qkv(B, H)
-    mask = mask_with_empty_row(B, 1)
-    module = Attention(ScaledDotProductScore() if scale is None else DotProductScore())
-    assert_same(
-        lambda *qkv: module(*qkv, attn_mask=mask)[0],
-        lambda *qkv: scaled_dot_product_attention(*qkv, attn_mask=mask, scale=scale),
-        q,
-        k,
-        v,
-    )
-    torch.testing.assert_close(
-        module(q, k, v, mask)[1], attention_weights(q, k, attn_mask=mask, scale=scale)
-    )
 
 
 def test_the_module_takes_any_score():

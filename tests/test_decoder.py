@@ -16,7 +16,6 @@ from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.transformer import (
     Transformer,
     TransformerConfig,
-    TransformerWeights,
 )
 from tests.oracles import B, L, S, gradients, rng
 from tests.small_models import (
@@ -201,13 +200,6 @@ def test_weights_that_nobody_asks_for_are_not_computed(monkeypatch):
     _, state = model.start(SOURCE, LENGTHS)
     assert model.step(INPUTS[:, 1], state)[1].weights is None
     assert greedy(model, SOURCE, LENGTHS, max_length=3).state.weights is None
-
-
-def test_before_start_a_state_holds_the_encoders_weights_only():
-    model = transformer()
-    state = model.initial_state(SOURCE, LENGTHS, need_weights=True)
-    assert state.weights == TransformerWeights(state.weights.encoder, (), ())
-    torch.testing.assert_close(state.memory, model.encode(SOURCE, LENGTHS))
 
 
 # ---- Parameters --------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attn_notes.data import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
+from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
 from attn_notes.decoding import beam_search, greedy, sample, translate
-from attn_notes.decoding.generate import next_log_probs
 from attn_notes.transformer import DecoderOnly
 from tests.oracles import rng
 from tests.small_models import SCHEMES, assert_log_probs, decoder_only, ids, transformer
@@ -201,12 +200,6 @@ def test_each_sequence_of_a_batch_is_searched_as_if_alone(size):
         assert ended(alone.tokens[0]) == ended(together.tokens[n])
 
 
-@pytest.mark.parametrize("search", [greedy, beam_search])
-def test_a_search_through_no_sources_finds_none(search):
-    none = torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    assert search(Table(), *none, max_length=3).tokens.shape[0] == 0
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search, sample])
 @pytest.mark.parametrize(("whole", "part"), [(True, False), (False, True)])
 def test_a_search_evaluates_every_part_and_restores_its_mode(search, whole, part):
@@ -225,13 +218,6 @@ def test_the_mode_is_restored_when_the_model_fails():
     with pytest.raises(ZeroDivisionError):
         greedy(model, *SOURCES, max_length=3)
     assert model.training
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_the_models_own_logits_are_not_changed(dtype):
-    logits = torch.zeros(2, V, dtype=dtype)
-    assert bool(next_log_probs(logits, SpecialTokens())[:, [PAD, START]].isneginf().all())
-    assert not logits.any()
 
 
 @pytest.mark.parametrize("kind", ["fixed", "additive", "dot"])

@@ -15,7 +15,7 @@ from attn_notes.kernels import (
     nadaraya_watson,
     triangular_kernel,
 )
-from tests.oracles import B, H, L, S, assert_same, gradients, normal
+from tests.oracles import B, L, S, assert_same, gradients, normal
 
 KERNELS = {
     "gaussian": gaussian_kernel,
@@ -112,16 +112,6 @@ def test_the_prediction_is_an_average_of_the_values(case):
     torch.testing.assert_close(outputs, (weights * values[..., None, :]).sum(-1))
     assert (outputs[~reached] == 0).all()
     assert all(x.equal(old) for x, old in zip((queries, keys, values), before, strict=True))
-
-
-@EVERY_KERNEL
-def test_each_regression_of_a_batch_is_its_own(kernel):
-    points = normal(B, H, L, seed=1), normal(B, H, S, seed=2), normal(B, H, S, seed=3)
-    outputs, weights = nadaraya_watson(*points, kernel=kernel)
-    for b in range(B):
-        for h in range(H):
-            alone = nadaraya_watson(*(x[b, h] for x in points), kernel=kernel)
-            torch.testing.assert_close((outputs[b, h], weights[b, h]), alone)
 
 
 @EVERY_KERNEL

@@ -25,7 +25,7 @@ from tests.oracles import assert_same, coin, filled, gradients, normal, rng
 # Every axis a different prime, but for the widths, which heads must divide.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
 E = H * 17
-QDIM, KDIM, VDIM = 19, 23, 29
+KDIM, VDIM = 23, 29
 INF = float("inf")
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "explicit", "fused"])
 EVERY_PRECISION = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -269,13 +269,6 @@ def test_padding_and_the_other_sequences_change_nothing(backend):
         torch.testing.assert_close(whole[b : b + 1], one)
 
 
-@BACKENDS
-def test_is_causal_with_a_mask_means_both(backend):
-    layer, tensors, mask = layer_of(backend=backend), inputs(), coin(B, L, S, seed=4)
-    both = layer(*tensors, attn_mask=mask & causal_mask(L, S))[0]
-    assert layer(*tensors, attn_mask=mask, is_causal=True)[0].equal(both)
-
-
 def test_one_head_is_self_attention():
     one = filled(SelfAttention(E, qk_proj_dim=D, v_proj_dim=DV, out_proj=True))
     many = MultiHeadAttention(E, 1, qk_proj_dim=D, v_proj_dim=DV).double()
@@ -339,17 +332,6 @@ def test_dropout_acts_on_the_weights_in_training_only(backend):
     layer = layer_of(backend=backend, dropout=1.0)  # leaves the bias of the output projection
     bias = layer.out_proj.bias.expand(B, L, E)
     torch.testing.assert_close(layer(x)[0], bias, atol=1e-12, rtol=0.0)
-
-
-@BACKENDS
-def test_dropout_keeps_the_mean(backend):
-    layer = layer_of(backend=backend, dropout=0.5)
-    x = inputs()[0].detach()
-    torch.manual_seed(0)
-    with torch.no_grad():
-        mean = torch.stack([layer(x)[0] for _ in range(1000)]).mean(0)
-        expected = layer.eval()(x)[0]
-    torch.testing.assert_close(mean, expected, atol=0.15, rtol=0.0)
 
 
 @pytest.mark.parametrize("make", [layer_of, lambda **kw: SelfAttention(E, **kw).double()])

@@ -139,7 +139,6 @@ def prints(words, name="stdout"):
 
 
 FOLDED = ["hide-input"]
-IMPORTS = "from a import (\n    b,\n)\n"
 OURS = "from attn_notes.masks import causal_mask\na = [causal_mask for causal_mask in x]"
 MOVED = "x = (2 * torch.randn(2, generator=rng)).sort().values.to(device)"
 ON_A_DEVICE = "%matplotlib inline\nx = torch.zeros(2, device=device)"
@@ -155,15 +154,12 @@ OPENS = [markdown("# A\n\nWhy?"), cell(tags=FOLDED), {**WIDGET, "metadata": {"ta
 BROKEN = {
     rules.executed_in_order: [
         ([cell(count=1), cell(count=2)], [cell(count=2), cell(count=1)], "[2, 1]"),
-        ([markdown("")], [cell(count=None)], "None"),
     ],
     rules.known_tags_only: [
         ([cell(tags=["stub"])], [cell(tags=["nbval-skip"])], "nbval-skip"),
-        ([], [markdown("", tags=["remove-cell"])], "remove-cell"),
     ],
     rules.short_cells: [
         ([cell("x = 1\n\n# why\n" * 14)], [cell("x = 1\n" * 15)], "15 lines"),
-        ([cell(IMPORTS + "x = 1\n" * 14)], [cell("import a\n" + "x = 1\n" * 15)], "15 lines"),
         ([cell("x = 1\n" * 20, tags=FOLDED)], [cell("x = 1\n" * 21, tags=FOLDED)], "21 lines"),
     ],
     rules.tensors_on_a_device: [
@@ -174,7 +170,6 @@ BROKEN = {
     rules.no_name_of_the_package_redefined: [
         ([cell(OURS)], [cell("def causal_mask(L):\n    pass")], "redefines causal_mask"),
         ([], [cell("if True:\n    a, (get_device, *b) = c")], "redefines get_device"),
-        ([], [cell("from other import plain as padding_mask")], "redefines padding_mask"),
         ([], [cell("from attn_notes.masks import causal_mask as prefix_mask")], "prefix_mask"),
     ],
     rules.ignored_outputs_are_rare_and_explained: [
@@ -188,7 +183,6 @@ BROKEN = {
     rules.nothing_that_changes_between_runs: [
         ([cell("x;y")], [cell("x;\n")], "semicolon"),
         ([prints("colour 0x7f00")], [cell(outputs=[shows(text_plain=ADDRESS)])], "address"),
-        ([prints("a word")], [prints(ADDRESS)], "address"),
         ([], [prints("careful", "stderr")], "stderr"),
     ],
     rules.no_view_of_a_dead_widget: [([WIDGET], [cell(outputs=[VIEW])], "widget view")],
@@ -202,7 +196,6 @@ BROKEN = {
         ([DIAL, sets("dial?turn=3")], [DIAL, sets("dial?turned=3")], "turned is None"),
         ([DIAL, sets("dial?name=3&amp;on=true")], [DIAL, sets("dial?on=1")], "on is False"),
         ([DIAL, DIAL, sets("dial-2?turn=0.5")], [DIAL, sets("dial-2?turn=0.5")], "turn is None"),
-        ([], [DIAL, sets("knob?turn=1")], "turn is None"),
     ],
     rules.stills_can_be_read_on_a_telephone: [
         ([cell(outputs=[still(650)])], [cell(outputs=[still(650), still(651)])], "651 pixels"),
@@ -210,7 +203,6 @@ BROKEN = {
     rules.every_figure_has_a_caption_and_says_what_it_shows: [
         ([FIGURE, CAPTION], [FIGURE, markdown("A caption.\n\n*Too late.*")], "no paragraph in it"),
         ([], [STILL, CAPTION], "no alt"),
-        ([], [FIGURE], "no paragraph in italics"),
     ],
     rules.every_drawing_has_a_caption_and_says_what_it_shows: [
         ([markdown(f"{DRAWN}\n\n*What to see.*")], [markdown(f"{DRAWN}\n\nWords.")], "a.svg"),
@@ -227,13 +219,11 @@ BROKEN = {
     ],
     rules.main_text_is_short: [
         ([markdown("a " * 5000 + "$b$ `c`\n\n$$d e f$$ (eq-g)")], [markdown("a " * 5001)], "5001"),
-        ([exercise("a", body="a " * 6000)], [markdown("a " * 6000)], "6000 words"),
     ],
     rules.enough_exercises_and_all_solved: [
         (FOUR, FOUR[:-1], "d: has no solution"),
         ([], FOUR[:-2], "3 exercises"),
         ([], [*FOUR, exercise("a")], "a: twice"),
-        ([], [*FOUR, exercise("")], "without a label"),
     ],
     rules.exercises_say_how_hard_and_how_long: [
         ([exercise("a", body="★★ 15 minutes.")], [exercise("a", body="★★ Try.")], "a: no stars"),

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
-from tools import browser, notebooks
+from tools import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -303,13 +303,3 @@ def test_every_citation_exists_and_every_work_is_cited():
         assert here <= keys, f"{path.name} cites {here - keys}"
         used |= here
     assert used == keys
-
-
-def test_a_browser_chosen_by_hand_must_exist(monkeypatch, tmp_path):
-    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
-    with pytest.raises(FileNotFoundError, match="must be the path of a browser"):
-        browser.find()
-    chosen = tmp_path / "chromium"
-    chosen.touch()
-    monkeypatch.setenv("CHROMIUM", str(chosen))
-    assert browser.find() == str(chosen)

@@ -324,21 +324,6 @@ def test_an_encoder_decoder_writes_the_target_itself_where_it_can(transformers):
     assert show_attention(bare, tokenizer, ("a", "rose")).typing == "off"
 
 
-def test_the_mode_and_the_attention_of_a_model_are_left_as_they_were(transformers):
-    tokenizer = wordpiece(transformers)
-    model = random_bert(transformers).train()
-    model.encoder.eval()
-    modes = [module.training for module in model.modules()]
-    model.set_attn_implementation("sdpa")
-    show_attention(model, tokenizer, "a rose")
-    assert [module.training for module in model.modules()] == modes
-    assert model.config._attn_implementation == "sdpa"
-    with pytest.raises(TypeError, match="a model must come with its tokenizer and a text"):
-        show_attention(model, tokenizer)
-    with pytest.raises(TypeError, match="text must be a string or two strings, got 3"):
-        show_attention(model, tokenizer, 3)
-
-
 def test_the_blocks_of_this_package_are_read_and_their_weights_taken_as_they_come():
     encoder, tokenizer = load_encoder(minilm_folder())
     view = show_attention(encoder, tokenizer, "a rose is a rose")

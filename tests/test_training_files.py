@@ -113,19 +113,6 @@ def test_the_old_file_stays_whole_when_the_new_one_does_not_fit(tmp_path, file_l
     assert names(tmp_path) == {"file"}
 
 
-def test_a_full_disk_at_the_last_moment_leaves_the_old_file(tmp_path, monkeypatch):
-    write_atomic(tmp_path / "file", b"old")
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"cannot write .*file: No space left on device"):
-        write_atomic(tmp_path / "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"old"
-    assert names(tmp_path) == {"file"}
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder" / "within").mkdir(parents=True)

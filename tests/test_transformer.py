@@ -184,12 +184,6 @@ def test_a_block_alone_knows_no_order_and_its_feed_forward_network_no_other_posi
     torch.testing.assert_close(block.feed_forward(x)[:, 2], block.feed_forward(x[:, 2]))
 
 
-def test_every_norm_takes_the_configs_eps():
-    model = Encoder(config(norm="pre", embed_norm=True, layer_norm_eps=0.25))
-    eps = [module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)]
-    assert eps == [0.25] * (2 + 2 * N)
-
-
 # ---- Embeddings and positions ------------------------------------------------------------------
 
 
@@ -210,13 +204,6 @@ def test_embeddings_are_a_normalised_sum_scaled_before_positions_are_added(posit
     torch.testing.assert_close(table(TOKENS, types), x)
     torch.testing.assert_close(table(TOKENS[:, 2:], types[:, 2:], offset=2), x[:, 2:])
     torch.testing.assert_close(table(TOKENS), table(TOKENS, torch.zeros_like(TOKENS)))
-
-
-def test_embeddings_are_dropped_in_training_only():
-    table = filled(Embeddings(config(dropout=0.5, embed_norm=True)))
-    share = (table.train()(ids(30, L)) == 0).double().mean()
-    assert 0.4 < share < 0.6
-    assert bool((table.eval()(TOKENS) != 0).all())
 
 
 @every_scheme

@@ -13,8 +13,6 @@ from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import chance, cut
 from tests.widgets import of_player, random_transformer
 
-STORED = "book/_data/transformer-numbers"
-
 # On the way
 
 
@@ -28,19 +26,14 @@ NUMBERS = ("0", "1", "9", "ninety", "nine", "-nine", "thousand,", "teen", "ninet
     ("text", "tokens"),
     [
         ("1999", "1 9 9 9"),
-        (" 1 9\t9\n9 ", "1 9 9 9"),
         ("1,999", "1 9 9 9"),
         ("1.999", "1 9 9 9"),
-        ("1,999.", "1 9 9 9"),
         ("ninety-nine", "ninety -nine"),
-        ("Ninety-NINE", "ninety -nine"),
         ("nineteen", "nineteen"),
         ("nineninety", "nine ninety"),
         ("thousand", "thousand,"),
-        ("thousand, nine", "thousand, nine"),
         ("Haus 9", "Haus 9"),
         ("", ""),
-        ("   ", ""),
     ],
 )
 def test_a_text_is_cut_at_spaces_and_into_few_known_tokens(text, tokens):
@@ -74,13 +67,6 @@ def test_a_step_beyond_the_last_is_that_of_the_last_word():
         words = [token for token in tokens if token != END]
         assert len(player.shown()) == max(len(words), 1)
         assert f"step {max(len(words), 1)}, " in repr(player)
-
-
-def test_a_domain_must_be_a_pattern_and_its_name():
-    words = Vocabulary(["a"])
-    model = random_transformer(vocab_size=5, target_vocab_size=5)
-    with pytest.raises(ValueError, match="domain must be 2"):
-        TransformerPlayer(model, words, words, examples=("a",), domain=("a*",))
 
 
 def test_at_temperature_0_it_says_what_greedy_says():

@@ -19,7 +19,7 @@ from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import PIXELS, Panel, assert_cells, recording, stop_time, strengths
-from tests.widgets import WORDS, of_steps
+from tests.widgets import of_steps
 
 
 def said(panel: Panel) -> str:
@@ -172,15 +172,6 @@ def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
     panel.press("Network", "ArrowUp")
     reference = "\u201c\u2068arrow an like flies time\u2069\u201d"
     assert verdict.inner_text() == f"Wrong at step 2: the reference is {reference}."
-
-
-def test_a_page_says_where_one_may_type(visit, bare):
-    panel = Panel(visit(bare("steps")))
-    assert panel.el.locator("input[type=text]").count() == 0
-    assert "Run the notebook to try a text of your own." in panel.el.inner_text()
-    assert panel.control("Example").locator("option").last.is_disabled()
-    groups = panel.control("Example").locator("optgroup")
-    assert [group.get_attribute("label") for group in groups.all()] == [WORDS[0], "Letters"]
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 320), (23, 900), (60, 320)])

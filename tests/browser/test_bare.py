@@ -12,7 +12,6 @@ from attn_notes.widgets.encoding import encode_mask
 from tests.browser.bare import BROKEN
 from tests.browser.journeys import (
     BUTTONS,
-    COLOUR,
     CONTROLS,
     ONWARD,
     OVERVIEW,
@@ -32,7 +31,6 @@ from tests.widgets import (
     NAMED_MASKS,
     TOKENISED,
     WORDS,
-    of_arrows,
     of_layers,
     of_mask,
     of_points,
@@ -148,22 +146,6 @@ def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare, text):
         assert note == "The first 24 of 30 words are shown."
     else:
         assert note == ""
-
-
-@pytest.mark.parametrize("name", ["scores", "points", "letters"])
-def test_the_scale_says_where_it_ends(visit, bare, name):
-    panel = Panel(visit(bare(name)))
-    cells = [float(c) for row in panel.table()[1:] for c in row[1:] if c != "masked"]
-    widget, other_heads = EVERY[name](), [0.0]
-    for head in range(3 if name == "scores" else 0):  # one scale for all heads
-        widget.head = head
-        other_heads.append(float(widget.shown().max()))
-    for _ in range(2):
-        ends = panel.el.locator(".attn-scale span").all_inner_texts()
-        top = max(*cells, *other_heads) if panel.value(COLOUR) else 1
-        assert ends[0] == "0"
-        assert float(ends[1]) == pytest.approx(top, abs=5e-4)
-        panel.press(COLOUR, "Space")
 
 
 # Cells
@@ -322,21 +304,6 @@ class Plot:
         return round(self.low + share * (self.high - self.low), 4)
 
 
-def test_dragging_the_query_moves_it_there(visit, bare):
-    panel, widget = Panel(visit(bare("points"))), of_points()
-    plot, mouse = Plot(panel, widget), panel.page.mouse
-    mouse.move(*plot(2.5, plot.bottom + 0.01))
-    mouse.down()
-    for x in (2.6, 3.3, 4.0):
-        pixel, y = map(round, plot(x, 0.0))
-        mouse.move(pixel, y)
-        widget.query = plot.x_at(pixel)
-        assert_shown(panel, widget)
-    mouse.up()
-    mouse.move(*plot(1.0, 0.0))
-    assert panel.value("Query") == pytest.approx(4.0, abs=0.02)
-
-
 def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     panel, widget = Panel(visit(bare("points"))), of_points()
     plot, mouse = Plot(panel, widget), panel.page.mouse
@@ -355,35 +322,6 @@ def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     ]
     prediction = float(re.search(r"Prediction at 2\.00: (-?\d\.\d\d)", note)[1])
     assert prediction == pytest.approx(widget.predict()[0], abs=0.011)
-
-
-def test_dragging_an_arrow_moves_its_end(visit, bare):
-    panel, widget = Panel(visit(bare("arrows"))), of_arrows()
-    canvas, mouse = panel.el.locator("canvas").first, panel.page.mouse
-    box = canvas.bounding_box()
-    unit = min(box["width"], box["height"]) / 6.4
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return box["x"] + box["width"] / 2 + x * unit, box["y"] + box["height"] / 2 - y * unit
-
-    for index, arrow in ((0, widget.query), (2, widget.key_vectors[1])):
-        mouse.move(*place(*arrow))
-        mouse.down()
-        mouse.move(*place(-1.0, 1.0))
-        mouse.move(*place(-1.5, 0.5 + index))
-        mouse.up()
-        assert panel.value("Move") == index
-        end = [float(panel.output(label)) for label in ("its x", "its y")]
-        assert end == [pytest.approx(-1.5, abs=0.05), pytest.approx(0.5 + index, abs=0.05)]
-    mouse.move(*place(2.9, -2.9))  # nothing lies here
-    mouse.down()
-    mouse.up()
-    assert panel.value("Move") == 2
-    mouse.move(*place(-1.5, 2.5))
-    mouse.down()
-    mouse.move(*place(-9, 9))
-    mouse.up()
-    assert [panel.output(label) for label in ("its x", "its y")] == ["-3.00", "3.00"]
 
 
 def test_axe_finds_nothing_by_day_and_by_night(visit, bare):

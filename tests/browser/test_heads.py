@@ -141,20 +141,6 @@ def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
         assert buttons.nth(n).evaluate("(button) => button === document.activeElement")
 
 
-def test_the_scores_of_all_heads_are_a_table_too(visit, bare):
-    panel, widget = Panel(visit(bare("heads"))), of_heads()
-    for keys, pattern in (([], "previous"), (["End"], "spread"), (["Home"], "")):
-        panel.press(FIND, *keys)
-        table = panel.el.locator("details.attn-table").nth(1)
-        assert table.is_visible() == bool(pattern)
-        if pattern:
-            widget.pattern = pattern
-            _, *rows = panel.table(1)
-            assert [[float(cell) for cell in row[1:]] for row in rows] == [
-                pytest.approx(row, abs=0.0011) for row in scores_of(widget).tolist()
-            ]
-
-
 # Tokens
 
 

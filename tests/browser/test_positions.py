@@ -220,24 +220,6 @@ def test_a_press_on_a_clock_chooses_its_pair(visit, bare):
     assert panel.value(PAIR) == 1
 
 
-def test_dragging_along_the_curve_moves_the_other_position(visit, bare):
-    panel, widget = open_at(visit, bare, "rotary")
-    curve, mouse = Curve(panel, widget), panel.page.mouse
-    y = curve.box["y"] + 90
-    mouse.move(curve.box["x"] + curve.x(3.2), y)
-    mouse.down()
-    for place, other in ((3.2, 3), (8.7, 9), (7, 7), (-4, 0), (13, 11)):
-        mouse.move(curve.box["x"] + curve.x(place), y)
-        widget.distance = 7 - other
-        assert panel.output(DISTANCE) == str(7 - other)
-        assert_shown(panel, widget)
-    mouse.up()
-    mouse.move(curve.box["x"] + curve.x(2), y)
-    assert panel.output(DISTANCE) == "-4"
-    curve.canvas.click(position={"x": curve.x(5), "y": 90})
-    assert panel.output(DISTANCE) == "2"
-
-
 def test_a_cell_that_is_pressed_or_walked_to_is_the_position_and_the_pair(visit, bare):
     panel, widget = open_at(visit, bare, "sinusoidal")
     found, box = panel.cells(), panel.map().bounding_box()
