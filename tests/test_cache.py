@@ -111,14 +111,6 @@ def test_a_later_update_without_a_graph_leaves_an_earlier_backward_intact(branch
     torch.testing.assert_close(*found)
 
 
-def test_a_cache_filled_in_inference_mode_can_be_continued_outside():
-    pairs = [pair(1, seed) for seed in range(4)]
-    with torch.inference_mode():
-        cache = filled_with(pairs[:3])
-    cache.update(*pairs[3])
-    assert_holds(cache, pairs)
-
-
 def test_a_refused_update_changes_nothing():
     cache = filled_with([pair(2)])
     key, value = pair(1, 1)

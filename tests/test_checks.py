@@ -67,16 +67,6 @@ def test_influence_is_the_largest_change_at_each_position():
     torch.testing.assert_close(found, weights.abs() * noise)
 
 
-def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
-    def shifted(x):
-        return x.copy_(x.roll(1, -2))  # output i is input i - 1
-
-    x = x_of(4, D)
-    before = x.clone()
-    assert (influence(shifted, x) > 0).equal(torch.eye(4).roll(-1, 1).bool())
-    assert x.equal(before)
-
-
 # check_causal
 
 
@@ -110,15 +100,6 @@ LENGTHS = torch.tensor([1, 3, 5])
 def test_attention_without_a_mask_is_caught():
     with fails(r"with other padding, the output of sequence \d changes by \d.* at position \d"):
         check_padding_invariant(lambda x, _: self_attention(x), x_of(3, L, D), LENGTHS)
-
-
-def test_an_average_over_the_padded_length_is_caught_by_more_padding():
-    def mean(x, lengths):
-        real = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
-        return (x * real).sum(1, keepdim=True) / x.shape[1] + 0 * x
-
-    with fails("with more padding"):
-        check_padding_invariant(mean, x_of(3, L, D), LENGTHS)
 
 
 # check_weights

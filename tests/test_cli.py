@@ -369,15 +369,6 @@ def test_settings_are_validated_on_load(folder, tmp_path, change, words):
     assert words in str(caught.value)
 
 
-def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):
-    def interrupted(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Job, "train", interrupted)
-    assert seq2seq(folder) == 130
-    assert "the same train command goes on from the last checkpoint" in one_line(capsys)
-
-
 # As it is called
 
 

@@ -61,12 +61,6 @@ def test_documents_that_share_a_paragraph_stand_together_through_others_too(mang
         assert together == ([0, 3] if is_held_out(first) else [3, 0])
 
 
-def test_a_short_paragraph_in_common_does_not_join_documents():
-    line = "See also: the next chapter."
-    texts = [f"{title}\n\n{line}" for title in TITLES]
-    assert len(split_text(texts)[1]) == len(HELD)
-
-
 def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
     text = "".join(f"line {n}\n" for n in range(1000))
     (train,), (held_out,) = split_text([text])

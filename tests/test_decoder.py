@@ -205,23 +205,6 @@ def test_weights_that_nobody_asks_for_are_not_computed(monkeypatch):
 # ---- Parameters --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target_vocab_size", [VT, None])
-def test_tied_embeddings_are_one_matrix(target_vocab_size):
-    model = transformer(tie_embeddings=True, target_vocab_size=target_vocab_size)
-    plain = transformer(target_vocab_size=target_vocab_size)
-    tables = plain.encoder.embeddings.tokens, plain.decoder.embeddings.tokens, plain.out_proj
-    assert len({id(table.weight) for table in tables}) == 3
-    matrix = model.out_proj.weight
-    assert matrix is model.decoder.embeddings.tokens.weight
-    assert (matrix is model.encoder.embeddings.tokens.weight) == (target_vocab_size is None)
-    sizes = [sum(p.numel() for p in m.parameters()) for m in (plain, model)]
-    assert sizes[0] - sizes[1] == (1 if target_vocab_size else 2) * matrix.numel()
-    again = Transformer(model.config).double()
-    again.load_state_dict(model.state_dict())
-    torch.testing.assert_close(again(*BATCH)[0], model(*BATCH)[0])
-    assert again.out_proj.weight is again.decoder.embeddings.tokens.weight
-
-
 @pytest.mark.parametrize("change", [{}, {"tie_embeddings": True}, {"scale_embeddings": True}])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_initial_weights_are_as_the_docstring_says(change, positions):

@@ -132,17 +132,6 @@ def test_start_gives_the_first_logits_and_a_step_appends_its_token(family):
         torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
 
 
-@pytest.mark.parametrize("family", ["RNN, attention", "transformer, rotary", "decoder_only, alibi"])
-@pytest.mark.parametrize("search", [greedy, beam_search, partial(sample, top_k=1)])
-def test_a_plain_tensor_of_sources_is_read_in_full(family, search):
-    model, source = FAMILIES[family](), ids(2, 5, below=11)
-    plain, full = (search(model, source, *rest, max_length=4) for rest in ((), (FIVE,)))
-    assert torch.equal(plain.tokens, full.tokens)
-    torch.testing.assert_close(plain.log_probs, full.log_probs)
-
-
-FIVE = torch.tensor([5, 5])
-
 # Searches
 
 
@@ -189,15 +178,6 @@ def test_a_larger_length_penalty_prefers_longer_sequences():
 
     short, middle, long = map(total_length, (0.0, 1.0, 4.0))
     assert short < middle < long
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_each_sequence_of_a_batch_is_searched_as_if_alone(size):
-    together = beam_search(Table(5), *SOURCES, max_length=6, beam_size=size)
-    for n in range(3):
-        one = SOURCES[0][n : n + 1], SOURCES[1][n : n + 1]
-        alone = beam_search(Table(5), *one, max_length=6, beam_size=size)
-        assert ended(alone.tokens[0]) == ended(together.tokens[n])
 
 
 @pytest.mark.parametrize("search", [greedy, beam_search, sample])

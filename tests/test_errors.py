@@ -428,6 +428,17 @@ PLOTS = [
     ("runs of another length", lambda: plot_band([1, 2], zeros(5, 3)), V, "(R, 2)", "(5, 3)"),
 ]
 
+
+def each(callers: dict, cases: list[tuple]) -> list[tuple]:
+    """Every case for every caller: (what it is, the arguments, the exception, words)."""
+    return [
+        (f"{what}: {name}", lambda call=call, given=given: call(*given), error, *words)
+        for name, call in callers.items()
+        for what, given, error, *words in cases
+    ]
+
+
+BUT_LAST = "all axes but the last"
 TABLE = [
     *data_errors.TABLE,
     *decoding_errors.TABLE,
@@ -444,11 +455,7 @@ TABLE = [
         (f"a size of -2: {name}", lambda call=call: call(-2), V, "must be at least")
         for name, call in WRONG_SIZES.items()
     ],
-    *[
-        (f"{what}: {name}", lambda call=call, mask=mask: call(mask), error, *words)
-        for name, call in TAKES_A_MASK.items()
-        for what, mask, error, *words in WRONG_MASKS
-    ],
+    *each(TAKES_A_MASK, [(what, (mask,), *rest) for what, mask, *rest in WRONG_MASKS]),
     *[
         (
             f"{what}: check_weights",
@@ -458,32 +465,10 @@ TABLE = [
         )
         for what, mask, error, *words in WRONG_MASKS
     ],
-    *[
-        (f"{what}: {name}", lambda call=call, bias=bias: call(bias), error, *words)
-        for name, call in TAKES_A_BIAS.items()
-        for what, bias, error, *words in WRONG_BIASES
-    ],
-    *[
-        (f"{what}: {name}", lambda call=call, pair=pair: call(*pair), V, *words)
-        for name, call in TAKES_QUERY_AND_KEY.items()
-        for what, pair, *words in WRONG_PAIRS
-    ],
-    *[
-        (
-            f"{what}: {name}",
-            lambda call=call, pair=pair: call(*pair),
-            V,
-            "all axes but the last",
-            *words,
-        )
-        for name, call in TAKES_A_VALUE.items()
-        for what, pair, *words in WRONG_VALUES
-    ],
-    *[
-        (f"{what}: {name}", lambda call=call, pair=pair: call(*pair), V, *words)
-        for name, call in WIDE_SCORES.items()
-        for what, pair, *words in WRONG_WIDTHS
-    ],
+    *each(TAKES_A_BIAS, [(what, (bias,), *rest) for what, bias, *rest in WRONG_BIASES]),
+    *each(TAKES_QUERY_AND_KEY, [(what, pair, V, *words) for what, pair, *words in WRONG_PAIRS]),
+    *each(TAKES_A_VALUE, [(what, pair, V, BUT_LAST, *w) for what, pair, *w in WRONG_VALUES]),
+    *each(WIDE_SCORES, [(what, pair, V, *words) for what, pair, *words in WRONG_WIDTHS]),
 ]
 
 

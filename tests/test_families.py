@@ -286,13 +286,6 @@ def test_a_returned_state_can_be_continued(positions, way, grad):
         again.sum().backward()
 
 
-def test_learned_positions_can_be_filled_to_the_last():
-    model = endless(max_length=9)
-    assert greedy(model, WHOLE, max_length=3).tokens.shape == (B, 3)  # reads 7 + 3 - 1 tokens
-    with pytest.raises(ValueError, match="from 0 to max_length - 1 = 8, got offset = 9"):
-        greedy(model, WHOLE, max_length=4)
-
-
 # ---- In other precisions ------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Masks say what they mean, entry by entry, and masked_softmax keeps its promises."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -95,16 +94,6 @@ def test_pair_mask_needs_a_real_query_and_a_real_key(batch, rows, columns, seed)
     assert mask.shape == (batch, rows, columns)
     for b in range(batch):
         assert mask[b].equal(table(rows, columns, lambda i, j, b=b: i < queries[b] and j < keys[b]))
-
-
-def test_sizes_may_be_integers_of_numpy_and_torch():
-    lengths = torch.tensor([0, 2, 5], dtype=torch.int32)
-    for five in (np.int64(5), np.int32(5), torch.tensor(5), lengths.max()):
-        assert padding_mask(lengths, five).equal(padding_mask([0, 2, 5], 5))
-        assert pair_mask([3], [4], five, five).equal(pair_mask([3], [4], 5, 5))
-        assert causal_mask(five, offset=five).equal(causal_mask(5, offset=5))
-        assert sliding_window_mask(9, window=five).equal(sliding_window_mask(9, window=5))
-        assert prefix_mask(9, prefix=five).equal(prefix_mask(9, prefix=5))
 
 
 def test_lengths_are_checked_but_where_no_value_can_be_read():

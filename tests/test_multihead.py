@@ -397,17 +397,6 @@ def test_a_refused_call_leaves_the_cache_unchanged(keywords, words):
 
 
 @BACKENDS
-def test_a_mask_with_a_cache_covers_old_keys_and_new(backend):
-    layer, x = layer_of(backend=backend), normal(B, L, E)
-    mask = padding_mask([3, 5], L)  # the keys of the whole sequence
-    whole = layer(x, attn_mask=mask, is_causal=True)[0]
-    cache = KVCache()
-    first = layer(x[:, :2], attn_mask=mask[..., :2], is_causal=True, cache=cache)[0]
-    rest = layer(x[:, 2:], attn_mask=mask, is_causal=True, cache=cache)[0]
-    torch.testing.assert_close(torch.cat((first, rest), dim=1), whole)
-
-
-@BACKENDS
 @pytest.mark.parametrize("queries", [1, 2])
 def test_with_a_cache_queries_are_numbered_from_its_end(backend, queries):
     layer, x = layer_of(backend=backend), normal(B, L, E)

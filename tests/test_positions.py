@@ -202,14 +202,6 @@ def test_a_pair_is_a_complex_number_times_a_turn(layout):
             assert complex(*(output[i, d].item() for d in at)) == pytest.approx(number, abs=1e-12)
 
 
-@given(st.lists(st.integers(0, 3), max_size=3), LENGTH, EVEN)
-def test_permuting_the_columns_carries_one_layout_to_the_other(lead, length, width):
-    x, angles = normal(*lead, length, width), rotary_angles(length, width, **double)
-    order = [*range(0, width, 2), *range(1, width, 2)]  # 2j to j, 2j + 1 to j + D/2
-    pairs, halves = (partial(apply_rotary, angles=angles, layout=y) for y in ("pairs", "halves"))
-    assert pairs(x)[..., order].equal(halves(x[..., order]))
-
-
 @LAYOUTS
 def test_scores_see_the_distance_alone_over_thousands_of_positions(layout):
     query, key = (normal(D, seed=seed).detach() for seed in (1, 2))

@@ -142,19 +142,6 @@ def test_a_decoder_saved_without_its_head_is_whole(transformers, tmp_path):
     assert same_weights(got, expected)
 
 
-def test_keys_that_an_older_config_lacks_have_defaults(transformers, tmp_path):
-    folder = saved(tmp_path, random_gpt2(transformers, n_inner=None))
-    expected, _ = load_decoder(folder)
-    later = (
-        "model_type", "n_inner", "activation_function", "scale_attn_weights", "add_cross_attention",
-        "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "tie_word_embeddings",
-    )  # fmt: skip
-    reconfigure(folder, **dict.fromkeys(later, "-"))
-    got, _ = load_decoder(folder)
-    assert got.config == expected.config
-    assert same_weights(got, expected)
-
-
 # ---- Files that do not fit ----------------------------------------------------------------------
 
 WRONG = {

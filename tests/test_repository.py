@@ -90,24 +90,6 @@ def test_the_cleaner_leaves_its_argument_alone_and_is_idempotent():
     assert text.endswith("}\n")
 
 
-def test_check_finds_an_unclean_notebook_and_clean_only_mends_it(tmp_path, capsys):
-    path = tmp_path / "messy.ipynb"
-    path.write_text(json.dumps(messy()), encoding="utf-8")
-    assert notebooks.main(["--check", str(path)]) == 1
-    assert "messy.ipynb: not clean" in capsys.readouterr().out
-    assert notebooks.main(["--clean-only", str(path)]) == 0
-    assert notebooks.main(["--check", str(path)]) == 0
-
-
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
-def test_a_committed_notebook_is_clean_and_its_cell_ids_are_readable(path):
-    notebook = notebooks.read(path)
-    assert path.read_text(encoding="utf-8") == notebooks.dumps(notebooks.clean(notebook))
-    ids = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
-    assert not [name for name in ids if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f-]+)?", name)]
-
-
 # ---- Requirements ----------------------------------------------------------------------------
 
 
@@ -219,14 +201,6 @@ def test_no_page_asset_names_another_host(path):
     assert [a for a in addresses if not a.startswith("http://www.w3.org/")] == []
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
-def test_no_output_fetches_anything(path):
-    for cell in notebooks.read(path)["cells"]:
-        for output in cell.get("outputs", []):
-            html = str(output.get("data", {}).get("text/html", ""))
-            assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", html), cell["id"]
-
-
 def test_the_contents_name_every_page_and_no_other():
     toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     pages = [
@@ -267,12 +241,6 @@ def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
 )
 def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
     assert attn_book.github_url(remote) == url
-
-
-def test_docstrings_are_typeset_but_their_examples_are_not():
-    lines = ["Half of $|u|$ and |v|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
-    attn_book.typeset_docstring(None, "function", "f", None, None, lines)
-    assert lines == [r"Half of :math:`|u|` and \|v\|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
 
 
 def test_the_book_is_built_from_stored_outputs_and_from_listed_pages_only():

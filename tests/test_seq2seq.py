@@ -126,15 +126,6 @@ def test_a_fixed_context_is_attention_to_a_memory_of_one_vector():
     torch.testing.assert_close(fixed.decoder(INPUTS, state)[0], free.decoder(INPUTS, state)[0])
 
 
-@pytest.mark.parametrize("kind", ["fixed", "additive"])
-def test_the_decoder_begins_with_the_encoders_final_state(kind):
-    model = build(kind, layers=2)
-    state, (_, final) = model.initial_state(SOURCE, LENGTHS), model.encoder(SOURCE, LENGTHS)
-    torch.testing.assert_close(state.hidden, model.decoder.bridge(final).tanh())
-    if kind == "fixed":  # the top layer's
-        torch.testing.assert_close(state.memory[:, 0], final[1])
-
-
 @EVERY_KIND
 def test_every_parameter_gets_a_gradient(kind):
     model = build(kind, layers=2)
@@ -150,14 +141,6 @@ def test_a_step_adds_a_row_of_weights_and_leaves_the_earlier_state_unchanged():
     assert state.weights.shape == (3, 0, 7)
     assert model.step(INPUTS[:, 0], state)[1].weights.shape == (3, 1, 7)
     torch.testing.assert_close((state.hidden, state.memory, state.mask, state.steps), kept)
-
-
-def test_dropout_acts_between_layers_in_training_only():
-    model = build(layers=2, dropout=0.5)
-    torch.testing.assert_close(*(model(SOURCE, LENGTHS, INPUTS)[0] for _ in range(2)))
-    model.train()
-    first, second = (model(SOURCE, LENGTHS, INPUTS)[0] for _ in range(2))
-    assert not torch.allclose(first, second)
 
 
 WRONG = [

@@ -55,19 +55,6 @@ def test_half_precision_is_shown_to_its_own_precision(dtype):
     assert_shows(show_attention(halves, TOKENS), torch.cat(halves).float())
 
 
-def test_a_layer_a_map_lists_and_one_text_of_a_batch():
-    layer = LAYERS[0]
-    for form in (layer, layer[0], layer.tolist(), layer.numpy(), list(layer[0])):
-        assert_shows(show_attention(form, TOKENS), layer)
-    assert_shows(show_attention(layer[0, 1], TOKENS), layer[:, 1:2])
-    assert_shows(show_attention(layer[0, 1].tolist(), TOKENS), layer[:, 1:2])
-    numbered = show_attention(LAYERS)
-    assert_shows(numbered, torch.cat(LAYERS))
-    assert tokens_of(numbered) == [["0", "1", "2", "3", "4"], None]
-    cross = show_attention(weights(N, 1, H, 2, L), ["x", "y"], TOKENS)
-    assert tokens_of(cross) == [["x", "y"], TOKENS]
-
-
 def test_a_batch_is_refused_in_words_and_never_taken_for_layers():
     batch = weights(2, H, L, L)
     for call in (show_attention, AttentionHeatmap):
@@ -164,7 +151,7 @@ def test_special_tokens_are_known_by_their_look_where_no_tokenizer_says():
 # Models
 
 
-def wordpiece(transformers, size: int = 101):
+def wordpiece(transformers):
     """BERT's kind of tokenizer: pairs, special tokens around them, pieces that continue."""
     vocab = {
         w: n for n, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "rose", "##s", "is"])

@@ -64,25 +64,6 @@ def test_what_was_saved_is_loaded(tmp_path):
     assert names(tmp_path) == {"c.pt", "w"}
 
 
-def test_a_reader_never_sees_a_part(tmp_path, monkeypatch):
-    """Looked at in the moments when a kill would hurt: before the data is on disk, and after."""
-    path, seen = tmp_path / "c.pt", []
-    write_atomic(path, b"old")
-    (tmp_path / ".c.pt.part").write_bytes(b"left behind by a killed process, and longer")
-    fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append(path.read_bytes()), fsync(fd)))
-
-    def watched(self, target):
-        seen.append((self.read_bytes(), path.read_bytes()))
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", watched)
-    write_atomic(path, b"new")
-    assert seen == [b"old", (b"new", b"old")]
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == {"c.pt"}
-
-
 @pytest.fixture
 def file_limit():
     """No file of this process may exceed 4096 bytes: the system itself refuses, as a full disk."""

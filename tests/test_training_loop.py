@@ -195,16 +195,6 @@ def test_a_checkpoint_is_written_at_the_start_in_between_and_at_the_end(tmp_path
     assert len(load_checkpoint(path)["losses"]) == 7
 
 
-def test_a_finished_training_is_loaded_and_can_go_further(tmp_path, uninterrupted):
-    path = tmp_path / "c.pt"
-    keywords = {"seed": 3, "checkpoint": str(path)}
-    fit(a_model(), batches, loss, steps=5, **keywords)
-    model = a_model(seed=9)
-    assert fit(model, None, loss, steps=5, **keywords) == uninterrupted[0][:5]
-    assert fit(model, batches, loss, steps=STEPS, **keywords) == uninterrupted[0]
-    assert equal(bits(model), uninterrupted[1])
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -108,13 +108,6 @@ def test_the_model_is_given_each_token_and_asked_for_the_next():
     assert asked[0][2].tolist() == [[START, 4, 5], [START, 6, END]]
 
 
-def test_smoothing_reaches_the_loss():
-    logits = normal(2, 3, V)
-    found = translation_loss(lambda *_: (logits, None), a_batch(), label_smoothing=0.3)
-    labels = a_batch().target[:, 1:]
-    assert_close(found, masked_cross_entropy(logits, labels, label_smoothing=0.3))
-
-
 # The next token of a running text
 
 

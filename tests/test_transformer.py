@@ -244,17 +244,6 @@ def test_positions_inside_attention_are_relative_and_not_for_cross_attention(pos
     assert not torch.allclose(output, block(x, memory)[0])
 
 
-@every_scheme
-def test_only_learned_positions_limit_the_length(positions):
-    model = Encoder(config(positions=positions, embed_dim=12))
-    assert model(ids(1, 11)).output.shape == (1, 11, 12)
-    if positions != "learned":
-        assert model(ids(1, 13)).output.shape == (1, 13, 12)
-    else:
-        with pytest.raises(ValueError, match="max_length - 1 = 10, got offset = 0 and length = 12"):
-            model(ids(1, 12))
-
-
 # ---- The config --------------------------------------------------------------------------------
 
 CHANGES = [
@@ -284,9 +273,3 @@ def test_every_field_of_the_config_is_changed_above():
     fields = {field.name for field in dataclasses.fields(TransformerConfig)}
     of_encoders = {"num_token_types"}  # a Transformer has none
     assert {name for change in CHANGES for name in change} == fields - of_encoders
-
-
-def test_a_config_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config().embed_dim = 12
-    assert dataclasses.replace(config(), num_heads=2) == config(num_heads=2)

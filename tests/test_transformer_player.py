@@ -10,7 +10,7 @@ from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import greedy
 from attn_notes.widgets import TransformerPlayer
 from attn_notes.widgets.packing import unpack_transformer
-from attn_notes.widgets.player import chance, cut
+from attn_notes.widgets.player import cut
 from tests.widgets import of_player, random_transformer
 
 # On the way
@@ -59,16 +59,6 @@ def test_no_way_to_cut_a_word_has_fewer_tokens(tokens):
 # Translations
 
 
-def test_a_step_beyond_the_last_is_that_of_the_last_word():
-    player = of_player()
-    for text in ("407", "1999", "0", "73"):
-        player.text, player.step = text, 7
-        tokens = player.translation().tokens
-        words = [token for token in tokens if token != END]
-        assert len(player.shown()) == max(len(words), 1)
-        assert f"step {max(len(words), 1)}, " in repr(player)
-
-
 def test_at_temperature_0_it_says_what_greedy_says():
     player = of_player()
     model = unpack_transformer(player.data["model"])
@@ -103,17 +93,6 @@ def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
     share = torch.bincount(torch.tensor(drawn), minlength=9) / 100
     assert (share - hot).abs().max() < 0.12
     assert not share[:2].any()
-
-
-def test_numbers_by_seed_and_step_are_spread_evenly():
-    numbers = torch.tensor([[chance(seed, step) for step in range(32)] for seed in range(100)])
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    assert (torch.histc(numbers, 10, 0, 1) - 320).abs().max() < 60
-    for rows in (numbers, numbers.T):
-        pairs = torch.stack((rows[1:].flatten(), rows[:-1].flatten()))
-        assert pairs.corrcoef()[0, 1].abs() < 0.06
-    assert numbers.unique().numel() == numbers.numel()
 
 
 def test_what_the_reader_put_there_is_said_and_the_model_goes_on_from_it():

@@ -59,7 +59,6 @@ from tests.widgets import (
     of_positions,
     of_steps,
     scores,
-    weights,
 )
 
 every_widget = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
@@ -225,17 +224,6 @@ def test_a_rounding_error_outside_0_to_1_is_clamped(error):
     assert HeadExplorer([(["a"], noisy[None, None, :, :1])]).shown().tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize(
-    ("shape", "scale"), [((32, 32), "linear"), ((2, 33, 5), "root"), ((2, 2, 3, 40), "root")]
-)
-def test_a_map_of_many_tokens_tells_small_weights_apart(shape, scale):
-    numbers = weights(*shape)
-    widget = AttentionHeatmap(numbers if len(shape) < 4 else list(numbers))
-    assert widget.scale == widget.page_state()["scale"] == scale
-    widget.scale = "row"
-    assert widget.page_state()["scale"] == "row"
-
-
 # Nothing of the caller's is changed
 
 
@@ -322,14 +310,6 @@ def test_the_spelling_widget_shows_the_softmax_of_cosines_of_letter_counts():
     widget.text = ""
     assert widget.shown().shape == (0, 0)
     assert repr(widget) == "SpellingAttention(0 words at temperature 2.00)"
-
-
-def test_a_letter_counts_as_often_as_it_stands():
-    cosine = 2 / math.sqrt(5)  # (2, 1) and (1, 0)
-    expected = torch.tensor([[1, cosine], [cosine, 1]]).double().softmax(-1)
-    widget = SpellingAttention("aab a")
-    widget.temperature = 1.0
-    torch.testing.assert_close(widget.shown(), expected)
 
 
 # Steps of a decoding
@@ -513,12 +493,6 @@ def test_every_frame_on_the_page_is_what_the_function_gives():
     for frame, (width, causal, falls) in zip(frames, grid, strict=True):
         expected = near(width, causal, falls).double()
         torch.testing.assert_close(frame, expected, atol=0.5 / 65535 + 1e-7, rtol=0)
-
-
-def test_a_live_explorer_calls_the_function_with_the_values_now_chosen():
-    widget = of_function()
-    widget.values = {"width": 2.0, "causal": True, "falls": "sharp"}
-    torch.testing.assert_close(widget.shown(), near(2.0, True, "sharp").double(), atol=1e-5, rtol=0)
 
 
 def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_stands_for():

@@ -36,7 +36,7 @@ from tests.widgets import (
     random_transformer,
 )
 
-INF, NAN = float("inf"), float("nan")
+NAN = float("nan")
 EYE = torch.eye(2)
 HEAD = EYE[None, None]
 FAR = torch.tensor([[-1.5e308, 1.5e308]], dtype=torch.float64)

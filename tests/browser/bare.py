@@ -14,12 +14,6 @@ from tests.hostile import HOSTILE
 from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens, of_steps
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
-BROKEN = (
-    "{",
-    '{"widget": "nosuch", "state": {}}',
-    '{"widget": "heatmap", "state": {"data": {}}}',
-)
-
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}
 <meta name="viewport" content="width=device-width"><title>Widgets</title>
 <link rel="stylesheet" href="page.css"><link rel="stylesheet" href="widgets.css">
@@ -57,7 +51,7 @@ def page_of(folder: Path, *elements: str) -> str:
 
 
 def write_bare_pages(folder: Path) -> None:
-    """One page a widget, one with all, one with hostile tokens and no policy, one broken."""
+    """One page a widget, one with all, one with hostile tokens and no policy."""
     write_files(folder)
     elements = {name: make().page_html() for name, make in EVERY.items()}
     for name, element in elements.items():
@@ -78,8 +72,3 @@ def write_bare_pages(folder: Path) -> None:
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]
     write_page(folder, "hostile", *hostile, policy="")
-    whole = elements["scores"]
-    table = whole[whole.index('<div class="attn-fallback">') :]
-    start = '<attn-widget><script type="application/json">'
-    broken = [f"{start}{state}</script>{table}" for state in BROKEN]
-    write_page(folder, "broken", *broken, whole)

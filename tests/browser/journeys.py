@@ -239,7 +239,8 @@ def same_move(widget: BookWidget, label: str, at: float) -> None:
 
 TYPED = {"Words", "Translate", "Prompt", "Type a German number"}
 # Seen only with another control's work, or not at once.
-QUIET = {COLOUR, SIZE, UNLIKE, "Combine with", "by", "its size", "Seed"}
+QUIET = {COLOUR, COMBINE, SIZE, UNLIKE, "Combine with", "by", "its size", "Seed", "Layers", "Base"}
+QUIET |= {"Head"}
 ONWARD = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 # All that is written but for where the controls stand.
 WRITTEN = """(el) => {
@@ -532,7 +533,7 @@ def assert_written(panel: Panel, widget: LanguageModelPlayer) -> None:
 
 
 def entropy_of(probabilities: Tensor) -> float:
-    return float(-torch.special.xlogy(probabilities, probabilities).sum()) / math.log(2)
+    return abs(float(torch.special.xlogy(probabilities, probabilities).sum())) / math.log(2)
 
 
 def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:

@@ -86,20 +86,6 @@ def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare):
         assert strengths(page, "muted") == pytest.approx(others, abs=1e-4)
 
 
-def test_the_buttons_step_back_and_on_and_stop_at_the_ends(visit, bare):
-    panel, widget = Panel(visit(bare("steps"))), of_steps()
-    panel.table()  # unfolded first: that takes the focus
-    back, on = (panel.el.get_by_role("button", name=name) for name in ("Previous", "Next"))
-    for button, steps in ((on, (2, 3, 4, 4)), (back, (3, 2, 1, 0, 0)), (on, (1,))):
-        for step in steps:
-            button.press("Enter")
-            widget.step = step
-            assert_shown(panel, widget)
-            assert back.get_attribute("aria-disabled") == str(step == 0).lower()
-            assert on.get_attribute("aria-disabled") == str(step == 4).lower()
-            assert button.evaluate("(button) => button === document.activeElement")
-
-
 def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
     page = visit(bare("steps"))
     stop_time(page)

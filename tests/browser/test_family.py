@@ -61,6 +61,7 @@ def test_a_part_is_lit_where_the_output_depends_on_it_and_asked_where_a_word_is_
 ):
     panel, widget = Panel(visit(bare("family"), device_scale_factor=2)), of_family()
     choose(panel, widget, family)
+    asked = widget.position
     for layers in (1, 3):
         move(panel, widget, "Blocks", layers)
         drawing = Drawing(panel, widget)
@@ -79,7 +80,7 @@ def test_a_part_is_lit_where_the_output_depends_on_it_and_asked_where_a_word_is_
                 if drawing.encoder:
                     reads = [CROSS if on else LIGHT["paper"] for on in at[level, S:].tolist()]
                     assert drawing.lit("cross", level, range(S, drawing.count)) == reads
-
+    move(panel, widget, "Position", asked)
     assert_arrows_to_what_is_asked_for(panel, widget)
 
 

@@ -1,7 +1,7 @@
 """A token followed in the page: its numbers are torch's, and every step can be reached and seen."""
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
@@ -208,25 +208,6 @@ def test_the_numbers_move_between_steps_and_then_rest(visit, bare):
     page.emulate_media(reduced_motion="reduce")
     panel.press("Step", "ArrowLeft", "ArrowRight")
     assert after(100) == rest
-
-
-def test_play_goes_to_the_last_step_once_and_a_press_on_a_step_stops_it(visit, bare):
-    page = visit(bare("follow"))
-    stop_time(page)
-    panel = Panel(page)
-    play = panel.el.get_by_role("button", name="Play")
-    play.press("Enter")
-    page.clock.run_for(10)
-    assert panel.output("Step") == "2 of 25"
-    page.clock.run_for(3000)
-    assert panel.output("Step") == "3 of 25"
-    panel.el.locator(".attn-steps button").nth(7).press("Enter")
-    page.clock.run_for(10_000)
-    assert panel.output("Step") == "8 of 25"
-    play.press("Enter")
-    page.clock.run_for(100_000)
-    assert panel.output("Step") == "25 of 25"
-    expect(play).to_have_text("Play")
 
 
 # One model for two widgets

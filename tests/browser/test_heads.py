@@ -96,28 +96,6 @@ def test_every_cell_of_the_grid_is_coloured_by_its_weight(visit, bare):
             assert pixel in [[round(255 * part) for part in colour] for colour in near]
 
 
-def test_the_best_heads_are_framed_and_the_others_fade_with_their_score(visit, bare):
-    panel, widget = Panel(visit(bare("heads"))), of_heads()
-    scores, cells = scores_of(widget), Cells(panel, 7)
-    frame = [int(palette.CATEGORICAL[3][n : n + 2], 16) for n in (1, 3, 5)]
-    paper = [int(palette.LIGHT["paper"][n : n + 2], 16) for n in (1, 3, 5)]
-    worst = int(scores.argmin())
-    cividis = mpl.colormaps["cividis"]
-    for n in range(6):
-        layer, head = divmod(n, 3)
-        wide, tall = cells.size
-        edge = [[22 + (head + 1) * wide - back / 2, (layer + 0.5) * tall] for back in range(1, 7)]
-        pixels = cells.canvas.evaluate(PIXELS, edge)
-        if (layer, head) != (1, 0):  # which is chosen, and framed as that
-            near = [pixel[:3] == pytest.approx(frame, abs=12) for pixel in pixels]
-            assert any(near) == (n != worst)
-        (pixel,) = cells.canvas.evaluate(PIXELS, [cells.place(layer, head, 3, 4)])
-        bare_colour = cividis(round(255 * float(all_shown(widget)[layer, head, 3, 4])))
-        faded = 0.7 * (1 - float(scores[layer, head] / scores.max()))
-        for part, under, over in zip(pixel, bare_colour, paper, strict=False):
-            assert part == pytest.approx(255 * under * (1 - faded) + over * faded, abs=3)
-
-
 # Finding
 
 
@@ -226,20 +204,6 @@ def test_heads_are_pinned_and_let_go_by_button_space_bar_and_shift(visit, bare):
     panel.el.get_by_role("button", name="Let go of head 1.0").press("Enter")
     widget.pinned = [0]
     assert_shown(panel, widget)
-
-
-def test_five_heads_can_be_pinned_and_no_sixth(visit, bare):
-    panel = Panel(visit(bare("heads")))
-    grid = grid_of(panel)
-    for key in ("ArrowUp", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
-        grid.press(key)
-        grid.press("Space")
-    grid.press("ArrowLeft")
-    full = panel.el.get_by_role("button", name="Pin head 1.0")
-    assert full.get_attribute("aria-disabled") == "true"
-    picture = panel.picture()
-    full.press("Enter")
-    assert panel.picture() == picture
 
 
 def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):

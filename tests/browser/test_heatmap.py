@@ -201,27 +201,6 @@ def test_a_large_map_is_zoomed_into_by_keyboard_and_walked(visit, bare):
     assert panel.output("Zoom") != "all 150"
 
 
-def test_the_frame_on_the_small_map_can_be_dragged(visit, bare):
-    panel = Panel(visit(bare("large")))
-    panel.map().press("PageUp")
-    panel.map().press("Home")
-    panel.press("Zoom", *["ArrowRight"] * 6)
-    assert panel.output("Zoom") == "24 of 150"
-    mini = panel.el.get_by_role("img", name="The whole map")
-    box, mouse = mini.bounding_box(), panel.page.mouse
-    mouse.move(box["x"] + 4, box["y"] + 4)
-    mouse.down()
-    mouse.move(box["x"] + 40, box["y"] + 20)
-    mouse.move(box["x"] + box["width"] + 50, box["y"] + box["height"] + 50)
-    mouse.up()
-    settle(panel.page)
-    found = panel.map().bounding_box()
-    mouse.move(found["x"] + found["width"] / 2, found["y"] + 20)
-    row, column = map(int, re.findall(r"\((?:row|column) (\d+)\)", panel.readout()))
-    assert row >= 48
-    assert column >= 126
-
-
 # The table
 
 
@@ -240,45 +219,6 @@ def test_a_large_table_names_the_strongest_of_each_row_and_says_so(visit, bare):
 
 
 # Room, light and paper
-
-PAIR = """() => {
-  const row = document.createElement("div"), [one] = document.querySelectorAll("attn-widget");
-  row.className = "pair";
-  row.style.display = "flex";
-  row.style.width = "768px";
-  const other = one.cloneNode(true);
-  other.querySelectorAll(":scope > div:not(.attn-fallback)").forEach((el) => el.remove());
-  document.querySelector("main").append(row);
-  row.append(one, other);
-}"""
-
-
-def widths(panel: Panel) -> list[float]:
-    read = "(all) => all.map((canvas) => canvas.getBoundingClientRect().width)"
-    return panel.page.locator(".pair .attn-heatmap canvas").evaluate_all(read)
-
-
-def test_two_side_by_side_share_the_width_and_follow_it_up_and_down(visit, bare):
-    panel = Panel(visit(bare("scores"), width=1300))
-    panel.page.evaluate(PAIR)
-    for width in (768, 700, 1200):
-        panel.page.locator(".pair").evaluate("(el, w) => { el.style.width = `${w}px`; }", width)
-        settle(panel.page)
-        one, other = widths(panel)
-        assert one == pytest.approx(other, abs=2)
-        assert min(one, 640) == pytest.approx(min(640, width / 2 - 34), abs=6)
-        read = "(row) => row.scrollWidth <= row.clientWidth"
-        assert panel.page.locator(".pair").evaluate(read)
-
-
-def test_a_map_in_a_folded_tab_is_drawn_as_wide_as_the_tab_when_it_opens(visit, bare):
-    panel = Panel(visit(bare("scores")))
-    wide = panel.map().bounding_box()["width"]
-    panel.page.evaluate("document.querySelector('main').hidden = true")
-    panel.page.set_viewport_size({"width": 500, "height": 800})
-    panel.page.evaluate("document.querySelector('main').hidden = false")
-    settle(panel.page)
-    assert panel.map().bounding_box()["width"] < wide - 200
 
 
 # Headless, a window stays on its screen: what the browser would say when it moved is said here.

@@ -15,12 +15,11 @@ from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductSc
 from attn_notes.widgets import PositionExplorer, ScoreExplorer, SpellingAttention
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
-from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.views import decode_head, kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
-from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores, wired
+from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
 from tests.widgets import weights as random_weights
 
 SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
@@ -116,26 +115,6 @@ def test_a_way_through_the_layers_exists_where_they_reach_and_is_a_shortest(js, 
 
 
 # The three families
-
-OF_MASK = "((...all) => Array.from(wiring(...all).mask))"
-OF_LEVELS = """((family, data, layers, picked) =>
-  cone(wiring(family, data), layers, picked).map((level) => Array.from(level)))"""
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_who_reads_whom_and_what_an_output_knows_at_each_level(js, family):
-    calls, masks, expected = [], [], []
-    for S, T in ((1, 1), (1, 4), (5, 1), (5, 3), (7, 11)):
-        data = {"source": ["s"] * S, "target": ["t"] * T, "masked": S // 2}
-        for layers in (1, 2, 6):
-            for picked in range(len(wired(family, S, T, 1, 0)[0])):
-                mask, at = wired(family, S, T, layers, picked)
-                calls.append((family, data, layers, picked))
-                masks.append(flat(mask.int()))
-                expected.append(at.int().tolist())
-    assert js("family", OF_MASK, *((family, data) for family, data, *_ in calls)) == masks
-    assert js("family", OF_LEVELS, *calls) == expected
-
 
 # Kernels and scores
 

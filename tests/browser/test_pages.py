@@ -273,6 +273,15 @@ def test_the_theme_s_own_switch_redraws_the_widgets(opened):
 
 
 @every_chapter
+def test_every_control_of_a_chapter_moves_what_torch_says(opened):
+    for panel, widget in opened.panels:
+        labels = set(panel.labels()) - TYPED
+        moved = assert_moves(panel, widget)
+        assert labels & set(panel.labels()) <= {*moved}
+        assert {label for label, is_seen in moved.items() if not is_seen} <= QUIET
+
+
+@every_chapter
 def test_axe_finds_nothing_inside_a_widget_of_the_dark_page(opened):
     opened.page.evaluate("document.documentElement.dataset.theme = 'dark'")
     # As they are met, folded: the bare pages show them to axe unfolded, by day and by night.
@@ -289,15 +298,6 @@ def test_axe_finds_nothing_inside_a_widget_of_the_dark_page(opened):
     options = {"preload": False, "resultTypes": ["violations"]}
     found = Axe().run(opened.page, context="attn-widget", options=options)
     assert found.violations_count == 0, found.generate_report()
-
-
-@every_chapter
-def test_every_control_of_a_chapter_moves_what_torch_says(opened):
-    for panel, widget in opened.panels:
-        labels = set(panel.labels()) - TYPED
-        moved = assert_moves(panel, widget)
-        assert labels & set(panel.labels()) <= {*moved}
-        assert {label for label, is_seen in moved.items() if not is_seen} <= QUIET
 
 
 def test_a_chapter_reads_without_scripts(chromium, book):

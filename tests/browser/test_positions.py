@@ -112,28 +112,6 @@ def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
     assert seen >= 4
 
 
-@pytest.mark.parametrize("scheme", ["sinusoidal", "learned"])
-def test_the_pair_is_drawn_as_two_arrows(visit, bare, scheme):
-    panel, widget = open_at(visit, bare, scheme, **SHARP)
-    plane = canvas_of(panel, "The chosen pair")
-    box = plane.bounding_box()
-    middle, r = (box["width"] / 2, box["height"] / 2), box["height"] / 2 - 30
-    for position, distance in ((7, 5), (8, 5), (3, 2)):
-        move(panel, widget, position, distance)
-        for widget.pair in (0, 1):
-            panel.control(PAIR).fill(str(widget.pair))
-            mine, theirs = (end[widget.pair] for end in ends(widget))
-            reach = widget._vectors(0, 12).view(12, -1, 2)[:, widget.pair].norm(dim=-1).max()
-            places = [
-                (
-                    middle[0] + float(0.7 * r * end[0] / reach),
-                    middle[1] - float(0.7 * r * end[1] / reach),
-                )
-                for end in (mine, theirs)
-            ]
-            assert colours(plane, *places) == [ACCENT, OTHER]
-
-
 class Curve:
     """The plot of the curve: 34 pixels on its left, 10 on its right, from 16 to 176 in height."""
 

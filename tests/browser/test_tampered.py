@@ -61,6 +61,25 @@ SIZES = {
 }
 
 
+UNREADABLE = (
+    "{",
+    '{"widget": "nosuch", "state": {}}',
+    '{"widget": "heatmap", "state": {"data": {}}}',
+)
+
+
+def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, tampered):
+    whole = of_scores().page_html()
+    broken = [STATE.sub(lambda found, s=s: found[1] + s + found[3], whole) for s in UNREADABLE]
+    widgets = visit(tampered(*broken, whole)).locator("attn-widget")
+    expect(widgets.last.locator(".attn-root")).to_have_count(1)
+    for nth in range(len(broken)):
+        assert widgets.nth(nth).locator(".attn-fallback").is_visible()
+        assert widgets.nth(nth).locator("> *").count() == 2  # the state and the table
+    assert len(visit.problems) == len(broken)
+    visit.problems.clear()
+
+
 @pytest.fixture(scope="module")
 def tampered(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """The address of a page with these elements."""

@@ -289,18 +289,6 @@ def test_what_the_model_does_not_know_is_said_kindly_and_the_last_translation_st
     assert_shown(panel, widget)
 
 
-def test_an_example_is_taken_by_its_button(visit, bare):
-    panel, widget = Panel(visit(bare("player"))), of_player()
-    buttons = panel.el.get_by_role("group", name="Examples").get_by_role("button")
-    for text in ("1999", "407"):
-        panel.el.get_by_role("button", name=text, exact=True).press("Enter")
-        widget.text, widget.step = text, 7
-        assert panel.control("Translate").input_value() == text
-        assert_shown(panel, widget)
-        pressed = [button.get_attribute("aria-pressed") for button in buttons.all()]
-        assert pressed == [str(one == text).lower() for one in ("407", "1999")]
-
-
 def test_another_token_is_put_there_and_the_model_goes_on_from_it(visit, bare):
     panel, widget = Panel(visit(bare("player"))), of_player()
     undo = panel.el.get_by_role("button", name="Undo")
@@ -346,22 +334,6 @@ def test_a_row_of_all_heads_is_pressed_or_walked_to_and_its_head_is_shown(visit,
     for key in ("PageUp", "End"):
         panel.map(1).press(key)
     assert panel.readout(1) == "layer 0, head 0, reads what is not said yet: masked"
-
-
-def test_the_grid_chooses_a_head_of_the_encoder_and_its_tokens_can_be_walked(visit, bare):
-    panel, widget = Panel(visit(bare("player"))), of_player()
-    grid = panel.el.get_by_role("application", name="All 4 heads")
-    grid.press("ArrowRight")
-    grid.press("ArrowDown")
-    widget.attention, widget.layer, widget.head = "encoder", 1, 1
-    assert_shown(panel, widget)
-    source, weights = widget.translation().source, widget.shown()
-    figure = panel.el.locator(".attn-links canvas")
-    for key, asker in (("ArrowRight", 1), ("End", 3), ("Home", 0)):
-        figure.press(key)
-        most = source[int(weights[asker].argmax())]
-        words = f"layer 1, head 1, \u201c\u2068{source[asker]}\u2069\u201d reads \u201c\u2068{most}"
-        assert words in said(panel)
 
 
 def test_enter_and_play_let_the_words_come_one_by_one(visit, bare):
