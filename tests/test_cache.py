@@ -118,3 +118,11 @@ def test_a_refused_update_changes_nothing():
         with pytest.raises((TypeError, ValueError)):
             cache.update(*wrong)
     assert_holds(cache, [pair(2)])
+
+
+def test_a_cache_filled_in_inference_mode_can_be_continued_outside():
+    pairs = [pair(1, seed) for seed in range(4)]
+    with torch.inference_mode():
+        cache = filled_with(pairs[:3])
+    cache.update(*pairs[3])
+    assert_holds(cache, pairs)

@@ -321,3 +321,13 @@ def real_and_padding_of_last(logits, labels):
 def test_a_loss_that_is_not_masked_is_told_why(loss, words):
     with fails(words):
         check_masked_loss(loss)
+
+
+def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
+    def shifted(x):
+        return x.copy_(x.roll(1, -2))  # output i is input i - 1
+
+    x = x_of(4, D)
+    before = x.clone()
+    assert (influence(shifted, x) > 0).equal(torch.eye(4).roll(-1, 1).bool())
+    assert x.equal(before)

@@ -382,3 +382,12 @@ def test_the_module_and_the_console_script_are_the_same_command(folder, capsys):
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, "")
     (script,) = entry_points(group="console_scripts", name="attn-notes")
     assert script.load() is main
+
+
+def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "train", interrupted)
+    assert seq2seq(folder) == 130
+    assert "the same train command goes on from the last checkpoint" in one_line(capsys)

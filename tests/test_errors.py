@@ -4,6 +4,7 @@ One line a mistake: (what it is, the call, the exception, words of the message).
 are among the words wherever shapes are to blame.
 """
 
+import numpy as np
 import pytest
 import torch
 
@@ -523,3 +524,7 @@ def test_values_of_another_dtype_are_refused(take):
 def test_a_score_that_does_not_give_one_number_a_pair_is_refused():
     with pytest.raises(ValueError, match=rf"got scores \({L},\)"):
         Attention(lambda query, key: query.sum(-1))(zeros(L, D), zeros(S, D), zeros(S, DV))
+
+
+def test_integers_of_numpy_and_torch_are_integers():
+    A.check_integers(4, of_numpy=np.int64(4), of_torch=torch.tensor(4))

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from attn_notes.data import END, START
+from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import sampling_distribution
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import chance
 from attn_notes.widgets.sampler import window_start
 from tests.players import next_logits
+from tests.widget_errors import writer_of
 from tests.widgets import of_writer
 
 # Reading
@@ -88,3 +89,11 @@ def test_a_text_ends_with_the_token_that_ends_it_or_when_it_is_full():
     widget.prompt, widget.said = "", []
     widget.generate(3)
     assert len(widget.said) == 3
+
+
+def test_lines_are_read_as_one_writes_them_on_any_system():
+    widget = of_writer()
+    widget.prompt = "4\r\n0\r7"
+    assert widget.prompt == "4\n0\n7"
+    again = writer_of(vocab=Vocabulary([*"a\n"]), prompt="a\r\na", examples=["\r"])
+    assert (again.prompt, again.data["examples"]) == ("a\na", ["\n"])

@@ -1,7 +1,6 @@
 """The repository's promises: clean notebooks, exact pins, licences, one palette, no other host."""
 
 import importlib.metadata
-import json
 import re
 import sys
 import tomllib
@@ -13,82 +12,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
-from tools import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
 sys.path.append(str(BOOK / "_ext"))
 import attn_book  # noqa: E402
-
-
-def messy() -> notebooks.Notebook:
-    """A notebook with everything that the cleaner must take out."""
-    return {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {
-            "kernelspec": {"name": "venv", "display_name": "My venv", "language": "python"},
-            "language_info": {"name": "python", "version": "3.11.7", "mimetype": "text/x-python"},
-            "widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}},
-        },
-        "cells": [
-            {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": "# Title\n\nText"},
-            {
-                "cell_type": "code",
-                "id": "run",
-                "execution_count": 7,
-                "metadata": {"tags": ["stub"], "execution": {"iopub.execute_input": "2026"}},
-                "source": "print(1)",
-                "outputs": [
-                    {"output_type": "stream", "name": "stdout", "text": "1\n"},
-                    {"output_type": "stream", "name": "stdout", "text": ["2\n", "3\n"]},
-                    {"output_type": "stream", "name": "stderr", "text": "careful\n"},
-                    {"output_type": "stream", "name": "stdout", "text": "4\n"},
-                    {
-                        "output_type": "execute_result",
-                        "execution_count": 7,
-                        "metadata": {"needs_background": "light"},
-                        "data": {
-                            "text/plain": "Widget",
-                            "text/html": "<attn-widget></attn-widget>",
-                            notebooks.WIDGET_VIEW: {"model_id": "1f0c"},
-                        },
-                    },
-                ],
-            },
-        ],
-    }
-
-
-def test_the_cleaner_keeps_outputs_counts_and_ids_and_merges_streams_of_one_name_in_a_row():
-    cell = notebooks.clean(messy())["cells"][1]
-    assert (cell["id"], cell["execution_count"]) == ("run", 7)
-    assert cell["metadata"] == {"tags": ["stub"]}
-    *streams, result = cell["outputs"]
-    assert result["data"] == {"text/plain": "Widget", "text/html": "<attn-widget></attn-widget>"}
-    assert [(stream["name"], stream["text"]) for stream in streams] == [
-        ("stdout", "1\n2\n3\n"),
-        ("stderr", "careful\n"),
-        ("stdout", "4\n"),
-    ]
-
-
-def test_the_cleaner_drops_what_differs_between_two_runs():
-    text = notebooks.dumps(notebooks.clean(messy()))
-    for trace in ("2026", "3.11.7", "1f0c", "My venv", "widget-state", "widget-view", "needs_back"):
-        assert trace not in text
-
-
-def test_the_cleaner_leaves_its_argument_alone_and_is_idempotent():
-    notebook = messy()
-    once = notebooks.clean(notebook)
-    assert notebook == messy()
-    assert notebooks.clean(once) == once
-    text = notebooks.dumps(once)
-    assert notebooks.dumps(json.loads(text)) == text
-    assert text.endswith("}\n")
-
 
 # ---- Requirements ----------------------------------------------------------------------------
 

@@ -305,3 +305,13 @@ def test_logits_that_are_not_numbers_are_refused(search, value):
     with pytest.raises(ValueError, match="logits must be numbers, got NaN or infinity"):
         search(model, prompts(2), max_length=9)
     assert model.training
+
+
+@pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs a GPU")
+def test_a_seed_gives_the_same_text_on_a_gpu():
+    model, device = Markov(), torch.accelerator.current_accelerator()
+    options = {"max_length": 30, "temperature": 0.9, "top_k": 7, "top_p": 0.95}
+    expected = sample(model, prompts(64), generator=rng(0), **options)
+    model.table = model.table.to(device)
+    found = sample(model, prompts(64).to(device), generator=rng(0), **options)
+    assert torch.equal(found.tokens.cpu(), expected.tokens)

@@ -213,7 +213,10 @@ def tokens_of(view: HeadExplorer, kind: int = 0) -> list[list[str]]:
 
 def test_a_published_encoder_reads_a_text_and_a_pair(transformers):
     tokenizer, model = wordpiece(transformers), random_bert(transformers).train()
+    model.encoder.eval()
+    modes = [module.training for module in model.modules()]
     view = show_attention(model, tokenizer, "a roses is")
+    assert [module.training for module in model.modules()] == modes
     assert tokens_of(view)[0] == ["[CLS]", "a", "rose", "##s", "is", "[SEP]"]
     assert view.data["special"] == ["[CLS]", "[SEP]"]
     with torch.no_grad():

@@ -11,7 +11,7 @@ from attn_notes.widgets import (
     page_style,
 )
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens, of_steps
+from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}
@@ -57,9 +57,6 @@ def write_bare_pages(folder: Path) -> None:
     for name, element in elements.items():
         write_page(folder, name, element)
     write_page(folder, "all", *elements.values())
-    for count in (1, 23, 60):
-        words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
-        write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     write_page(folder, "large", of_many().page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
     of_many_tokens().save_html(folder / "saved.html")

@@ -49,25 +49,6 @@ def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
         panel.press("Step", "ArrowLeft")
 
 
-# Where the corners of every chip lie, in the canvas's own pixels, and how many words are written.
-RECORD_PLACES = """
-window.corners = [];
-window.written = 0;
-const pen = CanvasRenderingContext2D.prototype, { roundRect, fillText } = pen;
-pen.fillText = function (...all) {
-  if (this.font.includes("14px")) written += 1;
-  fillText.apply(this, all);
-};
-pen.roundRect = function (x, y, w, h, r) {
-  const ratio = window.devicePixelRatio, turned = this.getTransform();
-  for (const [a, b] of [[x, y], [x + w, y], [x, y + h], [x + w, y + h]]) {
-    corners.push(turned.transformPoint({ x: a, y: b }).x / ratio);
-  }
-  roundRect.call(this, x, y, w, h, r);
-};
-"""
-
-
 def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare):
     page = recording(visit, bare("steps"))
     panel, widget = Panel(page), of_steps()
@@ -158,23 +139,6 @@ def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
     panel.press("Network", "ArrowUp")
     reference = "\u201c\u2068arrow an like flies time\u2069\u201d"
     assert verdict.inner_text() == f"Wrong at step 2: the reference is {reference}."
-
-
-@pytest.mark.parametrize(("count", "width"), [(1, 320), (23, 900), (60, 320)])
-def test_words_of_any_number_stay_in_the_picture(visit, bare, count, width):
-    page = visit("about:blank", width=width)
-    page.add_init_script(RECORD_PLACES)
-    page.goto(bare(f"steps-{count}"))
-    panel = Panel(page)
-    panel.press("Step", "End")
-    wide = panel.el.locator(".attn-links canvas").bounding_box()["width"]
-    corners = page.evaluate("corners")
-    assert len(corners) > 4 * min(count, 8)
-    assert min(corners) >= -0.5
-    assert max(corners) <= wide + 0.5
-    page.evaluate("written = 0")
-    panel.press("Step", "Home")
-    assert page.evaluate("written") <= min(count, wide / 12) + 2  # where crowded, not all of them
 
 
 # What is typed on a page

@@ -221,34 +221,10 @@ def test_a_large_table_names_the_strongest_of_each_row_and_says_so(visit, bare):
 # Room, light and paper
 
 
-# Headless, a window stays on its screen: what the browser would say when it moved is said here.
-SCREENS = """
-window.screens = [];
-const asked = window.matchMedia.bind(window);
-window.matchMedia = (query) => {
-  const list = asked(query);
-  if (query.includes("resolution")) screens.push([query, list]);
-  return list;
-};
-window.moveTo = (ratio) => {
-  const before = screens.splice(0);
-  Object.defineProperty(window, "devicePixelRatio", { value: ratio, configurable: true });
-  for (const [, list] of before) list.dispatchEvent(new Event("change"));
-};
-"""
-
-
-def test_another_pixel_ratio_is_drawn_sharp_at_once(visit, bare):
-    page = visit("about:blank")
-    page.add_init_script(SCREENS)
-    page.goto(bare("scores"))
-    panel = Panel(page)
-    before = panel.map().evaluate("(canvas) => canvas.width")
-    for ratio in (2, 1.5, 3):  # each time it asks to hear of the next
-        page.evaluate("(ratio) => moveTo(ratio)", ratio)
-        width = panel.map().evaluate("(canvas) => canvas.width")
-        assert width == pytest.approx(ratio * before, abs=2)
-        assert f"(resolution: {ratio}dppx)" in page.evaluate("screens.map(([query]) => query)")
+def test_a_sharp_screen_gets_a_sharp_canvas(visit, bare):
+    panel = Panel(visit(bare("scores"), device_scale_factor=2))
+    drawn = panel.map().evaluate("(canvas) => canvas.width")
+    assert drawn == pytest.approx(2 * panel.map().bounding_box()["width"], abs=2)
 
 
 def test_a_dark_page_is_printed_light(visit, bare):
