@@ -1,7 +1,8 @@
 """What number words mean, written out by hand: the oracle of `attn_notes.data.numbers`.
 
-A word is worth a number, or it is a scale, which multiplies all that is smaller before it:
-"drei hundert tausend" is (3 · 100) · 1000, "mil millones" 1000 · 1,000,000, "quatre -vingt" 4 · 20.
+For digits, and for languages that the book reads or the package corrects; the words of the others
+are num2words' own. A word is worth a number, or it is a scale, which multiplies all that is smaller
+before it: "drei hundert tausend" is (3 · 100) · 1000, "quatre -vingt" 4 · 20.
 """
 
 from collections.abc import Iterable
@@ -46,41 +47,6 @@ WORTH = {
     )
     | _worth("vingt trente quarante cinquante soixante", 20, 10)
     | {"et": 0},
-    "id": _worth("nol satu dua tiga empat lima enam tujuh delapan sembilan sepuluh|belas sebelas")
-    | {"seratus": 100, "seribu": 1000},
-    "ja": _worth("零 一 二 三 四 五 六 七 八 九"),
-    "pl": _worth(
-        "zero jeden dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć jedenaście dwanaście "
-        "trzynaście czternaście piętnaście szesnaście siedemnaście osiemnaście dziewiętnaście"
-    )
-    | _worth(
-        "dwadzieścia trzydzieści czterdzieści pięćdziesiąt sześćdziesiąt siedemdziesiąt "
-        "osiemdziesiąt dziewięćdziesiąt",
-        20,
-        10,
-    )
-    | _worth(
-        "sto dwieście trzysta czterysta pięćset sześćset siedemset osiemset dziewięćset", 100, 100
-    ),
-    "pt": _worth(
-        "zero um dois três quatro cinco seis sete oito nove dez onze doze treze catorze quinze "
-        "dezasseis dezassete dezoito dezanove"
-    )
-    | _worth("vinte trinta quarenta cinquenta sessenta setenta oitenta noventa", 20, 10)
-    | _worth(
-        "cem|cento duzentos trezentos quatrocentos quinhentos seiscentos setecentos oitocentos "
-        "novecentos",
-        100,
-        100,
-    )
-    | {"e": 0},
-    "ru": _worth(
-        "ноль один|одна два|две три четыре пять шесть семь восемь девять десять одиннадцать "
-        "двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать "
-        "девятнадцать"
-    )
-    | _worth("двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто", 20, 10)
-    | _worth("сто двести триста четыреста пятьсот шестьсот семьсот восемьсот девятьсот", 100, 100),
 }
 
 SCALES: dict[str, dict[str, int]] = {
@@ -94,17 +60,6 @@ SCALES: dict[str, dict[str, int]] = {
     "fr": {
         "-vingt": 20, "-vingts": 20, "cent": 100, "cents": 100, "mille": 10**3, "million": 10**6,
         "millions": 10**6, "milliard": 10**9, "milliards": 10**9,
-    },
-    "id": {"puluh": 10, "ratus": 100, "ribu": 10**3, "juta": 10**6, "miliar": 10**9},
-    "ja": {"十": 10, "百": 100, "千": 10**3, "万": 10**4, "億": 10**8},
-    "pl": {
-        "tysiąc": 10**3, "tysiące": 10**3, "tysięcy": 10**3, "milion": 10**6, "miliony": 10**6,
-        "milionów": 10**6, "miliard": 10**9, "miliardy": 10**9, "miliardów": 10**9,
-    },
-    "pt": {"mil": 10**3, "milhão": 10**6, "milhões": 10**6},
-    "ru": {
-        "тысяча": 10**3, "тысячи": 10**3, "тысяч": 10**3, "миллион": 10**6, "миллиона": 10**6,
-        "миллионов": 10**6, "миллиард": 10**9, "миллиарда": 10**9, "миллиардов": 10**9,
     },
 }  # fmt: skip
 

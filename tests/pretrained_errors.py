@@ -38,7 +38,6 @@ TABLE = [
     ("a mask with the keys' axis", mean((2, 3, 4), (2, 1, 3)), V, SHAPED, "(2, 1, 3)"),
     ("vectors without a batch", mean((3, 4), (3, 4)), V, SHAPED, "mask (3, 4)"),
     ("special tokens alone", encoder(max_length=2), V, "must be at least 3", "got 2"),
-    ("half a text's length", encoder(max_length=9.5), T, "max_length must be an integer", "9.5"),
     ("one text, not in a list", encode("a cat"), T, "texts must be a list of texts", "'a cat'"),
     ("a text in bytes", encode([b"a"]), T, "texts must be a list of texts", "[b'a']"),
     ("a batch of no texts", encode(["a"], batch_size=0), V, "batch_size must be at least 1", "0"),

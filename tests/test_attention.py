@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
-from attn_notes.checks import check_causal, check_padding_invariant, check_permutation_equivariant
+from attn_notes.checks import check_padding_invariant, check_permutation_equivariant
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.scores import (
     AdditiveScore,
@@ -117,32 +117,6 @@ def test_is_causal_is_torchs_is_causal_when_the_lengths_differ(path):
         )
 
 
-@PATHS
-def test_attention_equals_multi_head_attention_with_identity_projections(path):
-    heads, head_dim = 3, 5
-    width = heads * head_dim
-    layer = nn.MultiheadAttention(width, heads, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        layer.in_proj_weight.copy_(torch.eye(width).repeat(3, 1))
-        layer.in_proj_bias.zero_()
-        layer.out_proj.weight.copy_(torch.eye(width))
-        layer.out_proj.bias.zero_()
-    x, memory = normal(B, L, width, seed=1), normal(B, S, width, seed=2)
-    mask = coin(L, S, seed=4) | causal_mask(L, S)
-
-    def split(x):
-        return x.unflatten(-1, (heads, head_dim)).transpose(-3, -2)
-
-    def ours(x, memory):
-        q, k = split(x), split(memory)
-        return path(q, k, k, attn_mask=mask).transpose(-3, -2).flatten(-2)
-
-    # There True means masked: the opposite of every mask here.
-    assert_same(ours, lambda x, memory: layer(x, memory, memory, attn_mask=~mask)[0], x, memory)
-    _, weights = layer(x, memory, memory, attn_mask=~mask, average_attn_weights=False)
-    torch.testing.assert_close(attention_weights(split(x), split(memory), attn_mask=mask), weights)
-
-
 @st.composite
 def call(draw):
     """A query, key, value and keywords of any small size and any combination."""
@@ -187,34 +161,7 @@ def _tensors(keywords):
     return [x for x in keywords.values() if isinstance(x, torch.Tensor)]
 
 
-@given(call())
-def test_rows_of_weights_sum_to_one_or_to_zero(case):
-    (q, k, _), keywords = case
-    weights = attention_weights(q, k, **keywords)
-    shape = (*q.shape[:-1], k.shape[-2])
-    may = keywords.get("attn_mask", torch.tensor(True)).expand(shape)
-    may = may & causal_mask(*shape[-2:]) if keywords["is_causal"] else may
-    assert weights.shape == shape
-    assert (weights[~may] == 0).all()
-    torch.testing.assert_close(weights.sum(-1), may.any(-1).to(weights.dtype))
-
-
 # Properties
-
-
-@PATHS
-def test_causal_attention_reads_no_later_position(path):
-    x = normal(B, L, D).detach()
-    check_causal(lambda x: path(x, x, x, is_causal=True), x)
-    check_causal(lambda x: path(x, x, x, is_causal=True, attn_mask=coin(L, L) | causal_mask(L)), x)
-
-
-@PATHS
-def test_is_causal_with_a_mask_means_both(path):
-    q, k, v = qkv(B)
-    mask = coin(B, L, S, seed=4)
-    both = path(q, k, v, attn_mask=mask & causal_mask(L, S))
-    assert path(q, k, v, attn_mask=mask, is_causal=True).equal(both)
 
 
 @ALL_PATHS
@@ -264,17 +211,6 @@ def test_masking_comes_after_the_bias(path):
     )
 
 
-@PATHS
-def test_layout_in_memory_does_not_matter(path):
-    q, k, v = (x.detach().permute(2, 0, 1).contiguous().permute(1, 2, 0) for x in qkv(B))
-    mask, bias = coin(S, L, seed=4).T, normal(S, L, seed=5).detach().T
-    assert not any(x.is_contiguous() for x in (q, k, v, mask, bias))
-    torch.testing.assert_close(
-        path(q, k, v, attn_mask=mask, attn_bias=bias),
-        path(*(x.contiguous() for x in (q, k, v)), attn_mask=mask + False, attn_bias=bias + 0),
-    )
-
-
 # Empty rows, half precision, huge numbers
 
 
@@ -292,17 +228,6 @@ def test_a_query_that_may_read_nothing_gives_zero_and_finite_gradients(path, lea
     assert all((x != 0).any() for x in found)
 
 
-@PATHS
-@pytest.mark.parametrize("dtype", EVERY_PRECISION)
-def test_an_empty_row_beside_a_bias_is_as_empty(path, dtype):
-    q, k, v = qkv(B, dtype=dtype)
-    bias = normal(L, S, seed=5, dtype=dtype)
-    output = path(q, k, v, attn_mask=mask_with_empty_row(), attn_bias=bias)
-    found = gradients(output, (q, k, v, bias))
-    assert (output[:, 2] == 0).all()
-    assert all(x.isfinite().all() for x in (output, *found))
-
-
 @ALL_PATHS
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float16, 5e-3), (torch.bfloat16, 4e-2)])
 def test_half_precision_stays_half_and_close(path, dtype, atol):
@@ -311,13 +236,6 @@ def test_half_precision_stays_half_and_close(path, dtype, atol):
     got = path(q.to(dtype), k.to(dtype), v.to(dtype), attn_mask=mask)
     assert got.dtype == dtype
     torch.testing.assert_close(got.double(), path(q, k, v, attn_mask=mask), atol=atol, rtol=0.0)
-
-
-@PATHS
-def test_a_bias_of_another_precision_does_not_change_the_dtype(path):
-    for dtype in (torch.float16, torch.float32, torch.float64):
-        q, k, v = qkv(B, dtype=dtype)
-        assert path(q, k, v, attn_bias=torch.zeros(L, S)).dtype == dtype
 
 
 @ALL_PATHS
@@ -329,43 +247,7 @@ def test_half_precision_scales_before_a_dot_product_overflows(path):
     assert path(q, k, v).tolist() == [[1.0]]
 
 
-@PATHS
-def test_half_precision_survives_scores_that_it_cannot_hold(path):
-    q = torch.full((1, 4), 300.0, dtype=torch.float16)
-    k = torch.cat((q, 0.5 * q))  # scores of 180,000 and 90,000
-    v = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
-    assert path(q, k, v).tolist() == [[1.0]]
-    assert path(q, k, v).dtype == torch.float16
-
-
-@ALL_PATHS
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_huge_scores_stay_finite(path, dtype):
-    q, k, v = (x.detach() for x in qkv(B, dtype=dtype))
-    q = (1e6 * q).requires_grad_()
-    output = path(q, k, v, attn_mask=mask_with_empty_row())
-    assert output.isfinite().all()
-    assert gradients(output, [q])[0].isfinite().all()
-
-
 # Attention with any score
-
-
-@pytest.mark.parametrize("scale", [None, 1.0])
-def test_the_module_with_a_dot_product_is_scaled_dot_product_attention(scale):
-    q, k, v = qkv(B, H)
-    mask = mask_with_empty_row(B, 1)
-    module = Attention(ScaledDotProductScore() if scale is None else DotProductScore())
-    assert_same(
-        lambda *qkv: module(*qkv, attn_mask=mask)[0],
-        lambda *qkv: scaled_dot_product_attention(*qkv, attn_mask=mask, scale=scale),
-        q,
-        k,
-        v,
-    )
-    torch.testing.assert_close(
-        module(q, k, v, mask)[1], attention_weights(q, k, attn_mask=mask, scale=scale)
-    )
 
 
 def test_the_module_takes_any_score():
@@ -393,18 +275,6 @@ def test_dropout_drops_weights_in_training_and_enlarges_the_rest():
     torch.testing.assert_close(weights, attention_weights(q, k))  # those before dropout
     output, _ = module.eval()(q, k, once)
     torch.testing.assert_close(output, weights)
-
-
-@ALL_PATHS
-@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (0, S), (L, 0), (1, 1), (L, 1), (1, S)])
-@pytest.mark.parametrize("lead", [(), (0,), (B, H)])
-def test_sequences_may_be_empty_or_of_length_one(path, rows, columns, lead):
-    q, k, v = qkv(*lead, rows=rows, columns=columns)
-    output = path(q, k, v)
-    assert output.shape == (*lead, rows, DV)
-    assert output.isfinite().all()
-    assert columns or (output == 0).all()
-    assert all(x.isfinite().all() for x in gradients(output, (q, k, v)))
 
 
 # Autocast, which reconciles dtypes, and torch's function transforms

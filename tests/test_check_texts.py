@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_notes.checks import CheckFailed, check_no_overlap, share_seen
-from attn_notes.data import python_documentation, split_text
 
 TEXTS = st.lists(st.text("ab", max_size=12), max_size=4)
 
@@ -40,13 +39,3 @@ def test_the_first_passage_is_named():
 
 def test_a_run_across_two_training_texts_is_none():
     check_no_overlap(["abc", "def"], ["abcdef"], length=4)
-
-
-def test_documents_that_copy_one_another_are_found_and_the_split_of_the_book_is_clean():
-    texts = python_documentation()
-    tenth = texts[5::10]
-    rest = [text for text in texts if text not in tenth]
-    assert share_seen(rest, tenth) > 0.2
-    with pytest.raises(CheckFailed):
-        check_no_overlap(rest, tenth)
-    check_no_overlap(*split_text(texts))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from attn_notes.checks.exercises.values import compare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +22,9 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
-from attn_notes.checks.exercises.base import compare, exercise, of_function, prediction
-from attn_notes.masks import causal_mask, masked_softmax, padding_mask
-from tests.oracles import B, D, H, L, S, coin, normal, rng
+from attn_notes.checks.exercises.base import exercise, of_function, prediction
+from attn_notes.masks import causal_mask, padding_mask
+from tests.oracles import D, L, coin, normal, rng
 
 LEAD = st.sampled_from([(), (2,), (1, 3)])
 LENGTH = st.integers(1, 7)
@@ -66,27 +67,7 @@ def test_influence_is_the_largest_change_at_each_position():
     torch.testing.assert_close(found, weights.abs() * noise)
 
 
-def test_the_noise_is_not_what_a_reader_draws_with_the_same_seed():
-    x = torch.randn(1, 3, generator=rng(0))
-    assert influence(lambda x: x, x, seed=0).item() > 0.01
-
-
-def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
-    def shifted(x):
-        return x.copy_(x.roll(1, -2))  # output i is input i - 1
-
-    x = x_of(4, D)
-    before = x.clone()
-    assert (influence(shifted, x) > 0).equal(torch.eye(4).roll(-1, 1).bool())
-    assert x.equal(before)
-
-
 # check_causal
-
-
-@given(LEAD, LENGTH)
-def test_causal_attention_is_causal(lead, length):
-    check_causal(lambda x: self_attention(x, is_causal=True), x_of(*lead, length, 3))
 
 
 @given(LEAD, st.integers(2, 7), st.data())
@@ -99,17 +80,7 @@ def test_a_single_leak_is_found_and_named(lead, length, data):
         check_causal(lambda x: self_attention(x, mask=mask), x_of(*lead, length, 3))
 
 
-def test_a_layer_that_returns_nan_is_not_called_causal():
-    with fails("changes by nan"):
-        check_causal(lambda x: x * float("nan"), x_of(L, D))
-
-
 # check_permutation_equivariant
-
-
-@given(LEAD, st.integers(0, 7), st.integers(0, 2**16))
-def test_attention_without_positions_is_equivariant(lead, length, seed):
-    check_permutation_equivariant(self_attention, x_of(*lead, length, 3), seed=seed)
 
 
 @given(LEAD, st.integers(2, 7), st.integers(0, 2**16))
@@ -126,46 +97,12 @@ def test_positions_are_noticed_at_every_length_and_every_seed(lead, length, seed
 LENGTHS = torch.tensor([1, 3, 5])
 
 
-def test_attention_under_a_padding_mask_is_invariant():
-    x = x_of(3, L, D)
-    before = x.clone()
-    check_padding_invariant(self_attention, x, LENGTHS)
-    assert x.equal(before)
-    assert LENGTHS.tolist() == [1, 3, 5]
-
-
 def test_attention_without_a_mask_is_caught():
     with fails(r"with other padding, the output of sequence \d changes by \d.* at position \d"):
         check_padding_invariant(lambda x, _: self_attention(x), x_of(3, L, D), LENGTHS)
 
 
-def test_a_mask_off_by_one_is_caught():
-    with fails("with other padding"):
-        check_padding_invariant(
-            lambda x, lengths: self_attention(x, (lengths + 1).clamp(max=x.shape[1])),
-            x_of(3, L, D),
-            LENGTHS,
-        )
-
-
-def test_an_average_over_the_padded_length_is_caught_by_more_padding():
-    def mean(x, lengths):
-        real = (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
-        return (x * real).sum(1, keepdim=True) / x.shape[1] + 0 * x
-
-    with fails("with more padding"):
-        check_padding_invariant(mean, x_of(3, L, D), LENGTHS)
-
-
 # check_weights
-
-
-def test_weights_of_a_masked_softmax_pass():
-    mask = coin(B, 1, L, S)
-    mask[..., 2, :] = False
-    check_weights(masked_softmax(x_of(B, H, L, S), mask), mask)
-    check_weights(x_of(B, H, L, S).softmax(-1))
-    check_weights(torch.zeros(0, 3))
 
 
 @pytest.mark.parametrize(
@@ -220,13 +157,6 @@ def test_a_wrong_answer_is_named_as_a_known_mistake_or_by_its_first_wrong_entry(
     mistakes = {"divide by k": torch.tensor([3.0, 6.0])}
     with fails(re.escape(words)):
         compare(got, torch.tensor([1.0, 2.0]), "the sums", mistakes=mistakes, case="with k = 3: ")
-
-
-def test_a_number_is_compared_as_a_number():
-    with fails("the work should be 2, got 3"):
-        compare(3, 2.0, "the work")
-    with fails("the work should be a number, got str"):
-        compare("3", 2.0, "the work")
 
 
 @pytest.mark.parametrize(
@@ -331,10 +261,6 @@ def test_a_model_that_does_not_is_told_where(check, model, words):
         check(model, TOKENS, LONG, SAID)
 
 
-def test_only_the_check_with_branches_notices_their_traces():
-    check_step_matches_parallel(Shared(), TOKENS, LONG, SAID)
-
-
 def summing(x, cache):
     """A causal sum through a cache of four axes."""
     y = x[:, None] if cache is None else cache.update(x[:, None], x[:, None])[0]
@@ -373,10 +299,6 @@ def real_mean(logits, labels):
     return torch.nn.functional.cross_entropy(logits.mT, labels, ignore_index=0)
 
 
-def test_the_mean_over_the_real_tokens_passes():
-    check_masked_loss(real_mean)
-
-
 def mean_times_mask(logits, labels):
     each = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
     return (each * (labels != 0)).mean()
@@ -399,3 +321,13 @@ def real_and_padding_of_last(logits, labels):
 def test_a_loss_that_is_not_masked_is_told_why(loss, words):
     with fails(words):
         check_masked_loss(loss)
+
+
+def test_a_layer_that_works_in_place_does_not_change_the_callers_input():
+    def shifted(x):
+        return x.copy_(x.roll(1, -2))  # output i is input i - 1
+
+    x = x_of(4, D)
+    before = x.clone()
+    assert (influence(shifted, x) > 0).equal(torch.eye(4).roll(-1, 1).bool())
+    assert x.equal(before)

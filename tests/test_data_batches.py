@@ -112,14 +112,3 @@ def test_sequences_of_similar_length_share_a_batch():
     lengths = [float(batch.lengths.double().mean()) for batch in every]
     rises = sum(a < b for a, b in itertools.pairwise(lengths)) / len(lengths)
     assert 0.3 < rises < 0.7
-
-
-def test_the_callers_random_numbers_and_pairs_are_left_alone():
-    before = torch.get_rng_state()
-    pairs = numbers()
-    batches = Batches(pairs, VOCABULARY, VOCABULARY, batch_size=100)
-    expected = batches(0).source.clone()
-    pairs.clear()
-    batches(0).source.zero_()
-    assert torch.equal(batches(0).source, expected)
-    assert torch.equal(torch.get_rng_state(), before)

@@ -87,7 +87,3 @@ def test_no_test_day_is_in_any_training_set():
         tested |= {day_of(characters, source) for characters, _ in held_out}
     assert len(tested) > 2000
     assert not trained & tested
-
-
-def test_another_seed_draws_others():
-    assert date_pairs("de", "en", count=50) != date_pairs("de", "en", count=50, seed=1)

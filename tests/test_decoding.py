@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attn_notes.data import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
+from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
 from attn_notes.decoding import beam_search, greedy, sample, translate
-from attn_notes.decoding.generate import next_log_probs
 from attn_notes.transformer import DecoderOnly
 from tests.oracles import rng
 from tests.small_models import SCHEMES, assert_log_probs, decoder_only, ids, transformer
@@ -133,17 +132,6 @@ def test_start_gives_the_first_logits_and_a_step_appends_its_token(family):
         torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
 
 
-@pytest.mark.parametrize("family", ["RNN, attention", "transformer, rotary", "decoder_only, alibi"])
-@pytest.mark.parametrize("search", [greedy, beam_search, partial(sample, top_k=1)])
-def test_a_plain_tensor_of_sources_is_read_in_full(family, search):
-    model, source = FAMILIES[family](), ids(2, 5, below=11)
-    plain, full = (search(model, source, *rest, max_length=4) for rest in ((), (FIVE,)))
-    assert torch.equal(plain.tokens, full.tokens)
-    torch.testing.assert_close(plain.log_probs, full.log_probs)
-
-
-FIVE = torch.tensor([5, 5])
-
 # Searches
 
 
@@ -192,21 +180,6 @@ def test_a_larger_length_penalty_prefers_longer_sequences():
     assert short < middle < long
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_each_sequence_of_a_batch_is_searched_as_if_alone(size):
-    together = beam_search(Table(5), *SOURCES, max_length=6, beam_size=size)
-    for n in range(3):
-        one = SOURCES[0][n : n + 1], SOURCES[1][n : n + 1]
-        alone = beam_search(Table(5), *one, max_length=6, beam_size=size)
-        assert ended(alone.tokens[0]) == ended(together.tokens[n])
-
-
-@pytest.mark.parametrize("search", [greedy, beam_search])
-def test_a_search_through_no_sources_finds_none(search):
-    none = torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, dtype=torch.long)
-    assert search(Table(), *none, max_length=3).tokens.shape[0] == 0
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search, sample])
 @pytest.mark.parametrize(("whole", "part"), [(True, False), (False, True)])
 def test_a_search_evaluates_every_part_and_restores_its_mode(search, whole, part):
@@ -225,13 +198,6 @@ def test_the_mode_is_restored_when_the_model_fails():
     with pytest.raises(ZeroDivisionError):
         greedy(model, *SOURCES, max_length=3)
     assert model.training
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_the_models_own_logits_are_not_changed(dtype):
-    logits = torch.zeros(2, V, dtype=dtype)
-    assert bool(next_log_probs(logits, SpecialTokens())[:, [PAD, START]].isneginf().all())
-    assert not logits.any()
 
 
 @pytest.mark.parametrize("kind", ["fixed", "additive", "dot"])

@@ -145,10 +145,3 @@ def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():
     assert sorted(used) == sorted(checks)
     answered = {name for chapter in CHAPTERS for name in wrong_answers(chapter)}
     assert answered <= set(used)
-
-
-def test_the_lines_that_stay_are_the_last_that_call_a_check():
-    stub = "exercises.not_this_one(1)\nx = None\n\nexercises.one(x)\nexercises.two(x)\n"
-    exercise = Exercise(Path("01_x.ipynb"), "ex", stub, None, ("one", "two"), ())
-    assert calls(stub) == ["exercises.one(x)", "exercises.two(x)"]
-    assert exercise.with_answer("x = 1\n") == "x = 1\n\n\nexercises.one(x)\nexercises.two(x)"

@@ -71,15 +71,6 @@ def test_the_place_picked_first_is_asked_for_the_masked_word_or_the_one_beside_i
             assert asked == (f"t{masked}" if masked < T else "<end>")
 
 
-def test_a_position_that_another_family_lacks_is_the_last_one_there():
-    widget = FamilyDiagram(SOURCE, TARGET, family="prefix")
-    widget.position = 8
-    assert "position 8 knows 9 of 9 tokens, says \u201c<end>\u201d" in repr(widget)
-    widget.family = "encoder-only"
-    assert "position 4 knows 5 of 5 tokens, says nothing" in repr(widget)
-    assert widget.position == 8
-
-
 # What an output can know
 
 

@@ -123,12 +123,6 @@ def test_the_numbers_of_a_step_add_up_to_those_of_the_next():
                 torch.testing.assert_close(after["x"], here["x"] + here["y"])
 
 
-def test_what_is_read_by_attention_alone_ends_with_the_values():
-    widget = FollowToken(random_encoder(), WORDS, attention_only=True)
-    names = [name for name, *_ in every_step(widget)]
-    assert names == ["start", "norm", "scores", "scale", "mask", "softmax", "values"]
-
-
 def test_the_model_of_a_player_stands_in_a_page_once_and_is_named_by_its_checksum():
     player = of_player()
     widget = FollowToken(player, "407", "19")

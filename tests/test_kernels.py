@@ -15,7 +15,7 @@ from attn_notes.kernels import (
     nadaraya_watson,
     triangular_kernel,
 )
-from tests.oracles import B, H, L, S, assert_same, gradients, normal, rng
+from tests.oracles import B, L, S, assert_same, gradients, normal
 
 KERNELS = {
     "gaussian": gaussian_kernel,
@@ -114,43 +114,12 @@ def test_the_prediction_is_an_average_of_the_values(case):
     assert all(x.equal(old) for x, old in zip((queries, keys, values), before, strict=True))
 
 
-@given(regression(), st.floats(-20, 20), st.floats(0.1, 10))
-def test_moving_and_stretching_the_axis_changes_nothing(case, shift, stretch):
-    (queries, keys, values), keywords = case
-    if keywords["kernel"] is boxcar_kernel:
-        return  # rounding may carry a key over its edge
-    moved = {**keywords, "bandwidth": keywords["bandwidth"] * stretch}
-    torch.testing.assert_close(
-        nadaraya_watson(queries * stretch + shift, keys * stretch + shift, values, **moved),
-        nadaraya_watson(queries, keys, values, **keywords),
-        rtol=1e-5,
-        atol=1e-6,
-    )
-
-
-@EVERY_KERNEL
-def test_each_regression_of_a_batch_is_its_own(kernel):
-    points = normal(B, H, L, seed=1), normal(B, H, S, seed=2), normal(B, H, S, seed=3)
-    outputs, weights = nadaraya_watson(*points, kernel=kernel)
-    for b in range(B):
-        for h in range(H):
-            alone = nadaraya_watson(*(x[b, h] for x in points), kernel=kernel)
-            torch.testing.assert_close((outputs[b, h], weights[b, h]), alone)
-
-
 @EVERY_KERNEL
 def test_a_wide_kernel_is_average_pooling(kernel):
     queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
     outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=1e6)
     torch.testing.assert_close(outputs, values.mean().expand(L), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(weights, torch.full_like(weights, 1 / S), rtol=1e-5, atol=1e-5)
-
-
-def test_a_narrow_gaussian_is_the_nearest_neighbour():
-    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
-    outputs, _ = nadaraya_watson(queries, keys, values, bandwidth=1e-6)
-    nearest = (queries[:, None] - keys).abs().argmin(-1)
-    assert outputs.equal(values[nearest])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
@@ -176,15 +145,6 @@ def test_no_key_in_reach_gives_zero_and_finite_gradients(kernel):
     found = gradients(outputs, (queries, keys, values))
     assert all(x.isfinite().all() for x in found)
     assert found[0][1] == 0
-
-
-@EVERY_KERNEL
-def test_a_single_point_left_out_leaves_nothing(kernel):
-    keys, values = normal(B, 1, seed=2), normal(B, 1, seed=3)
-    outputs, weights = nadaraya_watson(keys, keys, values, kernel=kernel, exclude_self=True)
-    assert (outputs == 0).all()
-    assert (weights == 0).all()
-    assert all(x.isfinite().all() for x in gradients(outputs, (keys, values)))
 
 
 @SMOOTH
@@ -244,20 +204,3 @@ def test_the_gradient_in_w_is_the_covariance_of_values_and_squared_distances():
         mean = (weights[i] * squared[i]).sum()
         covariance = (weights[i] * (squared[i] - mean) * values).sum()
         torch.testing.assert_close(got, (-model.w * covariance).detach())
-
-
-def test_training_with_self_among_the_keys_narrows_the_width_and_leaving_it_out_does_not():
-    keys = torch.linspace(0, 5, 40)
-    values = keys.sin() + 0.3 * torch.randn(40, generator=rng())
-    widths = {}
-    for exclude_self in (False, True):
-        model = KernelRegression(2.0)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-        for _ in range(150):
-            optimizer.zero_grad()
-            outputs, _ = model(keys, keys, values, exclude_self=exclude_self)
-            (outputs - values).square().mean().backward()
-            optimizer.step()
-        widths[exclude_self] = model.bandwidth.item()
-    assert widths[False] < 0.1
-    assert 0.15 < widths[True] < 1.0

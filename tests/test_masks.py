@@ -1,6 +1,5 @@
 """Masks say what they mean, entry by entry, and masked_softmax keeps its promises."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -17,7 +16,7 @@ from attn_notes.masks import (
     prefix_mask,
     sliding_window_mask,
 )
-from tests.oracles import B, L, S, assert_same, coin, gradients, normal, softmax_by_loop
+from tests.oracles import B, L, S, assert_same, coin, gradients, normal
 
 SIZE = st.integers(0, 7)
 OFFSET = st.integers(-8, 8)
@@ -62,12 +61,6 @@ def test_causal_mask_allows_keys_up_to_the_query_and_the_offset(rows, columns, o
     assert mask.equal(torch.ones(rows, columns, dtype=torch.bool).tril(offset))
 
 
-@given(SIZE, SIZE)
-def test_causal_mask_with_a_cache_is_the_last_rows_of_the_whole_mask(new, cached):
-    whole = causal_mask(cached + new)
-    assert causal_mask(new, cached + new, offset=cached).equal(whole[cached:])
-
-
 @given(SIZE, SIZE, OFFSET, st.integers(1, 9))
 def test_sliding_window_allows_the_last_keys_up_to_the_query(rows, columns, offset, window):
     mask = sliding_window_mask(rows, columns, window=window, offset=offset)
@@ -103,16 +96,6 @@ def test_pair_mask_needs_a_real_query_and_a_real_key(batch, rows, columns, seed)
         assert mask[b].equal(table(rows, columns, lambda i, j, b=b: i < queries[b] and j < keys[b]))
 
 
-def test_sizes_may_be_integers_of_numpy_and_torch():
-    lengths = torch.tensor([0, 2, 5], dtype=torch.int32)
-    for five in (np.int64(5), np.int32(5), torch.tensor(5), lengths.max()):
-        assert padding_mask(lengths, five).equal(padding_mask([0, 2, 5], 5))
-        assert pair_mask([3], [4], five, five).equal(pair_mask([3], [4], 5, 5))
-        assert causal_mask(five, offset=five).equal(causal_mask(5, offset=5))
-        assert sliding_window_mask(9, window=five).equal(sliding_window_mask(9, window=5))
-        assert prefix_mask(9, prefix=five).equal(prefix_mask(9, prefix=5))
-
-
 def test_lengths_are_checked_but_where_no_value_can_be_read():
     class Padding(torch.nn.Module):
         def forward(self, lengths):
@@ -127,20 +110,6 @@ def test_lengths_are_checked_but_where_no_value_can_be_read():
     assert torch.func.vmap(Padding())(lengths[:, None]).equal(expected[:, None])
     for unreadable in (torch.tensor([9], device="meta"), torch.tensor([], dtype=torch.int64)):
         assert padding_mask(unreadable, 5).shape == (len(unreadable), 1, 5)
-
-
-def test_masks_are_made_where_they_are_asked_for():
-    lengths = torch.tensor([1, 2], device="meta")
-    made = [
-        padding_mask([1, 2], 3, device="meta"),
-        padding_mask(lengths, 3),
-        pair_mask([1], [2], 3, 5, device="meta"),
-        causal_mask(3, device="meta"),
-        sliding_window_mask(3, window=2, device="meta"),
-        prefix_mask(3, prefix=1, device="meta"),
-        block_mask(lengths),
-    ]
-    assert {mask.device.type for mask in made} == {"meta"}
 
 
 # masked_softmax
@@ -172,17 +141,6 @@ def test_weights_sum_to_one_or_to_zero_and_masked_keys_have_none(case):
     torch.testing.assert_close(weights.sum(-1), allowed.any(-1).to(scores.dtype))
     assert scores.equal(before[0])
     assert mask.equal(before[1])
-
-
-@given(scores_and_mask())
-def test_masked_softmax_equals_the_softmax_written_out(case):
-    scores, mask = case
-    allowed = mask.expand_as(scores).flatten(0, -2)
-    rows = scores.flatten(0, -2)
-    weights = masked_softmax(scores, mask).flatten(0, -2)
-    for row, may, got in zip(rows, allowed, weights, strict=True):
-        expected = softmax_by_loop(list(row), may.tolist())
-        torch.testing.assert_close(got, torch.stack(expected) if expected else got)
 
 
 @given(scores_and_mask())
@@ -243,14 +201,6 @@ def test_masked_softmax_has_the_gradients_of_finite_differences():
     mask[1] = False
     assert torch.autograd.gradcheck(lambda x: masked_softmax(x, mask), scores)
     assert torch.autograd.gradgradcheck(lambda x: masked_softmax(x, mask), scores)
-
-
-@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0, 3, 5), (2, 0, 5), (2, 3, 0)])
-def test_empty_scores_give_empty_weights(shape):
-    scores = normal(*shape)
-    weights = masked_softmax(scores, torch.ones(shape, dtype=torch.bool))
-    assert weights.shape == shape
-    assert gradients(weights, [scores])[0].shape == shape
 
 
 @pytest.mark.parametrize("mask", [None, torch.tensor([True, False, True, True])])

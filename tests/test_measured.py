@@ -15,8 +15,6 @@ from tests.measured_text import difference_of_measured, pair_texts
         (-63.24, 2, "-63.2 ± 2"),
         (1234.4, 50, "1234 ± 50"),
         (3.14e-7, 1e-7, "3.1e-07 ± 1e-07"),
-        (5.6e-5, 2e-6, "5.60e-05 ± 2e-06"),
-        (0, 1e-9, "0.0e+00 ± 1e-09"),
     ],
 )
 def test_a_measured_number_is_printed_one_place_beyond_its_tolerance(value, tolerance, text):
@@ -44,7 +42,6 @@ def test_what_cannot_be_compared_is_refused(value, tolerance, words):
         ("exact 0.985 ± 0.01, loss  9.98 ± 0.1\n", "0.998 became 0.985, more than 0.01 away"),
         ("exact 0.998 ± 0.01, loss 10.06 ± 0.1\n", None),  # wider by a digit
         ("exact 0.998 ± 0.02, loss  9.98 ± 0.1\n", "more than their measured numbers"),
-        ("exact 0.998, loss  9.98 ± 0.1\n", "more than their measured numbers"),
         ("other 0.998 ± 0.01, loss  9.98 ± 0.1\n", "more than their measured numbers"),
         ("exact 0.998 ± 0.01, loss -9.98 ± 0.1\n", "9.98 became -9.98"),
     ],

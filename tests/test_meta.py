@@ -241,7 +241,7 @@ CALLS = {
         lambda: of(X.MaskedLanguageModel, SEGMENTED)(TOKENS, **SEGMENTS, **EVERYTHING)
     ],
     "attention_positions": [partial(attention_keywords, positions) for positions in SCHEMES],
-    "Transformer": [partial(of_transformer, positions) for positions in SCHEMES],
+    "Transformer": [partial(of_transformer, positions) for positions in ("learned", "rotary")],
     "DecoderOnly": [partial(of_decoder_only, positions) for positions in SCHEMES],
 }
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.data import END, PAD, START, Vocabulary, python_documentation, split_text
+from attn_notes.data import END, PAD, START, Vocabulary
 from attn_notes.ngrams import NGramModel
 
 VOCAB = Vocabulary(["a", "b", "c"])
@@ -81,16 +81,3 @@ def test_the_start_and_the_end_of_a_text_are_contexts():
     assert model.distribution("").argmax() == 4  # after START
     assert model.distribution("abc").argmax() == END
     assert model.distribution("cabcb").argmax() == 6  # no beginning in sight
-
-
-def test_a_longer_context_needs_fewer_bits_on_pythons_documentation():
-    train, held_out = split_text(python_documentation())
-    vocab = Vocabulary.build(map(list, train))
-    bits = [
-        NGramModel(order, train, vocab).bits_per_character([text[:5000] for text in held_out])
-        for order in (1, 2, 3, 4, 5)
-    ]
-    assert bits == sorted(bits, reverse=True)
-    assert bits[0] < math.log2(len(vocab))
-    assert 4 < bits[0] < 5
-    assert bits[-1] < 2.6

@@ -4,8 +4,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
@@ -50,32 +48,11 @@ def test_the_cells_are_the_weights_with_queries_down_and_keys_across():
     assert image.get_cmap().name == "cividis"
 
 
-@given(st.floats(1e-3, 1.0))
+@pytest.mark.parametrize("top", [1e-3, 0.5, 1.0])
 def test_the_scale_is_zero_to_one_whatever_the_weights_are(top):
     weights = top * torch.tensor([[0.9, 0.5], [0.4, 0.8]])  # neither 0 nor 1 among them
     (image,) = plot_attention(weights, colorbar=False).images
     assert image.get_clim() == (0.0, 1.0)
-    plt.close("all")
-
-
-def test_the_scale_can_be_chosen_and_be_signed():
-    (image,) = plot_attention(torch.eye(2), vmax=0.25).images
-    assert image.get_clim() == (0.0, 0.25)
-    (image,) = plot_attention(-torch.eye(2), vmax=2.0, signed=True).images
-    assert image.get_clim() == (-2.0, 2.0)
-    assert image.get_cmap().name == "attn_signed"
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_any_precision_and_a_gradient_are_drawn_and_left_alone(dtype):
-    weights = weights_of(L, S).to(dtype).requires_grad_()
-    before = weights.detach().clone()
-    mask = coin(L, S)
-    old_mask = mask.clone()
-    plot_attention(weights, mask=mask)
-    assert weights.equal(before)
-    assert weights.requires_grad
-    assert mask.equal(old_mask)
 
 
 @pytest.mark.parametrize("shape", [(L, S), (1, S), (L, 1), (S,), ()])
@@ -132,13 +109,6 @@ def test_axes_are_named_and_tokens_stand_on_both():
     assert ax.get_title() == "A title"
 
 
-def test_query_tokens_serve_both_axes_of_a_square_alone():
-    ax = plot_attention(weights_of(2, 2), query_tokens=["a", "b"])
-    assert labels(ax.get_xticklabels()) == ["a", "b"]
-    ax = plot_attention(weights_of(2, 3), query_tokens=["a", "b"])
-    assert "a" not in labels(ax.get_xticklabels())
-
-
 @pytest.mark.parametrize("token", ["$x$", r"\frac", "a_b^c", "<script>", "$", "$$", "%", "{}", ""])
 def test_tokens_are_drawn_as_they_are(token):
     ax = plot_attention(weights_of(1, 1), query_tokens=[token])
@@ -170,7 +140,7 @@ def test_heads_share_one_scale_and_each_shows_its_own_weights():
         assert ax.get_title() == f"head {h}"
 
 
-@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (1, L, S), (S,), (H, 1, 1)])
+@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (H, 1, 1)])
 def test_heads_take_one_mask_for_all_or_one_each(shape):
     mask = coin(*shape, seed=1)
     *panels, _ = plot_heads(weights_of(H, L, S), mask=mask, titles=list("abc")).axes
@@ -193,13 +163,6 @@ def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
     (band,) = ax.collections
     corners = {tuple(point) for path in band.get_paths() for point in path.vertices.tolist()}
     assert {(4.0, 2.0), (4.0, 6.0), (2.0, 1.0), (2.0, 3.0)} <= corners
-
-
-def test_bands_on_the_same_axes_take_colours_of_their_own():
-    use_style()
-    ax = plot_band([1, 2], torch.ones(3, 2))
-    assert plot_band(torch.tensor([1, 2]), torch.zeros(1, 2), ax=ax) is ax
-    assert [line.get_color() for line in ax.lines] == list(CATEGORICAL[:2])
 
 
 # The style

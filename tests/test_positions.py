@@ -8,7 +8,6 @@ import cmath
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -16,14 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attn_notes import positions
-from attn_notes.attention import attention_weights, scaled_dot_product_attention
-from attn_notes.masks import (
-    block_mask,
-    causal_mask,
-    padding_mask,
-    prefix_mask,
-    sliding_window_mask,
-)
+from attn_notes.attention import attention_weights
 from attn_notes.multihead import MultiHeadAttention
 from attn_notes.positions import (
     LearnedEncoding,
@@ -35,7 +27,7 @@ from attn_notes.positions import (
     rotation_between,
     sinusoidal_encoding,
 )
-from tests.oracles import assert_same, gradients, normal, over_leading_axes, weights_by_loop
+from tests.oracles import gradients, normal
 
 B, H, L, S, D = 2, 3, 5, 7, 22  # primes, but for the width, which must be even
 E = D
@@ -70,19 +62,6 @@ def test_every_entry_is_its_formula(length, width, offset, base):
             assert encoding[i, 2 * j + 1].item() == pytest.approx(math.cos(angle), abs=1e-7)
 
 
-@given(LENGTH, EVEN, st.integers(0, 50))
-def test_an_offset_is_a_later_slice_to_the_last_bit(length, width, offset):
-    whole = sinusoidal_encoding(offset + length, width)
-    assert sinusoidal_encoding(length, width, offset=offset).equal(whole[offset:])
-
-
-def test_the_sinusoid_is_that_of_the_library():
-    from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
-
-    expected = create_sinusoidal_embeddings(512, E, torch.empty(512, E))
-    same(sinusoidal_encoding(512, E), expected, 1e-7)
-
-
 @FLOATS
 @pytest.mark.parametrize("offset", [0, 100_000, 10_000_000])
 def test_a_late_position_is_as_exact_as_an_early_one(dtype, offset):
@@ -90,14 +69,6 @@ def test_a_late_position_is_as_exact_as_an_early_one(dtype, offset):
     encoding = sinusoidal_encoding(300, 64, offset=offset, dtype=dtype)
     assert encoding.dtype == dtype
     assert encoding.equal(exact.to(dtype))
-
-
-def test_angles_in_float32_would_be_off_by_thousandths():
-    positions = torch.arange(100_000, 101_000, dtype=torch.float32)
-    frequencies = 10000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float32) / 64)
-    naive = (positions[:, None] * frequencies).sin()
-    error = (naive - sinusoidal_encoding(1000, 64, offset=100_000)[:, 0::2]).abs().max()
-    assert 1e-3 < error < 1e-2
 
 
 def test_every_encoding_has_one_length_and_dot_products_see_the_distance_alone():
@@ -161,14 +132,6 @@ def test_learned_positions_are_torchs_embedding_of_the_positions(offset):
     assert (got[1][unread] == 0).all()
 
 
-@HALF
-def test_learned_positions_leave_the_dtype_of_what_they_are_added_to(dtype):
-    module, x = LearnedEncoding(9, E), normal(B, L, E, dtype=dtype)
-    output = module(x)
-    assert output.dtype == dtype
-    assert output.equal(x + module.weight[:L].to(dtype))
-
-
 def test_learned_positions_reach_to_their_last_and_no_further():
     module = LearnedEncoding(8, 4)
     assert module(torch.zeros(8, 4)).equal(module.weight)
@@ -177,15 +140,6 @@ def test_learned_positions_reach_to_their_last_and_no_further():
     for length, offset in ((9, 0), (1, 8), (8, 1), (0, 9), (1, -1), (8, -8)):
         with pytest.raises(ValueError, match=f"offset = {offset} and length = {length}"):
             module(torch.zeros(length, 4), offset=offset)
-
-
-@pytest.mark.parametrize("module", [SinusoidalEncoding(E), LearnedEncoding(64, E)])
-def test_one_position_at_a_time_with_its_offset_is_the_whole_sequence(module):
-    x = normal(B, L, E, dtype=torch.float32)
-    steps = [module(x[:, i : i + 1], offset=i) for i in range(L)]
-    assert torch.cat(steps, dim=1).equal(module(x))
-    forgetful = [module(x[:, i : i + 1]) for i in range(L)]
-    assert not torch.allclose(torch.cat(forgetful, dim=1), module(x))
 
 
 # Rotary
@@ -236,17 +190,6 @@ def test_halves_are_the_librarys_llama(offset, base, scale):
     same(apply_rotary(x, angles, layout="halves"), expected, 3e-5)
 
 
-@pytest.mark.parametrize("offset", [0, 13])
-def test_pairs_are_the_librarys_gptj(offset):
-    from transformers.models.gptj import modeling_gptj as gptj
-
-    x = normal(B, H, 60, D, dtype=torch.float32)
-    table = gptj.create_sinusoidal_positions(offset + 60, D)[None, offset:]
-    sin, cos = table.chunk(2, dim=-1)
-    expected = gptj.apply_rotary_pos_emb(x.transpose(1, 2), sin, cos).transpose(1, 2)
-    same(apply_rotary(x, rotary_angles(60, D, offset=offset)), expected, 3e-5)
-
-
 @LAYOUTS
 def test_a_pair_is_a_complex_number_times_a_turn(layout):
     x, angles = normal(L, D), rotary_angles(L, D, offset=3, **double)
@@ -259,37 +202,19 @@ def test_a_pair_is_a_complex_number_times_a_turn(layout):
             assert complex(*(output[i, d].item() for d in at)) == pytest.approx(number, abs=1e-12)
 
 
-@given(st.lists(st.integers(0, 3), max_size=3), LENGTH, EVEN)
-def test_permuting_the_columns_carries_one_layout_to_the_other(lead, length, width):
-    x, angles = normal(*lead, length, width), rotary_angles(length, width, **double)
-    order = [*range(0, width, 2), *range(1, width, 2)]  # 2j to j, 2j + 1 to j + D/2
-    pairs, halves = (partial(apply_rotary, angles=angles, layout=y) for y in ("pairs", "halves"))
-    assert pairs(x)[..., order].equal(halves(x[..., order]))
-
-
 @LAYOUTS
 def test_scores_see_the_distance_alone_over_thousands_of_positions(layout):
     query, key = (normal(D, seed=seed).detach() for seed in (1, 2))
-    angles = rotary_angles(4000, D, **double)
-    queries, keys = (apply_rotary(x.expand(4000, D), angles, layout=layout) for x in (query, key))
+    angles = rotary_angles(2000, D, **double)
+    queries, keys = (apply_rotary(x.expand(2000, D), angles, layout=layout) for x in (query, key))
     scores = queries @ keys.T
-    for d in (0, 1, 2, 31, 999, 3999):
-        same(scores.diagonal(d), scores[0, d].expand(4000 - d))
-        same(scores.diagonal(-d), scores[d, 0].expand(4000 - d))
+    for d in (0, 1, 2, 31, 999, 1999):
+        same(scores.diagonal(d), scores[0, d].expand(2000 - d))
+        same(scores.diagonal(-d), scores[d, 0].expand(2000 - d))
     assert scores[0].std() > 0.1 * query.norm()  # and the distance they do see
-    far = rotary_angles(4000, D, offset=1_000_000, **double)
-    query, key = (apply_rotary(x.expand(4000, D), far, layout=layout) for x in (query, key))
+    far = rotary_angles(2000, D, offset=1_000_000, **double)
+    query, key = (apply_rotary(x.expand(2000, D), far, layout=layout) for x in (query, key))
     same(query @ key.T, scores, 1e-7)
-
-
-@LAYOUTS
-@FLOATS
-def test_lengths_are_kept(layout, dtype):
-    x = normal(B, H, 300, D, dtype=dtype)
-    lengths = apply_rotary(x, rotary_angles(300, D), layout=layout).double().norm(dim=-1)
-    torch.testing.assert_close(
-        lengths, x.double().norm(dim=-1), rtol=2 * torch.finfo(dtype).eps + 1e-7, atol=0
-    )
 
 
 @LAYOUTS
@@ -348,13 +273,6 @@ def test_the_bias_is_minus_slope_times_distance_entry_by_entry(heads, rows, colu
     assert not bias[bias == 0].signbit().any()
 
 
-@given(LENGTH, st.integers(0, 6))
-def test_the_bias_with_a_cache_is_the_last_rows_of_the_whole(new, cached):
-    whole = alibi_bias(H, cached + new)
-    assert alibi_bias(H, new, cached + new, offset=cached).equal(whole[:, cached:])
-    assert alibi_bias(H, new, offset=cached).equal(whole[:, cached:, :new])
-
-
 @FLOATS
 def test_the_bias_is_rounded_once(dtype):
     bias = alibi_bias(12, 1, 70_000, dtype=dtype)  # farther than float16 counts
@@ -363,32 +281,6 @@ def test_the_bias_is_rounded_once(dtype):
     assert bias.equal(alibi_bias(12, 1, 70_000, dtype=wide).to(dtype))
     exact = alibi_bias(12, 1, 70_000, **double)
     torch.testing.assert_close(bias.double(), exact, rtol=torch.finfo(dtype).eps, atol=0)
-
-
-MASKS = {
-    "none": None,
-    "causal": causal_mask(L, S, offset=2),
-    "window": sliding_window_mask(L, S, window=3, offset=2),
-    "prefix": prefix_mask(L, S, prefix=2, offset=2),
-    "padding": padding_mask([4, 0], S)[:, None],
-    "block": block_mask(torch.tensor([0, 0, 1, 1, 2]), torch.tensor([0, 1, 1, 1, 2, 2, 2])),
-}
-
-
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_the_bias_composes_with_every_mask(mask):
-    query, key, value = normal(B, H, L, D), normal(B, H, S, D, seed=1), normal(B, H, S, D, seed=2)
-    bias = alibi_bias(H, L, S, offset=2, **double)
-    keywords = {"attn_mask": mask, "attn_bias": bias}
-    allowed = torch.ones(B, H, L, S, dtype=torch.bool) if mask is None else mask
-    everywhere = (x.expand(B, H, L, S) for x in (allowed, bias))
-    expected = over_leading_axes(weights_by_loop, query, key, *everywhere)
-    torch.testing.assert_close(attention_weights(query, key, **keywords), expected)
-    assert_same(
-        lambda *x: scaled_dot_product_attention(*x, **keywords),
-        lambda query, key, value: attention_weights(query, key, **keywords) @ value,
-        *(query, key, value),
-    )
 
 
 def test_a_causal_row_of_distances_is_a_row_of_key_positions():
@@ -405,38 +297,10 @@ def test_a_causal_row_of_distances_is_a_row_of_key_positions():
 # Where they are made
 
 
-MADE = {
-    "sinusoid": lambda **where: sinusoidal_encoding(L, E, **where),
-    "rotation": lambda **where: rotation_between(3, E, **where),
-    "angles": lambda **where: rotary_angles(L, D, **where),
-    "slopes": lambda **where: alibi_slopes(6, **where),
-    "bias": lambda **where: alibi_bias(6, L, S, **where),
-}
-
-
-@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
-def test_they_are_made_on_the_device_asked_for_or_on_torchs_default(make):
-    assert make().device.type == "cpu"
-    assert make(device="meta").device.type == make(device=torch.device("meta")).device.type
-    assert make(device="meta").is_meta
-    with torch.device("meta"):
-        assert make().is_meta
-        assert make(device="cpu").device.type == "cpu"
-
-
 def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
     angles, expected = (positions._angles(L, D, 10**6, 1e4, d) for d in ("mps", "cpu"))
     assert angles.equal(expected)
     assert positions._rounded(angles, torch.float32, "meta").is_meta  # and then they are moved
-
-
-@pytest.mark.parametrize("four", [np.int64(4), torch.tensor(4)], ids=["numpy", "torch"])
-def test_sizes_may_be_integers_of_numpy_and_torch(four):
-    for make in (sinusoidal_encoding, rotation_between, rotary_angles):
-        assert make(four, four).equal(make(4, 4))
-    assert alibi_bias(four, four, offset=four).equal(alibi_bias(4, 4, offset=4))
-    learned, x = LearnedEncoding(four, four), torch.zeros(2, 4)
-    assert learned(x, offset=four - 2).equal(learned(x, offset=2))
 
 
 def test_a_graph_of_any_length_is_exported_whole():

@@ -1,12 +1,10 @@
 """The repository's promises: clean notebooks, exact pins, licences, one palette, no other host."""
 
 import importlib.metadata
-import json
 import re
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,119 +12,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
-from tools import browser, notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
 sys.path.append(str(BOOK / "_ext"))
 import attn_book  # noqa: E402
-
-
-def messy() -> notebooks.Notebook:
-    """A notebook with everything that the cleaner must take out."""
-    return {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {
-            "kernelspec": {"name": "venv", "display_name": "My venv", "language": "python"},
-            "language_info": {"name": "python", "version": "3.11.7", "mimetype": "text/x-python"},
-            "widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}},
-        },
-        "cells": [
-            {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": "# Title\n\nText"},
-            {
-                "cell_type": "code",
-                "id": "run",
-                "execution_count": 7,
-                "metadata": {"tags": ["stub"], "execution": {"iopub.execute_input": "2026"}},
-                "source": "print(1)",
-                "outputs": [
-                    {"output_type": "stream", "name": "stdout", "text": "1\n"},
-                    {"output_type": "stream", "name": "stdout", "text": ["2\n", "3\n"]},
-                    {"output_type": "stream", "name": "stderr", "text": "careful\n"},
-                    {"output_type": "stream", "name": "stdout", "text": "4\n"},
-                    {
-                        "output_type": "execute_result",
-                        "execution_count": 7,
-                        "metadata": {"needs_background": "light"},
-                        "data": {
-                            "text/plain": "Widget",
-                            "text/html": "<attn-widget></attn-widget>",
-                            notebooks.WIDGET_VIEW: {"model_id": "1f0c"},
-                        },
-                    },
-                ],
-            },
-        ],
-    }
-
-
-def test_the_cleaner_keeps_outputs_counts_and_ids_and_merges_streams_of_one_name_in_a_row():
-    cell = notebooks.clean(messy())["cells"][1]
-    assert (cell["id"], cell["execution_count"]) == ("run", 7)
-    assert cell["metadata"] == {"tags": ["stub"]}
-    *streams, result = cell["outputs"]
-    assert result["data"] == {"text/plain": "Widget", "text/html": "<attn-widget></attn-widget>"}
-    assert [(stream["name"], stream["text"]) for stream in streams] == [
-        ("stdout", "1\n2\n3\n"),
-        ("stderr", "careful\n"),
-        ("stdout", "4\n"),
-    ]
-
-
-def test_the_cleaner_drops_what_differs_between_two_runs():
-    text = notebooks.dumps(notebooks.clean(messy()))
-    for trace in ("2026", "3.11.7", "1f0c", "My venv", "widget-state", "widget-view", "needs_back"):
-        assert trace not in text
-
-
-def test_the_cleaner_leaves_its_argument_alone_and_is_idempotent():
-    notebook = messy()
-    once = notebooks.clean(notebook)
-    assert notebook == messy()
-    assert notebooks.clean(once) == once
-    text = notebooks.dumps(once)
-    assert notebooks.dumps(json.loads(text)) == text
-    assert text.endswith("}\n")
-
-
-def test_check_finds_an_unclean_notebook_and_clean_only_mends_it(tmp_path, capsys):
-    path = tmp_path / "messy.ipynb"
-    path.write_text(json.dumps(messy()), encoding="utf-8")
-    assert notebooks.main(["--check", str(path)]) == 1
-    assert "messy.ipynb: not clean" in capsys.readouterr().out
-    assert notebooks.main(["--clean-only", str(path)]) == 0
-    assert notebooks.main(["--check", str(path)]) == 0
-
-
-@pytest.mark.parametrize("triton", [None, "installed"])
-def test_without_triton_an_output_that_needs_it_is_kept(tmp_path, monkeypatch, triton):
-    util = SimpleNamespace(find_spec=lambda name: triton)
-    monkeypatch.setattr(notebooks, "importlib", SimpleNamespace(util=util))
-    shown = {"data": {"text/plain": "9"}, "metadata": {}, "execution_count": 7}
-    result = {"output_type": "execute_result", **shown}
-    cells = [
-        {"cell_type": "code", "id": name, "source": "1", "metadata": {"tags": tags}}
-        | {"execution_count": 7, "outputs": [result]}
-        for name, tags in (("plain", []), ("kernel", ["needs-triton"]))
-    ]
-    path = tmp_path / "tiny.ipynb"
-    path.write_text(json.dumps(messy() | {"cells": cells}), encoding="utf-8")
-    assert notebooks.execute(path) == ""
-    found = [cell["outputs"][0] for cell in notebooks.read(path)["cells"]]
-    assert [output["data"]["text/plain"] for output in found] == ["1", "1" if triton else "9"]
-    assert [output["execution_count"] for output in found] == [1, 2]
-
-
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
-def test_a_committed_notebook_is_clean_and_its_cell_ids_are_readable(path):
-    notebook = notebooks.read(path)
-    assert path.read_text(encoding="utf-8") == notebooks.dumps(notebooks.clean(notebook))
-    ids = [cell["id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
-    assert not [name for name in ids if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f-]+)?", name)]
-
 
 # ---- Requirements ----------------------------------------------------------------------------
 
@@ -239,14 +130,6 @@ def test_no_page_asset_names_another_host(path):
     assert [a for a in addresses if not a.startswith("http://www.w3.org/")] == []
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
-def test_no_output_fetches_anything(path):
-    for cell in notebooks.read(path)["cells"]:
-        for output in cell.get("outputs", []):
-            html = str(output.get("data", {}).get("text/html", ""))
-            assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", html), cell["id"]
-
-
 def test_the_contents_name_every_page_and_no_other():
     toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
     pages = [
@@ -289,12 +172,6 @@ def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
     assert attn_book.github_url(remote) == url
 
 
-def test_docstrings_are_typeset_but_their_examples_are_not():
-    lines = ["Half of $|u|$ and |v|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
-    attn_book.typeset_docstring(None, "function", "f", None, None, lines)
-    assert lines == [r"Half of :math:`|u|` and \|v\|, in `a | b`.", "", ">>> 1 | 2  # $x$", "3"]
-
-
 def test_the_book_is_built_from_stored_outputs_and_from_listed_pages_only():
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     assert config["execute"] == {"execute_notebooks": "off"}
@@ -323,13 +200,3 @@ def test_every_citation_exists_and_every_work_is_cited():
         assert here <= keys, f"{path.name} cites {here - keys}"
         used |= here
     assert used == keys
-
-
-def test_a_browser_chosen_by_hand_must_exist(monkeypatch, tmp_path):
-    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
-    with pytest.raises(FileNotFoundError, match="must be the path of a browser"):
-        browser.find()
-    chosen = tmp_path / "chromium"
-    chosen.touch()
-    monkeypatch.setenv("CHROMIUM", str(chosen))
-    assert browser.find() == str(chosen)

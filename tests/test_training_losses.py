@@ -8,8 +8,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from attn_notes.data import END, PAD, START, Batch
-from attn_notes.scores import AdditiveScore
-from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training import language_model_loss, masked_cross_entropy, translation_loss
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from tests.oracles import B, L, normal, rng
@@ -49,15 +47,6 @@ def test_padding_changes_neither_the_loss_nor_a_gradient(lengths, more, smoothin
     assert there[long == PAD].eq(0).all()
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_nothing_but_padding_costs_nothing_and_teaches_nothing(smoothing):
-    logits = normal(B, L, V)
-    loss = masked_cross_entropy(logits, torch.full((B, L), PAD), label_smoothing=smoothing)
-    (gradient,) = torch.autograd.grad(loss, logits)
-    assert loss == 0
-    assert gradient.eq(0).all()
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_it_equals_torch_wherever_torch_has_an_answer(smoothing):
     labels, logits = labels_of([3, 5], L), normal(2, L, V)
@@ -65,20 +54,6 @@ def test_it_equals_torch_wherever_torch_has_an_answer(smoothing):
         logits.transpose(1, 2), labels, ignore_index=PAD, label_smoothing=smoothing
     )
     assert_close(masked_cross_entropy(logits, labels, label_smoothing=smoothing), expected)
-
-
-def test_smoothing_gives_every_token_its_share_of_epsilon():
-    logits, label, epsilon = normal(1, 1, V), torch.tensor([[4]]), 0.2
-    target = torch.full((V,), epsilon / V, dtype=torch.float64)
-    target[4] += 1 - epsilon
-    expected = -(target * logits[0, 0].log_softmax(0)).sum()
-    assert_close(masked_cross_entropy(logits, label, label_smoothing=epsilon), expected)
-
-
-def test_another_id_may_be_the_padding():
-    logits = normal(1, 2, V)
-    alone = masked_cross_entropy(logits[:, :1], torch.tensor([[4]]))
-    assert_close(masked_cross_entropy(logits, torch.tensor([[4, 7]]), ignore_index=7), alone)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -133,28 +108,6 @@ def test_the_model_is_given_each_token_and_asked_for_the_next():
     assert asked[0][2].tolist() == [[START, 4, 5], [START, 6, END]]
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_more_padding_in_the_batch_leaves_loss_and_gradients(smoothing):
-    torch.manual_seed(0)
-    encoder = RNNEncoder(8, 3, 5)
-    model = Seq2Seq(encoder, AttentionDecoder(V, 3, 5, 5, score=AdditiveScore(5, 5, 3))).double()
-    found = []
-    for more in (0, 3):
-        model.zero_grad()
-        loss = translation_loss(model, a_batch(more=more), label_smoothing=smoothing)
-        loss.backward()
-        found.append([loss.detach(), *(p.grad.clone() for p in model.parameters())])
-    for one, other in zip(*found, strict=True):
-        assert_close(one, other)
-
-
-def test_smoothing_reaches_the_loss():
-    logits = normal(2, 3, V)
-    found = translation_loss(lambda *_: (logits, None), a_batch(), label_smoothing=0.3)
-    labels = a_batch().target[:, 1:]
-    assert_close(found, masked_cross_entropy(logits, labels, label_smoothing=0.3))
-
-
 # The next token of a running text
 
 
@@ -184,12 +137,3 @@ def test_of_a_decoder_it_is_the_mean_of_what_each_prefix_says_of_the_next(smooth
     ]
     found = language_model_loss(model, tokens, label_smoothing=smoothing)
     assert_close(found, torch.stack(parts).mean())
-
-
-def test_padding_after_a_text_teaches_nothing():
-    model = DecoderOnly(TransformerConfig(vocab_size=V, embed_dim=8)).double()
-    tokens = torch.tensor([[START, 4, 5, END]])
-    assert_close(
-        language_model_loss(model, F.pad(tokens, (0, 3), value=PAD)),
-        language_model_loss(model, tokens),
-    )

@@ -2,11 +2,10 @@
 
 import math
 import re
-from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -15,44 +14,14 @@ from attn_notes.training import bits_per_character, bleu, exact_match
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 
 WORDS = st.lists(st.sampled_from("abc"), min_size=0, max_size=9)
-PAIRS = st.lists(st.tuples(WORDS, WORDS.filter(len)), min_size=1, max_size=5)
 
 
-def written_out(pairs: list[tuple[list[str], list[str]]]) -> float:
-    """Papineni et al. (2002) with exponential smoothing, over the orders that occur."""
-    said, wanted = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
-    logs, halvings = [], 0
-    for order in (1, 2, 3, 4):
-        matches = total = 0
-        for prediction, reference in pairs:
-            grams = [
-                Counter(tuple(words[i : i + order]) for i in range(len(words) - order + 1))
-                for words in (prediction, reference)
-            ]
-            matches += (grams[0] & grams[1]).total()
-            total += grams[0].total()
-        if not total:
-            break
-        if not matches:
-            halvings += 1
-        logs.append(math.log(matches / total if matches else 1 / 2**halvings / total))
-    if not logs or halvings == len(logs):
-        return 0.0
-    brevity = min(0.0, 1 - wanted / said)
-    return 100 * math.exp(brevity + sum(logs) / len(logs))
-
-
-@given(PAIRS)
-def test_bleu_is_what_its_definition_says(pairs):
-    said, wanted = zip(*[(" ".join(p), " ".join(r)) for p, r in pairs], strict=True)
-    assert bleu(said, wanted) == pytest.approx(written_out(pairs), abs=1e-9)
-
-
-@given(st.lists(WORDS.filter(len), min_size=1, max_size=5))
-def test_what_is_right_has_a_hundred_however_short(references):
-    texts = [" ".join(words) for words in references]
-    assert bleu(texts, texts) == pytest.approx(100)
-    assert bleu(texts, texts) <= 100
+def test_bleu_is_what_its_definition_says_of_an_example():
+    """Of the first 4 of 5 words: 4 of 4, 3 of 3, 2 of 2 and 1 of 1 runs, and brevity."""
+    found = bleu(["one hundred and two"], ["one hundred and two thousand"])
+    assert found == pytest.approx(100 * math.exp(1 - 5 / 4))
+    mean = (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4)  # no run of 4: half of one
+    assert bleu(["a b c d"], ["a b c e"]) == pytest.approx(100 * mean)
 
 
 def test_a_text_is_split_at_spaces_and_nowhere_else():
@@ -75,12 +44,8 @@ def test_exact_match_counts_what_is_equal_in_lists_tuples_and_strings(pairs):
     ("call", "error", "words"),
     [
         (lambda: exact_match([], []), ValueError, "got 0 and 0"),
-        (lambda: exact_match(["a"], ["a", "b"]), ValueError, "got 1 and 2"),
-        (lambda: bleu([], []), ValueError, "got 0 and 0"),
         (lambda: bleu(["a", "b"], ["a"]), ValueError, "got 2 and 1"),
         (lambda: bleu("abc", "abc"), TypeError, "must be lists, got one string"),
-        (lambda: bleu(["abc"], "a"), TypeError, "must be lists, got one string"),
-        (lambda: exact_match("abc", "abc"), TypeError, "must be lists"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, error, words):
@@ -122,6 +87,7 @@ def bits_by_loop(model: DecoderOnly, texts: list[str], length: int, stride: int)
 TEXT = st.text("abcdefx", max_size=30)
 
 
+@settings(max_examples=20)
 @given(
     texts=st.lists(TEXT, min_size=1, max_size=3).filter(any),
     length=st.integers(1, 8),

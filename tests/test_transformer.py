@@ -184,12 +184,6 @@ def test_a_block_alone_knows_no_order_and_its_feed_forward_network_no_other_posi
     torch.testing.assert_close(block.feed_forward(x)[:, 2], block.feed_forward(x[:, 2]))
 
 
-def test_every_norm_takes_the_configs_eps():
-    model = Encoder(config(norm="pre", embed_norm=True, layer_norm_eps=0.25))
-    eps = [module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)]
-    assert eps == [0.25] * (2 + 2 * N)
-
-
 # ---- Embeddings and positions ------------------------------------------------------------------
 
 
@@ -210,13 +204,6 @@ def test_embeddings_are_a_normalised_sum_scaled_before_positions_are_added(posit
     torch.testing.assert_close(table(TOKENS, types), x)
     torch.testing.assert_close(table(TOKENS[:, 2:], types[:, 2:], offset=2), x[:, 2:])
     torch.testing.assert_close(table(TOKENS), table(TOKENS, torch.zeros_like(TOKENS)))
-
-
-def test_embeddings_are_dropped_in_training_only():
-    table = filled(Embeddings(config(dropout=0.5, embed_norm=True)))
-    share = (table.train()(ids(30, L)) == 0).double().mean()
-    assert 0.4 < share < 0.6
-    assert bool((table.eval()(TOKENS) != 0).all())
 
 
 @every_scheme
@@ -257,17 +244,6 @@ def test_positions_inside_attention_are_relative_and_not_for_cross_attention(pos
     assert not torch.allclose(output, block(x, memory)[0])
 
 
-@every_scheme
-def test_only_learned_positions_limit_the_length(positions):
-    model = Encoder(config(positions=positions, embed_dim=12))
-    assert model(ids(1, 11)).output.shape == (1, 11, 12)
-    if positions != "learned":
-        assert model(ids(1, 13)).output.shape == (1, 13, 12)
-    else:
-        with pytest.raises(ValueError, match="max_length - 1 = 10, got offset = 0 and length = 12"):
-            model(ids(1, 12))
-
-
 # ---- The config --------------------------------------------------------------------------------
 
 CHANGES = [
@@ -297,9 +273,3 @@ def test_every_field_of_the_config_is_changed_above():
     fields = {field.name for field in dataclasses.fields(TransformerConfig)}
     of_encoders = {"num_token_types"}  # a Transformer has none
     assert {name for change in CHANGES for name in change} == fields - of_encoders
-
-
-def test_a_config_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config().embed_dim = 12
-    assert dataclasses.replace(config(), num_heads=2) == config(num_heads=2)

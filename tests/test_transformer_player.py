@@ -6,33 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traitlets import TraitError
 
-from attn_notes.cli import load_translator
 from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import greedy
 from attn_notes.widgets import TransformerPlayer
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.player import chance, cut
+from attn_notes.widgets.packing import unpack_transformer
+from attn_notes.widgets.player import cut
 from tests.widgets import of_player, random_transformer
 
-STORED = "book/_data/transformer-numbers"
-
 # On the way
-
-
-def test_the_stored_model_fits_a_page_and_is_as_good_when_rounded():
-    stored = load_translator(STORED)
-    player = TransformerPlayer(
-        stored.model, stored.source_vocab, stored.target_vocab, languages={"de": "German"}
-    )
-    assert 100_000 < len(player.page_html()) < 250_000
-    rounded = unpack_transformer(pack_transformer(stored.model))
-    for text in ("1999", "47", "8080", "9999"):
-        player.text = text
-        ids = torch.tensor([stored.source_vocab.encode(player.translation().source)])
-        said = greedy(stored.model, ids, max_length=20).tokens
-        again = greedy(rounded, ids, max_length=20).tokens
-        assert said.equal(again)
-        assert said[0].tolist() == player.translation().tokens
 
 
 # Texts
@@ -45,19 +26,14 @@ NUMBERS = ("0", "1", "9", "ninety", "nine", "-nine", "thousand,", "teen", "ninet
     ("text", "tokens"),
     [
         ("1999", "1 9 9 9"),
-        (" 1 9\t9\n9 ", "1 9 9 9"),
         ("1,999", "1 9 9 9"),
         ("1.999", "1 9 9 9"),
-        ("1,999.", "1 9 9 9"),
         ("ninety-nine", "ninety -nine"),
-        ("Ninety-NINE", "ninety -nine"),
         ("nineteen", "nineteen"),
         ("nineninety", "nine ninety"),
         ("thousand", "thousand,"),
-        ("thousand, nine", "thousand, nine"),
         ("Haus 9", "Haus 9"),
         ("", ""),
-        ("   ", ""),
     ],
 )
 def test_a_text_is_cut_at_spaces_and_into_few_known_tokens(text, tokens):
@@ -81,23 +57,6 @@ def test_no_way_to_cut_a_word_has_fewer_tokens(tokens):
 
 
 # Translations
-
-
-def test_a_step_beyond_the_last_is_that_of_the_last_word():
-    player = of_player()
-    for text in ("407", "1999", "0", "73"):
-        player.text, player.step = text, 7
-        tokens = player.translation().tokens
-        words = [token for token in tokens if token != END]
-        assert len(player.shown()) == max(len(words), 1)
-        assert f"step {max(len(words), 1)}, " in repr(player)
-
-
-def test_a_domain_must_be_a_pattern_and_its_name():
-    words = Vocabulary(["a"])
-    model = random_transformer(vocab_size=5, target_vocab_size=5)
-    with pytest.raises(ValueError, match="domain must be 2"):
-        TransformerPlayer(model, words, words, examples=("a",), domain=("a*",))
 
 
 def test_at_temperature_0_it_says_what_greedy_says():
@@ -134,17 +93,6 @@ def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
     share = torch.bincount(torch.tensor(drawn), minlength=9) / 100
     assert (share - hot).abs().max() < 0.12
     assert not share[:2].any()
-
-
-def test_numbers_by_seed_and_step_are_spread_evenly():
-    numbers = torch.tensor([[chance(seed, step) for step in range(32)] for seed in range(100)])
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    assert (torch.histc(numbers, 10, 0, 1) - 320).abs().max() < 60
-    for rows in (numbers, numbers.T):
-        pairs = torch.stack((rows[1:].flatten(), rows[:-1].flatten()))
-        assert pairs.corrcoef()[0, 1].abs() < 0.06
-    assert numbers.unique().numel() == numbers.numel()
 
 
 def test_what_the_reader_put_there_is_said_and_the_model_goes_on_from_it():

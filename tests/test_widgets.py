@@ -4,37 +4,27 @@ import base64
 import cmath
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 import time
 from html.parser import HTMLParser
 
-import matplotlib as mpl
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attn_notes import palette
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
-from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps,
     AttentionHeatmap,
     Example,
-    FamilyDiagram,
     HeadExplorer,
-    KernelExplorer,
     MaskPainter,
-    OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
-    Sentence,
     SpellingAttention,
     assets,
     explore,
@@ -69,7 +59,6 @@ from tests.widgets import (
     of_positions,
     of_steps,
     scores,
-    weights,
 )
 
 every_widget = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
@@ -120,15 +109,6 @@ def test_the_element_is_one_small_line_and_holds_nothing_that_changes(make):
     assert Element(element).attributes <= {"type", "class", "scope"}
 
 
-def test_the_elements_are_the_same_in_another_process_with_another_hash_seed():
-    code = "from tests.widgets import EVERY\nfor make in EVERY.values(): print(make().page_html())"
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, check=True
-    )
-    assert done.stdout.decode().splitlines() == [make().page_html() for make in EVERY.values()]
-
-
 @every_widget
 def test_the_state_on_the_page_is_every_synced_trait_and_nothing_of_the_host(make):
     widget = make()
@@ -146,78 +126,6 @@ def test_the_notebook_gets_the_element_and_the_repr_beside_the_live_view(make):
     assert data["text/html"] == widget.page_html()
     assert data["text/plain"] == repr(widget)
     assert "application/vnd.jupyter.widget-view+json" in data
-
-
-REPRS = {
-    "scores": "AttentionHeatmap(5 queries x 5 keys, 3 heads, weights 0.00 to 1.00)",
-    "layers": "AttentionHeatmap(4 queries x 5 keys, 2 layers, 3 heads, weights 0.00 to 0.97)",
-    "points": "KernelExplorer(20 points, gaussian kernel of width 0.30: 0.90 at 2.00)",
-    "arrows": "ScoreExplorer(dot, temperature 1.00: weights 0.16 0.00 0.00 0.83 0.00)",
-    "mask": "MaskPainter(5 queries x 5 keys, 15 cells open, 0 empty rows)",
-    "letters": "SpellingAttention(4 words at temperature 0.20)",
-    "steps": "AlignmentSteps(3 examples; trained, right: 5 words from 5, step 2)",
-    "heads": (
-        "HeadExplorer(3 sentences, 2 layers x 3 heads; layer 1, head 0: 7 tokens, "
-        "weights 0.00 to 0.85)"
-    ),
-    "model": (
-        "HeadExplorer(1 sentence, 2 layers x 3 heads; encoder, layer 1, head 0, mean with 0.1: "
-        "6 tokens, weights 0.00 to 0.48)"
-    ),
-    "positions": (
-        "PositionExplorer(sinusoidal, 8 dimensions, base 10,000: positions 7 and 2 give 3.16)"
-    ),
-    "player": (
-        "TransformerPlayer(407 in time: like like like like an <end>; step 1, cross attention of "
-        "layer 0, head 0)"
-    ),
-    "family": (
-        "FamilyDiagram(decoder-only, 2 blocks: position 2 knows 3 of 6 tokens, "
-        "says \u201clike\u201d)"
-    ),
-    "online": "OnlineSoftmax(5 keys, tile 1 of 5: maximum -2.55, sum 1.00, output 0.09 3.82)",
-    "follow": "FollowToken(\u201cflies\u201d in block 0, head 0; step 1 of 25: start)",
-    "writer": (
-        "LanguageModelPlayer(4078like8\u240alike\ufffd; at 2 most likely unknown 0.46, "
-        "3 of 19 characters remain, 1.50 bits of 3.33)"
-    ),
-    "function": "Explorer(width=0.5, causal=False, falls=round; 16 frames of 5 queries x 5 keys)",
-}
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
-    assert repr(EVERY[name]()) == REPRS[name]
-
-
-@pytest.mark.parametrize(
-    ("widget", "kilobytes"),
-    [
-        (lambda: AttentionHeatmap(weights(64, 64)), 17),
-        (lambda: AttentionHeatmap(scores=scores(8, 32, 32), mask=causal_mask(32)), 26),
-        (lambda: MaskPainter(scores(24, 24)), 15),
-        (lambda: KernelExplorer(scores(200), scores(200, seed=1)), 20),
-        (lambda: explore(lambda n: weights(64, 64, seed=n), page=True, n=[*range(1, 10)]), 120),
-        (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
-        (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 216),
-        (lambda: PositionExplorer(128, 128), 9),
-        (lambda: OnlineSoftmax(scores(64), scores(64, 2)), 9),
-        (lambda: FamilyDiagram(["thousand"] * 64, ["tausend"] * 64), 17),
-        (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
-    ],
-)
-def test_a_page_of_two_hundred_and_fifty_kilobytes_holds_several_widgets(widget, kilobytes):
-    assert len(widget().page_html()) < 1000 * kilobytes
-
-
-def three_states() -> Example:
-    words = ["hundred"] * 20
-    states = {name: (words, weights(20, 20)) for name in ("untrained", "half-trained", "trained")}
-    return Example(words, words, states, "German \u2192 English")
-
-
-def six_layers(L: int) -> Sentence:
-    return Sentence(["hundred"] * L, weights(6, 12, L, L))
 
 
 # Tokens are data
@@ -259,11 +167,6 @@ def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_char
     assert controls.isdisjoint(map(ord, text))
 
 
-def test_the_words_of_the_opening_page_are_cut_at_spaces_alone_and_at_twenty_four():
-    assert SpellingAttention("a\u00a0b  c\n\td ").words() == ["a\u00a0b", "c", "d"]
-    assert len(SpellingAttention(" ".join("abcdefghijklmnopqrstuvwxyz")).words()) == 24
-
-
 # Quanta
 
 finite_floats = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -301,6 +204,7 @@ def test_a_mask_comes_back_exactly(shape, seed):
     assert len(base64.b64decode(packed["b64"])) == math.ceil(mask.numel() / 8)
 
 
+@settings(max_examples=20)
 @given(st.floats(-1e300, 1e300), st.sampled_from([1e-300, 1e-9, 1.0, 99.0]))
 def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
     assume(centre + spread - centre <= 100)
@@ -313,41 +217,11 @@ def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
         assert MaskPainter(wide).shown().equal(shown)
 
 
-def test_weights_in_half_precision_and_with_a_gradient_are_shown_and_left_alone():
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        given_weights = weights(3, 4).to(dtype).requires_grad_()
-        shown = AttentionHeatmap(given_weights).shown()
-        torch.testing.assert_close(shown, given_weights.detach().double(), atol=1e-5, rtol=0)
-        assert given_weights.requires_grad
-
-
 @pytest.mark.parametrize("error", [1e-7, 1e-4])
 def test_a_rounding_error_outside_0_to_1_is_clamped(error):
     noisy = torch.tensor([[1 + error, -error]], dtype=torch.float64)
     assert AttentionHeatmap(noisy).shown().tolist() == [[1.0, 0.0]]
     assert HeadExplorer([(["a"], noisy[None, None, :, :1])]).shown().tolist() == [[1.0]]
-
-
-def test_the_weights_that_a_model_returns_are_shown_as_they_come():
-    config = TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2, num_layers=3)
-    read = Encoder(config)(torch.tensor([[4, 5, 6, 7]]), need_weights=True).weights
-    expected = torch.stack(read)[:, 0].detach().double()  # (layers, H, L, L)
-    heatmap, explorer = AttentionHeatmap(read), HeadExplorer([Sentence([*"abcd"], read)])
-    for widget, quantum in ((heatmap, 1 / 65535), (explorer, 1 / 4095)):
-        widget.layer, widget.head = 2, 1
-        torch.testing.assert_close(widget.shown(), expected[2, 1], atol=quantum, rtol=0)
-    assert repr(heatmap).startswith("AttentionHeatmap(4 queries x 4 keys, 3 layers, 2 heads")
-
-
-@pytest.mark.parametrize(
-    ("shape", "scale"), [((32, 32), "linear"), ((2, 33, 5), "root"), ((2, 2, 3, 40), "root")]
-)
-def test_a_map_of_many_tokens_tells_small_weights_apart(shape, scale):
-    numbers = weights(*shape)
-    widget = AttentionHeatmap(numbers if len(shape) < 4 else list(numbers))
-    assert widget.scale == widget.page_state()["scale"] == scale
-    widget.scale = "row"
-    assert widget.page_state()["scale"] == "row"
 
 
 # Nothing of the caller's is changed
@@ -364,34 +238,6 @@ def test_tensors_and_lists_of_the_caller_stay_as_they_were():
     assert tokens == copies[0]
     assert mask.equal(copies[1])
     assert numbers.equal(copies[2])
-
-
-def test_modules_and_choices_of_the_caller_stay_as_they_were():
-    modules, choices = learned(), [1, 2, 3]
-    before = {name: dict(module.state_dict()) for name, module in modules.items()}
-    widget = ScoreExplorer((1.0, 0.6), 2 * torch.eye(2), **modules)
-    widget.score = "additive"
-    widget.shown()
-    for name, module in modules.items():
-        for key, value in module.state_dict().items():
-            assert value.equal(before[name][key])
-            assert value.dtype == torch.float32
-    explorer = explore(lambda n: torch.eye(n - n + 2), n=choices)
-    explorer.data["controls"][0]["choices"].append(4)
-    assert choices == [1, 2, 3]
-
-
-def test_examples_and_sentences_of_the_caller_stay_as_they_were():
-    tokens, numbers = list(WORDS), weights(5, 5)
-    copies = list(tokens), numbers.clone()
-    steps = AlignmentSteps([Example(tokens, tokens, {"trained": (tokens, numbers)})])
-    steps.data["examples"][0]["source"][0] = "changed"
-    heads = HeadExplorer([(tokens, numbers[None, None])])
-    heads.data["sentences"][0]["views"][0]["queries"][0] = "changed"
-    heads.hide_special = True
-    heads.shown()
-    assert tokens == copies[0]
-    assert numbers.equal(copies[1])
 
 
 # What Python says is shown
@@ -466,14 +312,6 @@ def test_the_spelling_widget_shows_the_softmax_of_cosines_of_letter_counts():
     assert repr(widget) == "SpellingAttention(0 words at temperature 2.00)"
 
 
-def test_a_letter_counts_as_often_as_it_stands():
-    cosine = 2 / math.sqrt(5)  # (2, 1) and (1, 0)
-    expected = torch.tensor([[1, cosine], [cosine, 1]]).double().softmax(-1)
-    widget = SpellingAttention("aab a")
-    widget.temperature = 1.0
-    torch.testing.assert_close(widget.shown(), expected)
-
-
 # Steps of a decoding
 
 
@@ -507,15 +345,10 @@ def test_an_example_or_state_with_fewer_steps_shows_its_last_and_one_without_the
         (["a", "b"], ["a", "b"], None),
         (["a", "b"], ["a", "c"], 1),
         (["a"], ["a", "b"], 1),
-        (["a", "b", "c"], ["a", "b"], 2),
         (["a"], [], 0),
-        (["seventy", "-three"], "seventy-three", None),
         (["drei", "und", "siebzig"], "dreiundsiebzig", None),
         (["two", "hundred"], "two hundred", None),
-        (["two", "hundred"], "two thousand", 1),
-        (["two"], "two hundred", 1),
         (["two", "hundred", "one"], "two hundred", 2),
-        (list("May 1"), "May 1", None),
         (list("May 2"), "May 1", 4),
     ],
 )
@@ -588,21 +421,6 @@ def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
     assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")
 
 
-def test_a_text_is_read_shown_from_its_first_token_and_kept_when_the_next_one_fails():
-    widget = of_heads()
-    widget.text = "b a"
-    assert (widget.reply["error"], widget.sentence, widget.token) == ("", 3, 0)
-    apart = widget.shown() - encoded(["b", "a"], seed=3).weights[1, 0]
-    assert apart.abs().max() < 3e-4
-    before = widget.shown()
-    widget.text = "what?"
-    assert widget.reply["error"] == "no word to begin with in 'what?'"
-    assert widget.shown().equal(before)
-    state = page_state(widget)
-    assert (state["typing"], state["text"], state["sentence"]) == ("page", "", 3)
-    assert state["reply"]["sentence"]["views"][0]["queries"] == ["[CLS]", "b", "a", "[SEP]"]
-
-
 # A function explored
 
 
@@ -642,19 +460,6 @@ def test_positions_show_a_query_at_each_and_its_scores_with_a_key(scheme, unlike
     assert (spread < 1e-9) == (scheme == "none")
 
 
-@pytest.mark.parametrize("scheme", ["sinusoidal", "rotary", "none"])
-@pytest.mark.parametrize("unlike", [False, True])
-def test_where_two_positions_meet_depends_on_their_distance_alone(scheme, unlike):
-    widget = PositionExplorer(16, 32)
-    widget.scheme, widget.unlike = scheme, unlike
-    for widget.distance in (-31, -3, 0, 9):
-        met = []
-        for widget.position in (0, 5, 20, 31):
-            met.append(widget.meeting())
-            assert f"give {met[-1]:.2f})" in repr(widget)
-        assert met == pytest.approx(met[:1] * 4)
-
-
 def test_a_learned_encoding_has_its_own_width_and_an_edge():
     table = scores(12, 6, seed=4)
     widget = of_positions()
@@ -682,16 +487,6 @@ def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
     assert widget.meeting() is None
 
 
-def test_the_smallest_and_the_largest_positions_there_are():
-    for widget in (PositionExplorer(2, 2), PositionExplorer(128, 128, position=127)):
-        E, L = widget.embed_dim, widget.data["length"]
-        for scheme in ("none", "sinusoidal", "rotary", "alibi"):
-            widget.scheme = scheme
-            assert widget.shown().shape == ((L, L) if widget.scheme == "alibi" else (L, E))
-            assert widget.similarity().isfinite().all()
-    assert PositionExplorer(6, 7).data["dimensions"] == [4, 6, 8, 16, 32, 64]
-
-
 def test_every_frame_on_the_page_is_what_the_function_gives():
     frames = decode(page_state(of_function())["frames"])
     grid = [(w, c, f) for w in (0.5, 1, 1.5, 2) for c in (False, True) for f in ("round", "sharp")]
@@ -699,12 +494,6 @@ def test_every_frame_on_the_page_is_what_the_function_gives():
     for frame, (width, causal, falls) in zip(frames, grid, strict=True):
         expected = near(width, causal, falls).double()
         torch.testing.assert_close(frame, expected, atol=0.5 / 65535 + 1e-7, rtol=0)
-
-
-def test_a_live_explorer_calls_the_function_with_the_values_now_chosen():
-    widget = of_function()
-    widget.values = {"width": 2.0, "causal": True, "falls": "sharp"}
-    torch.testing.assert_close(widget.shown(), near(2.0, True, "sharp").double(), atol=1e-5, rtol=0)
 
 
 def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_stands_for():
@@ -718,13 +507,6 @@ def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_s
     widget.values = {"width": 1}  # JSON knows no 1.0
     assert [type(width) for width in seen] == [float] * len(seen)
     assert repr(widget) == "Explorer(width=1.0; 2 queries x 2 keys)"
-
-
-def test_a_box_starts_as_it_was_given_and_a_menu_at_its_first_choice():
-    widget = explore(lambda **_: torch.eye(2), box=True, menu=["b", "a"], slider=(3, 5, 1))
-    assert widget.values == {"box": True, "menu": "b", "slider": 3}
-    kinds = [control["kind"] for control in widget.data["controls"]]
-    assert kinds == ["box", "menu", "slider"]
 
 
 @given(st.integers(-50, 50), st.integers(1, 40), st.sampled_from([1, 0.5, 0.1, 0.05, 0.3]))
@@ -767,9 +549,7 @@ def test_what_a_function_raises_live_is_shown_and_the_last_map_stays(broken, wor
     ("size", "controls"),
     [
         (8, {"a": (0.0, 1.0, 0.001)}),
-        (16, {"a": (0, 20, 1), "b": (0, 20, 1)}),
         (30, {"a": (0, 9, 1), "b": (0, 6, 1), "c": [1, 2, 3], "d": True}),
-        (190, {"a": [1, 2, 3]}),
     ],
 )
 def test_too_many_frames_are_refused_with_a_grid_that_fits(size, controls):
@@ -784,13 +564,6 @@ def test_too_many_frames_are_refused_with_a_grid_that_fits(size, controls):
     counts = dict(zip(names.split(", "), map(int, grid.split(" x ")), strict=True))
     assert list(counts) == list(controls)
     fitting = explore(function, page=True, **{name: list(range(n)) for name, n in counts.items()})
-    assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
-
-
-def test_one_frame_that_is_too_large_says_how_many_cells_fit():
-    with pytest.raises(ValueError, match="at most 37500 cells fit"):
-        explore(lambda n: torch.eye(200), page=True, n=[1])
-    fitting = explore(lambda n: torch.eye(193), page=True, n=[1])
     assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
 
 
@@ -864,14 +637,8 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.parametrize("name", JAVASCRIPT)
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_the_javascript_has_no_way_to(name, what):
-    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
-    assert re.findall(FORBIDDEN[what], source, re.MULTILINE) == []
-
-
-def test_the_page_script_exports_nothing_and_loads_nothing():
+def test_the_page_script_exports_nothing_loads_nothing_and_has_no_long_lines():
+    assert max(map(len, page_script().splitlines())) <= 120
     for pattern in (*FORBIDDEN.values(), r"\bexport\b"):
         assert re.findall(pattern, page_script(), re.MULTILINE) == []
     assert "</script" not in page_script().lower()
@@ -890,30 +657,3 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     own = {f"{name}.js" for name in assets.WIDGETS}
     core = {f"{name}.js" for name in assets.CORE}
     assert own | shared | core | {"host.js"} == set(JAVASCRIPT)
-
-
-@pytest.mark.parametrize("name", JAVASCRIPT)
-def test_no_line_of_javascript_is_longer_than_120_columns(name):
-    source = assets.files("attn_notes.widgets").joinpath("static", name).read_text("utf-8")
-    assert [line for line in source.splitlines() if len(line) > 120] == []
-
-
-def test_weights_are_coloured_as_matplotlib_colours_them():
-    digits = re.search(r"const CIVIDIS =\s*((?:\"[0-9a-f]+\"[\s+]*)+);", page_script())[1]
-    found = "".join(re.findall(r"[0-9a-f]{6,}", digits))
-    colours = mpl.colormaps[palette.SEQUENTIAL](range(256))
-    assert found == "".join(mpl.colors.to_hex(colour)[1:] for colour in colours)
-
-
-def test_the_script_s_hues_are_the_palette_s():
-    text = re.search(r"const PALETTE = \{(.*?)\};", page_script(), re.DOTALL)[1]
-    assert re.findall(r"#[0-9a-f]{6}", text[: text.index("]")]) == list(palette.CATEGORICAL)
-    assert re.search(r"negative: \"(.*?)\"", text)[1] == palette.NEGATIVE
-    assert re.search(r"positive: \"(.*?)\"", text)[1] == palette.POSITIVE
-
-
-def test_the_style_sheet_s_colours_are_the_palette_s_by_day_and_by_night():
-    blocks = re.findall(r"\{([^{}]*--attn-paper:[^{}]*)\}", page_style())
-    light, *dark = (dict(re.findall(r"--attn-(\w+): (#\w+)", block)) for block in blocks)
-    assert light == dict(palette.LIGHT)
-    assert dark == [dict(palette.DARK)] * 2

@@ -51,16 +51,7 @@ TABLE = [
     ("windows of no text", windows([]), V, "at least length + 1 = 5 ids", "got 0"),
     ("bits of empty texts", lambda: bits(["", ""]), V, "hold a character", "2 texts"),
     # Splits
-    *(
-        (
-            f"a split of {share}",
-            partial(split_text, TEXTS, share=share),
-            V,
-            "from 0 to 1",
-            str(share),
-        )
-        for share in (1.5, -0.5, float("nan"))
-    ),
+    ("a split of 1.5", partial(split_text, TEXTS, share=1.5), V, "from 0 to 1", "1.5"),
     ("a split of one character", lambda: split_text(["a"]), V, "on either side", "['a']"),
     # Windows
     ("a window beyond the texts", windows(length=13), V, "at least length + 1 = 14 ids", "got 13"),
@@ -73,11 +64,7 @@ TABLE = [
     ("runs of 0", lambda: share_seen(["a"], ["a"], length=0), V, "length must be at least 1"),
     # n-grams
     ("an n-gram of none", ngram(0), V, "order must be at least 1", "got 0"),
-    ("an n-gram of a half", ngram(2.5), T, "order must be an integer", "2.5"),
-    *(
-        (f"a discount of {d}", ngram(discount=d), V, "discount must be from 0 to 1", str(d))
-        for d in (-0.1, float("nan"))
-    ),
+    ("a negative discount", ngram(discount=-0.1), V, "discount must be from 0 to 1", "-0.1"),
     # Losses and bits
     *(
         (

@@ -134,9 +134,7 @@ def killed(command: list[str], out: Path) -> list[list[int]]:
         killing(os, "fsync", 5),  # before the data is on disk
         killing(Path, "replace", 6),  # before it has its name
         killing(Path, "replace", 5, late=True),  # after
-        killing(_Run, "loss_of", 3),  # before a step has its gradient
         killing(_Run, "update", 3, late=True),  # after the weights have changed
-        killing(_Run, "save", 1, late=True),  # after the checkpoint
     ):
         found.append([*end(begin(command, out, before=moment)), step_of(out)])  # noqa: PERF401
     return found

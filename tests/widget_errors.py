@@ -37,7 +37,7 @@ from tests.widgets import (
     random_transformer,
 )
 
-INF, NAN = float("inf"), float("nan")
+NAN = float("nan")
 EYE = torch.eye(2)
 HEAD = EYE[None, None]
 FAR = torch.tensor([[-1.5e308, 1.5e308]], dtype=torch.float64)
@@ -91,64 +91,38 @@ VALUES = [
     (lambda: AttentionHeatmap(NAN * EYE), "weights must be finite, got NaN or infinity"),
     (lambda: AttentionHeatmap(torch.zeros(0, 3)), "not be empty, got shape (1, 0, 3)"),
     (lambda: AttentionHeatmap(torch.ones(3)), "a map (L, S), a layer (H, L, S) or layers (1, H, L"),
-    (lambda: AttentionHeatmap(scores=torch.ones(3)), "2 or 3 or 4 axes and not be empty, got sha"),
-    (lambda: AttentionHeatmap(1.5 * EYE), "weights must be from 0 to 1, got 0 to 1.5"),
     (lambda: AttentionHeatmap(1.00011 * EYE), "weights must be from 0 to 1, got 0 to 1.00011"),
-    (lambda: AttentionHeatmap(EYE - 0.5), "weights must be from 0 to 1, got -0.5 to 0.5"),
-    (
-        lambda: AttentionHeatmap([torch.ones(2, 3, 1, 1)]),
-        "of one text, got a batch of 2 in a layer",
-    ),
-    (
-        lambda: AttentionHeatmap(torch.ones(2, 3, 1, 1)),
-        "of 2 layers or of a batch of 2 texts: pass",
-    ),
     (lambda: AttentionHeatmap(scores=FAR), "within 100 of one another, got -1.5e+308 to 1.5e+308"),
     (lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3) > 0), "mask (2, 3) and weights (2, 2)"),
     (lambda: AttentionHeatmap(EYE, query_tokens=["a"]), "query_tokens must be 2, one a row or"),
-    (
-        lambda: AttentionHeatmap(EYE, key_tokens=["a", "b" * 10_001]),
-        "at most 10000 characters, got",
-    ),
-    (lambda: AttentionHeatmap(EYE, key_tokens=["a", "b", "c"]), "key_tokens must be 2"),
+    (lambda: AttentionHeatmap(EYE, ["a", "b" * 10_001]), "at most 10000 characters, got"),
     (lambda: KernelExplorer(torch.ones(2), torch.ones(3)), "same shape (N,), got (2,) and (3,)"),
     (lambda: KernelExplorer(torch.ones(2, 2), torch.ones(2, 2)), "must have 1 axes"),
     (lambda: ScoreExplorer((1.0, 2.0, 3.0), EYE), "got (3,) and (2, 2)"),
     (lambda: ScoreExplorer((4.0, 0.0), EYE), "must end within -3 to 3, got 4"),
-    (lambda: ScoreExplorer((0.0, 0.0), torch.ones(4, 3)), "got (2,) and (4, 3)"),
     (
-        lambda: ScoreExplorer((0.0, 0.0), EYE, additive=AdditiveScore(3, 2, 4)),
+        lambda: ScoreExplorer((0, 0), EYE, additive=AdditiveScore(3, 2, 4)),
         "key_dim = 2, got 3 and 2",
     ),
     (lambda: MaskPainter(torch.ones(2)), "must have 2 axes and not be empty, got shape (2,)"),
-    (
-        lambda: explore(torch.eye, page=True, n=[1, 2]),
-        "keep its shape (1, 1), got (2, 2) at {'n': 2}",
-    ),
+    (lambda: explore(torch.eye, page=True, n=[1, 2]), "its shape (1, 1), got (2, 2) at {'n': 2}"),
     (lambda: explore(lambda n: NAN * EYE, n=[1]), "weights at {'n': 1} must be finite"),
-    (
-        lambda: explore(lambda n: n * EYE, page=True, n=[1, 2]),
-        "at {'n': 2} must be from 0 to 1, got 0 to 2",
-    ),
+    (lambda: explore(lambda n: n * EYE, page=True, n=[1, 2]), "at {'n': 2} must be from 0 to 1"),
     (lambda: explore(flat, n=[1], query_tokens=["a"]), "query_tokens must be 2"),
-    (lambda: explore(flat, n=(2, 1, 1)), "from 2 to 37500 positions, got n=(2, 1, 1)"),
-    (lambda: explore(flat, n=(1, 2, 0)), "from 2 to 37500 positions"),
-    (lambda: explore(flat, n=(0, 1, 5)), "from 2 to 37500 positions"),
-    (lambda: explore(flat, n=(0.0, 1.0, 1e-9)), "from 2 to 37500 positions"),
+    *(
+        (lambda n=n: explore(flat, n=n), f"from 2 to 37500 positions, got n={n}")
+        for n in ((2, 1, 1), (1, 2, 0), (0, 1, 5), (0.0, 1.0, 1e-9))
+    ),
     (
-        lambda: trained(["a", "b", "c"], torch.full((2, 3), 1 / 3)),
-        "the weights of 'trained' must be (target, source) = (3, 2), got (2, 3)",
+        lambda: trained([*"abc"], torch.full((2, 3), 1 / 3)),
+        "'trained' must be (target, source) = (3",
     ),
     (lambda: trained(["a", "b"], NAN * EYE), "the weights of 'trained' must be finite"),
     (lambda: trained(["a", "b"], SIGNED), "from 0 to 1, got -1 to 2"),
-    (
-        lambda: trained(["a", "b"], [[1.0, 0.0], [0.5, 0.2]]),
-        "sum to 1, got a sum that differs by 0.3",
-    ),
+    (lambda: trained(["a", "b"], [[1.0, 0.0], [0.5, 0.2]]), "got a sum that differs by 0.3"),
     (lambda: HeadExplorer([encoded("")]), "that is not special, got ['[CLS]', '[SEP]']"),
     (lambda: HeadExplorer([(["a", "b", "c"], HEAD)]), "heads, 3, 3) for 3 tokens, got (1,"),
     (lambda: HeadExplorer([(["a", "b"], HEAD / 2)]), "sum to 1, got a sum that differs by 0.5"),
-    (lambda: HeadExplorer([(["a", "b"], SIGNED[None, None])]), "from 0 to 1, got -1 to 2"),
     (
         lambda: HeadExplorer([encoded("ab"), (["a", "b"], HEAD)]),
         "the same layers and heads, got {(",
@@ -163,24 +137,14 @@ VALUES = [
     (lambda: OnlineSoftmax([0.0, 1.0], EYE, tokens=["a"]), "tokens must be 2, one a row or"),
     (lambda: FamilyDiagram([], ["a"]), "source must be 1 to 64 tokens, got 0"),
     (lambda: FamilyDiagram(["a"], ["b"] * 65), "target must be 1 to 64 tokens, got 65"),
-    *(
-        (
-            lambda width=width: PositionExplorer(width),
-            f"must be from 2 to 128, got {width}",
-        )
-        for width in (0, 7, 130)
-    ),
+    *((lambda n=n: PositionExplorer(n), f"must be from 2 to 128, got {n}") for n in (0, 7, 130)),
     (lambda: PositionExplorer(length=1), "length must be from 2 to 128, got 32 and 1"),
     (lambda: PositionExplorer(learned=NAN * torch.ones(64, 2)), "learned must be finite"),
     (lambda: PositionExplorer(learned=torch.ones(32, 8)), "length = 64, got (32, 8)"),
-    (lambda: PositionExplorer(learned=torch.ones(64, 7)), "up to 128), length = 64, got"),
     *(
         (lambda model=model: pack_transformer(model()), words)
         for model, words in (
-            (
-                lambda: random_transformer(positions="rotary"),
-                "positions of a page must be among",
-            ),
+            (lambda: random_transformer(positions="rotary"), "positions of a page must be among"),
             (lambda: random_transformer(embed_norm=True), "a page has neither embed_norm"),
             (
                 lambda: Encoder(TransformerConfig(vocab_size=9, num_token_types=2)),
@@ -188,7 +152,6 @@ VALUES = [
             ),
             (lambda: random_transformer(num_kv_heads=2), "shared key-value heads, got Tr"),
             (broken_transformer, "must be finite, got NaN or infinity in encoder.norm.bias"),
-            (lambda: random_decoder(positions="rotary"), "'sinusoidal'), got 'rotary'"),
         )
     ),
     (lambda: player_of(target_vocab=Vocabulary(["eins", "zwei"])), "the model's 5 ids, got 6"),
@@ -203,7 +166,6 @@ VALUES = [
 TYPES = [
     (lambda: AttentionHeatmap(EYE * 1j), "must be real numbers, got torch.complex64"),
     (lambda: AttentionHeatmap(EYE, mask=EYE), "mask must be a bool tensor"),
-    (lambda: AttentionHeatmap(EYE, mask=[[True]]), "got list"),
     (lambda: AttentionHeatmap(EYE, query_tokens="ab"), "got the one string 'ab'"),
     (lambda: AttentionHeatmap(EYE, query_tokens=[1, 2]), "must be strings, got int"),
     (lambda: MaskPainter(EYE, mask=EYE), "mask must be a bool tensor"),
@@ -216,17 +178,12 @@ TYPES = [
     (lambda: trained([1, 2], EYE), "the target of 'trained' must be strings, got int"),
     (lambda: HeadExplorer([("ab", HEAD)]), "tokens must be a list of strings"),
     (lambda: FamilyDiagram("time flies", ["a"]), "source must be a list of strings"),
-    (lambda: FamilyDiagram(["a"], [7]), "target must be strings, got int"),
     (lambda: pack_transformer(MaskedLanguageModel(TransformerConfig(vocab_size=9))), "got Masked"),
     (lambda: followed("ab"), "tokens must be a list of strings, got the one string 'ab'"),
 ]
 TRAITS = [
     (lambda: KernelExplorer([0.0], [0.0], bandwidth=0), "bandwidth"),
-    (lambda: KernelExplorer([0.0], [0.0], bandwidth=101), "bandwidth"),
-    (
-        lambda: ScoreExplorer((0.0, 0.0), EYE, score="additive"),
-        "dot, scaled_dot, gaussian, got 'additive'",
-    ),
+    (lambda: ScoreExplorer((0, 0), EYE, score="additive"), "dot, scaled_dot, gaussian, got 'add"),
     (lambda: SpellingAttention(["a"]), "text"),
     (lambda: FamilyDiagram(family="decoder"), "family"),
     (lambda: OnlineSoftmax([0.0, 1.0], EYE, tile=0), "tile"),
@@ -235,13 +192,12 @@ TRAITS = [
         "scores must be 2 finite numbers, got [0.0]",
     ),
     (lambda: PositionExplorer(length=8, position=8), "position must be from 0 to 7, got 8"),
-    (
-        lambda: player_of(examples=["1" * 40], languages={"de": "German"}),
-        "text must have from 1 to 39 tokens, got 40",
-    ),
-    (
-        lambda: player_of(examples=["<de>"], languages={"de": "German"}),
-        "text must be made of known tokens, got '<de>'",
+    *(
+        (lambda text=text: player_of(examples=[text], languages={"de": "German"}), words)
+        for text, words in (
+            ("1" * 40, "text must have from 1 to 39 tokens, got 40"),
+            ("<de>", "text must be made of known tokens, got '<de>'"),
+        )
     ),
     (lambda: FollowToken(of_player(), "x"), "text must be made of known tokens, got 'x'"),
     (lambda: writer_of(prompt="abc"), "prompt must be made of known characters, got 'c'"),
@@ -250,23 +206,18 @@ TRAITS = [
 # (what makes a widget, its trait, a value that it must not have, words of the message)
 SETTINGS = [
     (of_scores, "head", 3, "head must be from 0 to 2, got 3"),
-    (of_scores, "head", -1, "got -1"),
     (of_scores, "layer", 1, "layer must be from 0 to 0, got 1"),
     (of_scores, "temperature", 0.0, "temperature"),
     (of_mask, "second_size", 0, "second_size"),
     (of_mask, "layers", 9, "layers"),
-    (
-        lambda: explore(flat, n=[1, 2]),
-        "values",
-        {"n": 3},
-        "values must be among {'n': [1, 2]}, got {'n': 3}",
+    *(
+        (lambda: explore(flat, n=[1, 2]), "values", now, f"among {{'n': [1, 2]}}, got {now}")
+        for now in ({"n": 3}, {"m": 1})
     ),
-    (lambda: explore(flat, n=[1, 2]), "values", {"m": 1}, "[1, 2]}, got {'m': 1}"),
     (of_steps, "example", 3, "example must be from 0 to 2, got 3"),
     (of_steps, "state", "overtrained", "untrained, trained, got 'overtrained'"),
     (of_heads, "sentence", 3, "sentence must be from 0 to 2, got 3"),
     (of_heads, "layer", 2, "layer must be from 0 to 1, got 2"),
-    (of_heads, "head", 3, "head must be from 0 to 2, got 3"),
     (of_heads, "pattern", "before", "pattern"),
     (of_positions, "distance", -12, "distance must be from -11 to 11, got -12"),
     (of_positions, "pair", -1, "pair"),

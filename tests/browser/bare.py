@@ -11,15 +11,9 @@ from attn_notes.widgets import (
     page_style,
 )
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens, of_steps
+from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
-BROKEN = (
-    "{",
-    '{"widget": "nosuch", "state": {}}',
-    '{"widget": "heatmap", "state": {"data": {}}}',
-)
-
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}
 <meta name="viewport" content="width=device-width"><title>Widgets</title>
 <link rel="stylesheet" href="page.css"><link rel="stylesheet" href="widgets.css">
@@ -57,18 +51,14 @@ def page_of(folder: Path, *elements: str) -> str:
 
 
 def write_bare_pages(folder: Path) -> None:
-    """One page a widget, one with all, one with hostile tokens and no policy, one broken."""
+    """One page a widget, one with all, one with hostile tokens and no policy."""
     write_files(folder)
     elements = {name: make().page_html() for name, make in EVERY.items()}
     for name, element in elements.items():
         write_page(folder, name, element)
     write_page(folder, "all", *elements.values())
-    for count in (1, 7, 23, 60):
-        words = ["four", "hundred", "and", "twenty", "-one", "thousand,"] * 10
-        write_page(folder, f"steps-{count}", of_steps(words[:count]).page_html())
     write_page(folder, "large", of_many().page_html())
     write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
-    write_page(folder, "heads-many", of_many_tokens().page_html())
     of_many_tokens().save_html(folder / "saved.html")
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())
@@ -79,8 +69,3 @@ def write_bare_pages(folder: Path) -> None:
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
     hostile += [SpellingAttention(token).page_html() for token in HOSTILE]
     write_page(folder, "hostile", *hostile, policy="")
-    whole = elements["scores"]
-    table = whole[whole.index('<div class="attn-fallback">') :]
-    start = '<attn-widget><script type="application/json">'
-    broken = [f"{start}{state}</script>{table}" for state in BROKEN]
-    write_page(folder, "broken", *broken, whole)

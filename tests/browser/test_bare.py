@@ -9,15 +9,18 @@ from axe_playwright_python.sync_playwright import Axe
 from attn_notes import palette
 from attn_notes.widgets import SpellingAttention
 from attn_notes.widgets.encoding import encode_mask
-from tests.browser.bare import BROKEN
 from tests.browser.journeys import (
     BUTTONS,
-    COLOUR,
-    JOURNEYS,
+    CONTROLS,
+    ONWARD,
     OVERVIEW,
+    QUIET,
     SIZE,
+    TYPED,
+    assert_moves,
     assert_shown,
     mask_of,
+    nudge,
     same_move,
 )
 from tests.browser.panel import PIXELS, Panel, assert_cells, drawn
@@ -27,11 +30,9 @@ from tests.widgets import (
     NAMED_MASKS,
     TOKENISED,
     WORDS,
-    of_arrows,
     of_layers,
     of_mask,
     of_points,
-    of_scores,
 )
 
 every_widget = pytest.mark.parametrize("name", EVERY)
@@ -40,9 +41,8 @@ every_widget = pytest.mark.parametrize("name", EVERY)
 # Controls
 
 
-@pytest.mark.parametrize("scheme", ["http", "file"])
-def test_every_widget_answers_under_a_strict_policy(visit, bare, scheme):
-    page = visit(bare("all", scheme))
+def test_every_widget_answers_under_a_strict_policy_from_the_disk(visit, bare):
+    page = visit(bare("all", "file"))
     assert page.locator(".attn-root").count() == len(EVERY)
     assert page.locator(".attn-fallback").count() == len(EVERY)
     assert not page.locator(".attn-fallback").first.is_visible()
@@ -51,34 +51,25 @@ def test_every_widget_answers_under_a_strict_policy(visit, bare, scheme):
     }
 
 
-@every_widget  # from the disk too, in the chapters
+@every_widget
 def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(visit, bare, name):
     panel, widget = Panel(visit(bare(name))), EVERY[name]()
     assert_shown(panel, widget)
-    for move in JOURNEYS[name]:
-        before, picture, at = panel.table(), panel.picture(), panel.value(move.label)
-        panel.press(move.label, *move.keys)
-        assert panel.value(move.label) != at, move.label
-        same_move(widget, move.label, panel.value(move.label))
-        assert_shown(panel, widget)
-        assert (panel.table() != before) == move.numbers, move.label
-        assert (panel.picture() != picture) == move.drawn, move.label
+    assert set(panel.labels()) == set(CONTROLS[name])
+    changed = set()
+    # The three attentions of a model have tokens of their own: there is no pattern for all.
+    for keys in (ONWARD, ("Home", "End"), ("End", "Home"))[: 2 if name == "model" else 3]:
+        moved = assert_moves(panel, widget, keys)
+        changed |= {label for label, is_seen in moved.items() if is_seen}
+    assert set(CONTROLS[name]) - TYPED - changed <= QUIET
 
 
 @every_widget
-def test_no_control_is_left_out(visit, bare, name):
+def test_every_control_is_reached_by_keyboard_and_says_where_it_stands(visit, bare, name):
     panel = Panel(visit(bare(name)))
-    tried = {move.label for move in JOURNEYS[name]} | ({"Words"} if name == "letters" else set())
-    assert set(panel.labels()) == tried
     buttons = panel.el.locator("button:visible").all_inner_texts()
     assert buttons == [*BUTTONS.get(name, []), "Copy link"]
-
-
-@every_widget
-def test_each_key_on_a_slider_changes_the_number_it_says_and_the_key_back_returns(
-    visit, bare, name
-):
-    panel = Panel(visit(bare(name)))
+    assert_in_the_order_of_the_tab_key(panel)
     for label in panel.labels():
         control = panel.control(label)
         if control.get_attribute("type") != "range":
@@ -91,6 +82,19 @@ def test_each_key_on_a_slider_changes_the_number_it_says_and_the_key_back_return
         assert len(set(said[:3])) == 3, label
         assert said[3:] == said[1::-1], label
         assert all(re.fullmatch(r"-?\d+(\.\d+)?( of \d+)?", text) for text in said)
+
+
+def assert_in_the_order_of_the_tab_key(panel: Panel) -> None:
+    reached = "input, select, textarea, button, canvas[tabindex], .attn-page, summary"
+    stops = [stop for stop in panel.el.locator(reached).element_handles() if stop.is_visible()]
+    focused = "document.activeElement"
+    for stop in stops:
+        panel.page.keyboard.press("Tab")
+        assert stop.evaluate(f"(stop) => stop === {focused}")
+        assert stop.evaluate("(stop) => getComputedStyle(stop).outlineStyle") == "solid"
+        assert stop.get_attribute("data-lm-suppress-shortcuts") == "true"
+    panel.page.keyboard.press("Tab")
+    assert panel.page.evaluate(f"!{focused}.closest('attn-widget')")
 
 
 def test_the_buttons_of_the_painter_paint_the_package_s_masks(visit, bare):
@@ -122,41 +126,20 @@ def test_the_painter_names_empty_rows_and_sources(visit, bare):
     assert sorted(found, key=lambda pair: -float(pair[1])) == found
 
 
-@pytest.mark.parametrize(
-    "text", ["tea eat  ox", "", "   ", "one", "a " * 30, "\u05e9\u05dc\u05d5\u05dd tea"], ids=ascii
-)
-def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare, text):
+def test_a_sentence_that_is_typed_is_shown_at_once(visit, bare):
     panel = Panel(visit(bare("letters")))
-    panel.press("Words", "Control+a", "Delete")
-    panel.page.keyboard.type(text)
-    widget = SpellingAttention(text)
-    header, *rows = panel.table()
-    assert header[1:] == widget.words()
-    assert [row[0] for row in rows] == widget.words()
-    assert_cells(rows, widget.shown())
-    note = panel.el.locator(".attn-note").inner_text()
-    if not widget.words():
-        assert note == "Type a word or two."
-    elif len(text.split()) > 24:
-        assert note == "The first 24 of 30 words are shown."
-    else:
-        assert note == ""
-
-
-@pytest.mark.parametrize("name", ["scores", "points", "letters"])
-def test_the_scale_says_where_it_ends(visit, bare, name):
-    panel = Panel(visit(bare(name)))
-    cells = [float(c) for row in panel.table()[1:] for c in row[1:] if c != "masked"]
-    widget, other_heads = EVERY[name](), [0.0]
-    for head in range(3 if name == "scores" else 0):  # one scale for all heads
-        widget.head = head
-        other_heads.append(float(widget.shown().max()))
-    for _ in range(2):
-        ends = panel.el.locator(".attn-scale span").all_inner_texts()
-        top = max(*cells, *other_heads) if panel.value(COLOUR) else 1
-        assert ends[0] == "0"
-        assert float(ends[1]) == pytest.approx(top, abs=5e-4)
-        panel.press(COLOUR, "Space")
+    for text, note in (
+        *(("tea eat  ox", ""), ("one", ""), ("\u05e9\u05dc\u05d5\u05dd tea", "")),
+        *(("", "Type a word or two."), ("   ", "Type a word or two.")),
+        ("a " * 30, "The first 24 of 30 words are shown."),
+    ):
+        panel.press("Words", "Control+a", "Delete")
+        panel.page.keyboard.type(text)
+        widget = SpellingAttention(text)
+        header, *rows = panel.table()
+        assert header[1:] == [row[0] for row in rows] == widget.words()
+        assert_cells(rows, widget.shown())
+        assert panel.el.locator(".attn-note").inner_text() == note
 
 
 # Cells
@@ -211,13 +194,7 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
         assert says(rows[row][column], row, column, name).fullmatch(readout.inner_text())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("scores", "layers", "letters", "function", "arrows", "points", "steps", "positions"),
-        "family",
-    ],
-)
+@pytest.mark.parametrize("name", ["scores", "arrows", "points", "positions", "family"])
 def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
     panel = Panel(visit(bare(name)))
     rows, found = weight_rows(panel, name), panel.cells()
@@ -227,7 +204,7 @@ def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
         assert says(rows[row][column], row, column, name).fullmatch(panel.readout())
 
 
-@pytest.mark.parametrize("name", ["scores", "layers", "letters", "steps"])
+@pytest.mark.parametrize("name", ["scores", "letters"])
 def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare, name):
     panel, widget = Panel(visit(bare(name))), EVERY[name]()
     weights, mask, found = widget.shown(), mask_of(widget), panel.cells()
@@ -290,12 +267,11 @@ def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
     assert_shown(panel, widget)
 
 
-@pytest.mark.parametrize("key", ["Space", "Enter"])
-def test_painting_by_keyboard(visit, bare, key):
+def test_painting_by_keyboard(visit, bare):
     panel, widget = Panel(visit(bare("mask"))), of_mask()
     painted = widget.attn_mask
-    for keys, cell in (("ArrowRight", (0, 1)), ("ArrowDown", (1, 1)), ("End", (1, 4))):
-        panel.map().press(keys)
+    for to, key, cell in (("ArrowRight", "Space", (0, 1)), ("End", "Enter", (0, 4))):
+        panel.map().press(to)
         panel.map().press(key)
         painted[cell] ^= True
         widget.painted = encode_mask(painted)
@@ -321,25 +297,6 @@ class Plot:
         down = 250 - (y - self.bottom) / (self.top - self.bottom) * 240
         return self.box["x"] + across, self.box["y"] + down
 
-    def x_at(self, pixel: float) -> float:
-        share = (pixel - self.box["x"] - 42) / (self.box["width"] - 54)
-        return round(self.low + share * (self.high - self.low), 4)
-
-
-def test_dragging_the_query_moves_it_there(visit, bare):
-    panel, widget = Panel(visit(bare("points"))), of_points()
-    plot, mouse = Plot(panel, widget), panel.page.mouse
-    mouse.move(*plot(2.5, plot.bottom + 0.01))
-    mouse.down()
-    for x in (2.6, 3.3, 4.0):
-        pixel, y = map(round, plot(x, 0.0))
-        mouse.move(pixel, y)
-        widget.query = plot.x_at(pixel)
-        assert_shown(panel, widget)
-    mouse.up()
-    mouse.move(*plot(1.0, 0.0))
-    assert panel.value("Query") == pytest.approx(4.0, abs=0.02)
-
 
 def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     panel, widget = Panel(visit(bare("points"))), of_points()
@@ -361,62 +318,15 @@ def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     assert prediction == pytest.approx(widget.predict()[0], abs=0.011)
 
 
-def test_dragging_an_arrow_moves_its_end(visit, bare):
-    panel, widget = Panel(visit(bare("arrows"))), of_arrows()
-    canvas, mouse = panel.el.locator("canvas").first, panel.page.mouse
-    box = canvas.bounding_box()
-    unit = min(box["width"], box["height"]) / 6.4
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return box["x"] + box["width"] / 2 + x * unit, box["y"] + box["height"] / 2 - y * unit
-
-    for index, arrow in ((0, widget.query), (2, widget.key_vectors[1])):
-        mouse.move(*place(*arrow))
-        mouse.down()
-        mouse.move(*place(-1.0, 1.0))
-        mouse.move(*place(-1.5, 0.5 + index))
-        mouse.up()
-        assert panel.value("Move") == index
-        end = [float(panel.output(label)) for label in ("its x", "its y")]
-        assert end == [pytest.approx(-1.5, abs=0.05), pytest.approx(0.5 + index, abs=0.05)]
-    mouse.move(*place(2.9, -2.9))  # nothing lies here
-    mouse.down()
-    mouse.up()
-    assert panel.value("Move") == 2
-    mouse.move(*place(-1.5, 2.5))
-    mouse.down()
-    mouse.move(*place(-9, 9))
-    mouse.up()
-    assert [panel.output(label) for label in ("its x", "its y")] == ["-3.00", "3.00"]
-
-
-# Keyboard alone
-
-
-@every_widget
-def test_the_tab_key_reaches_every_control_in_order_with_a_visible_focus(visit, bare, name):
-    panel = Panel(visit(bare(name)))
-    reached = "input, select, textarea, button, canvas[tabindex], .attn-page, summary"
-    stops = panel.el.locator(reached)
-    visible_stops = [stop for stop in stops.element_handles() if stop.is_visible()]
-    focused = "document.activeElement"
-    for stop in visible_stops:
-        panel.page.keyboard.press("Tab")
-        assert stop.evaluate(f"(stop) => stop === {focused}")
-        assert stop.evaluate("(stop) => getComputedStyle(stop).outlineStyle") == "solid"
-        assert stop.get_attribute("data-lm-suppress-shortcuts") == "true"
-    panel.page.keyboard.press("Tab")
-    assert panel.page.evaluate(f"!{focused}.closest('attn-widget')")
-
-
-@every_widget
-def test_axe_finds_nothing_by_day_and_by_night(visit, bare, name):
-    for scheme in ("light", "dark"):
-        page = visit(bare(name), color_scheme=scheme)
-        panel = Panel(page)
+def test_axe_finds_nothing_by_day_and_by_night(visit, bare):
+    page = visit(bare("all"))
+    for nth, name in enumerate(EVERY):
+        panel = Panel(page, nth)
         panel.table()
         if name in ("scores", "layers"):
             panel.press(OVERVIEW, "Space")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
 
@@ -458,18 +368,6 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare):
     }
 
 
-def test_hostile_tokens_are_read_out_as_they_are_seen(visit, bare):
-    panel = Panel(visit(bare("hostile")))
-    canvas, readout = panel.map(), panel.el.locator(".attn-readout").first
-    canvas.focus()
-    for key in ("PageUp", "Home", "ArrowDown", "ArrowUp"):
-        panel.page.keyboard.press(key)
-    for n, token in enumerate(HOSTILE):
-        query = f"query \u201c\u2068{drawn(token)}\u2069\u201d (row {n}), key "
-        assert readout.text_content().startswith(query)
-        panel.page.keyboard.press("ArrowDown")
-
-
 def test_hostile_text_can_be_typed(visit, bare):
     panel = Panel(visit(bare("letters")))
     panel.table()
@@ -493,16 +391,16 @@ def colours(panel: Panel) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("theme", ["", "light", "dark"])
-def test_the_page_s_theme_wins_over_the_reader_s_which_wins_over_none(visit, bare, scheme, theme):
+def test_the_page_s_theme_wins_over_the_reader_s_which_wins_over_none(visit, bare, scheme):
     panel = Panel(visit(bare("scores"), color_scheme=scheme))
-    if theme:
-        panel.page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-    expected = palette.DARK if (theme or scheme) == "dark" else palette.LIGHT
-    assert colours(panel) == dict(expected)
+    for theme in ("", "light", "dark"):
+        if theme:
+            panel.page.evaluate("(one) => { document.documentElement.dataset.theme = one; }", theme)
+        expected = palette.DARK if (theme or scheme) == "dark" else palette.LIGHT
+        assert colours(panel) == dict(expected)
 
 
-@pytest.mark.parametrize("width", [320, 390, 700, 1400])
+@pytest.mark.parametrize("width", [320, 1400])
 def test_nothing_is_wider_than_the_window(visit, bare, width):
     page = visit(bare("all"), width=width)
     for summary in page.locator("attn-widget summary").all():
@@ -515,12 +413,6 @@ def test_nothing_is_wider_than_the_window(visit, bare, width):
       return box.left < root.left || box.right > root.right;
     }).length"""
     assert page.evaluate(cut) == 0
-
-
-def test_a_sharp_screen_gets_a_sharp_canvas(visit, bare):
-    panel = Panel(visit(bare("scores"), device_scale_factor=2))
-    drawn = panel.map().evaluate("(canvas) => canvas.width")
-    assert drawn == pytest.approx(2 * panel.map().bounding_box()["width"], abs=2)
 
 
 def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
@@ -536,31 +428,6 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
 
 
 # Without scripts, broken, moved
-
-
-def test_without_scripts_every_table_says_what_the_widget_shows(visit, bare):
-    page = visit(bare("all"), java_script_enabled=False)
-    tables = page.locator("attn-widget table")
-    assert tables.count() == len(EVERY)
-    for nth, make in enumerate(EVERY.values()):
-        caption, columns, rows = make()._table()
-        table = tables.nth(nth)
-        assert table.is_visible()
-        assert table.locator("caption").inner_text() == caption
-        assert table.locator("thead th").all_inner_texts() == list(columns)
-        assert table.locator("tbody tr").count() == len(rows)
-
-
-def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, bare):
-    page = visit(bare("broken"))
-    assert len(visit.problems) == len(BROKEN)
-    visit.problems.clear()
-    widgets = page.locator("attn-widget")
-    for nth in range(len(BROKEN)):
-        assert widgets.nth(nth).locator(".attn-root").count() == 0
-        assert widgets.nth(nth).locator(".attn-fallback").is_visible()
-        assert widgets.nth(nth).locator("> *").count() == 2  # the state and the table
-    assert_shown(Panel(page, len(BROKEN)), of_scores())
 
 
 # Counts what is listening: one up for each listener and observer, one down for each that ends.
@@ -588,22 +455,23 @@ for (const kind of [MutationObserver, ResizeObserver]) {
 """
 
 
-@every_widget
-def test_a_widget_taken_off_the_page_ends_and_put_back_starts_again(visit, bare, name):
+def test_a_widget_taken_off_the_page_ends_and_put_back_starts_again(visit, bare):
     page = visit("about:blank")
     page.add_init_script(COUNT_LISTENERS)
-    page.goto(bare(name))
-    assert page.evaluate("alive") > 5
-    panel = Panel(page)
-    before = panel.el.locator("> *").count()
-    page.evaluate("() => { window.taken = document.querySelector('attn-widget'); taken.remove(); }")
+    page.goto(bare("all"))
+    assert page.evaluate("alive") > 5 * len(EVERY)
+    children = page.locator("attn-widget > *").count()
+    page.evaluate("window.taken = [...document.querySelectorAll('attn-widget')]")
+    page.evaluate("taken.forEach((one) => one.remove())")
     assert page.evaluate("alive") == 0
-    assert page.evaluate("taken.querySelectorAll('.attn-root').length") == 0
-    page.evaluate("document.querySelector('main').append(taken)")
-    assert panel.el.locator(".attn-root").count() == 1
-    assert panel.el.locator("> *").count() == before
-    assert_shown(panel, EVERY[name]())
-    move, widget = JOURNEYS[name][0], EVERY[name]()
-    panel.press(move.label, *move.keys)
-    same_move(widget, move.label, panel.value(move.label))
-    assert_shown(panel, widget)
+    assert page.evaluate("taken.every((one) => !one.querySelector('.attn-root'))")
+    page.evaluate("document.querySelector('main').append(...taken)")
+    assert page.locator(".attn-root").count() == len(EVERY)
+    assert page.locator("attn-widget > *").count() == children
+    for nth, make in enumerate(EVERY.values()):
+        panel, widget = Panel(page, nth), make()
+        assert_shown(panel, widget)
+        label = panel.labels()[-1]
+        assert nudge(panel, label)
+        same_move(widget, label, panel.value(label))
+        assert_shown(panel, widget)

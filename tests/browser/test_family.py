@@ -56,10 +56,13 @@ class Drawing:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_part_is_lit_where_the_output_depends_on_it(visit, bare, family):
+def test_a_part_is_lit_where_the_output_depends_on_it_and_asked_where_a_word_is_due(
+    visit, bare, family
+):
     panel, widget = Panel(visit(bare("family"), device_scale_factor=2)), of_family()
     choose(panel, widget, family)
-    for layers in (2, 1, 3):
+    asked = widget.position
+    for layers in (1, 3):
         move(panel, widget, "Blocks", layers)
         drawing = Drawing(panel, widget)
         for picked in {0, 2, drawing.encoder, drawing.count - 2, drawing.count - 1}:
@@ -77,12 +80,11 @@ def test_a_part_is_lit_where_the_output_depends_on_it(visit, bare, family):
                 if drawing.encoder:
                     reads = [CROSS if on else LIGHT["paper"] for on in at[level, S:].tolist()]
                     assert drawing.lit("cross", level, range(S, drawing.count)) == reads
+    move(panel, widget, "Position", asked)
+    assert_arrows_to_what_is_asked_for(panel, widget)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_arrow_leads_to_a_word_only_where_one_is_asked_for(visit, bare, family):
-    panel, widget = Panel(visit(bare("family"), device_scale_factor=2)), of_family()
-    choose(panel, widget, family)
+def assert_arrows_to_what_is_asked_for(panel: Panel, widget: FamilyDiagram) -> None:
     drawing, says = Drawing(panel, widget), widget.wiring().says
     columns = range(drawing.encoder, drawing.count)  # above an encoder stands its memory
     above = drawing.colours([(drawing.x(c), drawing.top - 3) for c in columns])

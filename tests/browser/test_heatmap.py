@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attn_notes import palette
+from attn_notes.widgets import AttentionHeatmap
 from attn_notes.widgets.encoding import decode
 from tests.browser.panel import PIXELS, Panel, settle
 from tests.widgets import of_many
@@ -50,15 +51,17 @@ def near_colours(share: float) -> list[list[int]]:
 # Colours
 
 
-@pytest.mark.parametrize("scale", ["linear", "root", "row"])
-def test_a_cell_is_coloured_by_its_scale_and_zero_and_masked_have_colours_of_their_own(
-    visit, bare, scale
-):
+def test_a_cell_is_coloured_by_its_scale_and_zero_and_masked_have_colours_of_their_own(visit, bare):
     panel, widget = Panel(visit(bare("large"))), of_many()
     assert widget.scale == "root"
-    panel.control(COLOURS).select_option(index=["linear", "root", "row"].index(scale))
-    weights, mask = widget.shown(), decode(widget.data["mask"])
-    found, seen = panel.cells(), set()
+    found = panel.cells()
+    for index, scale in enumerate(("linear", "root", "row")):
+        panel.control(COLOURS).select_option(index=index)
+        assert_coloured(panel, widget, found, scale)
+
+
+def assert_coloured(panel: Panel, widget: AttentionHeatmap, found: dict, scale: str) -> None:
+    weights, mask, seen = widget.shown(), decode(widget.data["mask"]), set()
     for i in (0, 9, 40, 71):
         columns = range(0, 150, 5)
         places = [[found["columns"][j], found["rows"][i]] for j in columns]
@@ -78,20 +81,13 @@ def test_a_cell_is_coloured_by_its_scale_and_zero_and_masked_have_colours_of_the
     assert seen == {"masked", "zero", "weight"}
 
 
-@pytest.mark.parametrize(
-    ("scale", "texts"),
-    [
-        ("linear", ["0", "1", ""]),
-        ("root", ["0", "1", "(half way up: 0.125)"]),
-        ("row", ["0", "the row\u2019s largest", ""]),
-    ],
-)
-def test_the_scale_says_what_it_measures(visit, bare, scale, texts):
+def test_the_scale_says_what_it_measures(visit, bare):
     panel = Panel(visit(bare("large")))
-    panel.control(COLOURS).select_option(index=["linear", "root", "row"].index(scale))
-    assert panel.el.locator(".attn-scale span").all_inner_texts() == texts
-    shared = panel.control("Colour up to the largest weight")
-    assert shared.is_disabled() == (scale == "row")
+    ends = [["0", "1", ""], ["0", "1", "(half way up: 0.125)"], ["0", "the row\u2019s largest", ""]]
+    for index, texts in enumerate(ends):
+        panel.control(COLOURS).select_option(index=index)
+        assert panel.el.locator(".attn-scale span").all_inner_texts() == texts
+        assert panel.control("Colour up to the largest weight").is_disabled() == (index == 2)
 
 
 def test_the_overview_has_the_colours_of_the_map(visit, bare):
@@ -158,22 +154,6 @@ def test_pointing_colours_no_cell_again_and_draws_at_most_once_a_frame(visit, ba
     assert page.evaluate("counts") == {"cells": 0, "pictures": 1}
 
 
-def test_pointing_writes_no_number_again(visit, bare):
-    page = recorded(visit, bare("scores"))
-    panel, number = Panel(page), re.compile(r"\d\.\d\d")
-    assert [text for text, _, _ in page.evaluate("written") if number.fullmatch(text)]
-    found = panel.cells()
-    panel.point_at(0, 0, 0, found)
-    settle(page)
-    for row, column in ((1, 1), (3, 2), (4, 0)):
-        page.evaluate("written.splice(0)")
-        panel.point_at(0, row, column, found)
-        settle(page)
-        texts = [text for text, _, _ in page.evaluate("written")]
-        assert texts
-        assert not [text for text in texts if number.fullmatch(text)]
-
-
 def test_labels_with_one_beginning_differ_and_the_active_ones_are_always_drawn(visit, bare):
     page = recorded(visit, bare("large"))
     panel = Panel(page)
@@ -181,14 +161,14 @@ def test_labels_with_one_beginning_differ_and_the_active_ones_are_always_drawn(v
     assert 10 < len(drawn) < 72  # thinned
     names = set()
     panel.map().press("PageUp")
-    for row in range(1, 72):
+    for row in range(1, 13):
         page.evaluate("written.splice(0)")
         panel.map().press("ArrowDown")
         settle(page)
         bold = [text for text, _, font in page.evaluate("written") if font.startswith("600")]
         assert [text for text in bold if text.endswith(f" {row}")], row
         names.add(re.search(r"query \u201c\u2068(.+?)\u2069\u201d", panel.readout())[1])
-    assert len(names) == 71
+    assert len(names) == 12
 
 
 # Zoom
@@ -221,27 +201,6 @@ def test_a_large_map_is_zoomed_into_by_keyboard_and_walked(visit, bare):
     assert panel.output("Zoom") != "all 150"
 
 
-def test_the_frame_on_the_small_map_can_be_dragged(visit, bare):
-    panel = Panel(visit(bare("large")))
-    panel.map().press("PageUp")
-    panel.map().press("Home")
-    panel.press("Zoom", *["ArrowRight"] * 6)
-    assert panel.output("Zoom") == "24 of 150"
-    mini = panel.el.get_by_role("img", name="The whole map")
-    box, mouse = mini.bounding_box(), panel.page.mouse
-    mouse.move(box["x"] + 4, box["y"] + 4)
-    mouse.down()
-    mouse.move(box["x"] + 40, box["y"] + 20)
-    mouse.move(box["x"] + box["width"] + 50, box["y"] + box["height"] + 50)
-    mouse.up()
-    settle(panel.page)
-    found = panel.map().bounding_box()
-    mouse.move(found["x"] + found["width"] / 2, found["y"] + 20)
-    row, column = map(int, re.findall(r"\((?:row|column) (\d+)\)", panel.readout()))
-    assert row >= 48
-    assert column >= 126
-
-
 # The table
 
 
@@ -261,80 +220,16 @@ def test_a_large_table_names_the_strongest_of_each_row_and_says_so(visit, bare):
 
 # Room, light and paper
 
-PAIR = """() => {
-  const row = document.createElement("div"), [one] = document.querySelectorAll("attn-widget");
-  row.className = "pair";
-  row.style.display = "flex";
-  row.style.width = "768px";
-  const other = one.cloneNode(true);
-  other.querySelectorAll(":scope > div:not(.attn-fallback)").forEach((el) => el.remove());
-  document.querySelector("main").append(row);
-  row.append(one, other);
-}"""
+
+def test_a_sharp_screen_gets_a_sharp_canvas(visit, bare):
+    panel = Panel(visit(bare("scores"), device_scale_factor=2))
+    drawn = panel.map().evaluate("(canvas) => canvas.width")
+    assert drawn == pytest.approx(2 * panel.map().bounding_box()["width"], abs=2)
 
 
-def widths(panel: Panel) -> list[float]:
-    read = "(all) => all.map((canvas) => canvas.getBoundingClientRect().width)"
-    return panel.page.locator(".pair .attn-heatmap canvas").evaluate_all(read)
-
-
-def test_two_side_by_side_share_the_width_and_follow_it_up_and_down(visit, bare):
-    panel = Panel(visit(bare("scores"), width=1300))
-    panel.page.evaluate(PAIR)
-    for width in (768, 700, 1200):
-        panel.page.locator(".pair").evaluate("(el, w) => { el.style.width = `${w}px`; }", width)
-        settle(panel.page)
-        one, other = widths(panel)
-        assert one == pytest.approx(other, abs=2)
-        assert min(one, 640) == pytest.approx(min(640, width / 2 - 34), abs=6)
-        read = "(row) => row.scrollWidth <= row.clientWidth"
-        assert panel.page.locator(".pair").evaluate(read)
-
-
-def test_a_map_in_a_folded_tab_is_drawn_as_wide_as_the_tab_when_it_opens(visit, bare):
-    panel = Panel(visit(bare("scores")))
-    wide = panel.map().bounding_box()["width"]
-    panel.page.evaluate("document.querySelector('main').hidden = true")
-    panel.page.set_viewport_size({"width": 500, "height": 800})
-    panel.page.evaluate("document.querySelector('main').hidden = false")
-    settle(panel.page)
-    assert panel.map().bounding_box()["width"] < wide - 200
-
-
-# Headless, a window stays on its screen: what the browser would say when it moved is said here.
-SCREENS = """
-window.screens = [];
-const asked = window.matchMedia.bind(window);
-window.matchMedia = (query) => {
-  const list = asked(query);
-  if (query.includes("resolution")) screens.push([query, list]);
-  return list;
-};
-window.moveTo = (ratio) => {
-  const before = screens.splice(0);
-  Object.defineProperty(window, "devicePixelRatio", { value: ratio, configurable: true });
-  for (const [, list] of before) list.dispatchEvent(new Event("change"));
-};
-"""
-
-
-def test_another_pixel_ratio_is_drawn_sharp_at_once(visit, bare):
-    page = visit("about:blank")
-    page.add_init_script(SCREENS)
-    page.goto(bare("scores"))
-    panel = Panel(page)
-    before = panel.map().evaluate("(canvas) => canvas.width")
-    for ratio in (2, 1.5, 3):  # each time it asks to hear of the next
-        page.evaluate("(ratio) => moveTo(ratio)", ratio)
-        width = panel.map().evaluate("(canvas) => canvas.width")
-        assert width == pytest.approx(ratio * before, abs=2)
-        assert f"(resolution: {ratio}dppx)" in page.evaluate("screens.map(([query]) => query)")
-
-
-@pytest.mark.parametrize("name", ["scores", "arrows"])
-def test_a_dark_page_is_printed_light(visit, bare, name):
-    light = Panel(visit(bare(name), color_scheme="light")).picture()
-    panel = Panel(visit(bare(name), color_scheme="dark"))
+def test_a_dark_page_is_printed_light(visit, bare):
+    light = Panel(visit(bare("arrows"), color_scheme="light")).picture()
+    panel = Panel(visit(bare("arrows"), color_scheme="dark"))
     assert panel.picture() != light
     panel.page.emulate_media(media="print")
     assert panel.picture() == light
@@ -342,9 +237,8 @@ def test_a_dark_page_is_printed_light(visit, bare, name):
     assert panel.picture() != light
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare, scheme):
-    page = recorded(visit, bare("scores"), color_scheme=scheme, forced_colors="active")
+def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare):
+    page = recorded(visit, bare("scores"), color_scheme="dark", forced_colors="active")
     read = """(name) => {
       const probe = document.body.appendChild(document.createElement("span"));
       probe.style.color = name;

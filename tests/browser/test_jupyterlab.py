@@ -18,11 +18,13 @@ CELLS = (
     """
 import torch
 from attn_notes.masks import masked_softmax
+from attn_notes.transformer import Encoder, TransformerConfig
 from attn_notes.widgets import (
-    AlignmentSteps, AttentionHeatmap, Example, FamilyDiagram, HeadExplorer, PositionExplorer,
-    explore, show_attention)
+    AlignmentSteps, AttentionHeatmap, Example, FamilyDiagram, FollowToken, HeadExplorer,
+    PositionExplorer, explore, show_attention)
 
 calls, heard = [], []
+small = TransformerConfig(vocab_size=3, embed_dim=8, num_heads=2, num_layers=1, ffn_dim=8)
 
 def falling(width):
     calls.append(width)
@@ -65,9 +67,6 @@ heads = HeadExplorer([read("one two three"), read("four")], encode=read)
     "heads",
     "print(heads, '|', heads.pattern, heads.token, '|', heads.text, '|', heads.reply['error'])",
     "heads.text = 'set in Python'; heads.hide_special = True; heads.layer = 0",
-    "positions = PositionExplorer(8, 12, position=6); positions",
-    "print(positions, '|', positions.pair)",
-    "positions.scheme, positions.pair, positions.position = 'alibi', 7, 11",
     """
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import Transformer, TransformerConfig
@@ -82,9 +81,6 @@ player
 """,
     "print(player, '|', player.prefix, player.temperature, '|', player.translation().tokens)",
     "player.text, player.step, player.prefix = '407', 1, [5, 6]",
-    "diagram = FamilyDiagram(['a', 'rose'], ['eine', 'Rose']); diagram",
-    "print(diagram, '|', diagram.position)",
-    "diagram.family, diagram.num_layers, diagram.position = 'prefix', 1, 3",
     """
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -111,30 +107,43 @@ many
     "many.weights = layers(1); many.layer = 2",
     "mapped = AttentionHeatmap(torch.eye(2), ['a', 'b']); mapped",
     "mapped.weights = torch.tensor([[0.25, 0.75], [0.5, 0.5]])",
-    """
-from attn_notes.transformer import Encoder, TransformerConfig
-from attn_notes.widgets import FollowToken
-
-shape = TransformerConfig(vocab_size=3, embed_dim=8, num_heads=2, num_layers=1, ffn_dim=8)
-followed = FollowToken(Encoder(shape), ["a", "rose", "is", "a", "rose"])
-followed
-""",
-    "print(followed)",
-    "followed.token, followed.head, followed.step = 2, 1, 5",
+)
+# What is made, keys on its controls, what Python then prints of it, what Python sets, what is said.
+LIVE = {
+    "PositionExplorer(8, 12, position=6)": (
+        {"Pair, or head": ["ArrowRight"], "Position": ["End"]},
+        "base 10,000: positions 11 and 6 give",
+        "chosen.scheme, chosen.pair, chosen.position = 'alibi', 7, 11",
+        "A key 5 away loses 5 \u00d7 1/256 = 0.020 in head 7, wherever the two stand.",
+    ),
+    "FamilyDiagram(['a', 'rose'], ['eine', 'Rose'])": (
+        {"Family": ["ArrowDown", "ArrowDown"], "Position": ["ArrowRight"]},
+        "encoder-decoder, 2 blocks: position 3 knows 4 of 5 tokens, says \u201cRose\u201d",
+        "chosen.family, chosen.num_layers, chosen.position = 'prefix', 1, 3",
+        "Through 1 block its output can know 4 of 5 tokens.",
+    ),
+    "FollowToken(Encoder(small), ['a', 'rose', 'is', 'a', 'rose'])": (
+        {"Step": ["ArrowRight", "ArrowRight"], "Head": ["ArrowDown"]},
+        "in block 0, head 1; step 3 of 11: scale",
+        "chosen.token, chosen.head, chosen.step = 2, 1, 5",
+        "Values. Each value is multiplied by its weight",
+    ),
+}
+MADE = tuple(
+    cell
+    for made, (_, _, sets, _) in LIVE.items()
+    for cell in (f"chosen = {made}; chosen", "print(chosen)", sets)
 )
 HEATMAP, EXPLORER, TEMPERATURE, SET, WIDTH, SET_WIDTH, TOKENS, STEPS, STAND, TYPE = range(1, 11)
 HEADS, HEADS_STAND, HEADS_SET = range(11, 14)
-POSITIONS, POSITIONS_STAND, POSITIONS_SET = range(14, 17)
-PLAYER, PLAYER_STAND, PLAYER_SET = range(17, 20)
-DIAGRAM, DIAGRAM_STAND, DIAGRAM_SET = range(20, 23)
-WRITER, WRITER_STAND, WRITER_SAYS = range(23, 26)
-MANY, MANY_STAND, MANY_SET, MAPPED, MAPPED_SET = range(26, 31)
-FOLLOWED, FOLLOWED_STAND, FOLLOWED_SET = range(31, 34)
+PLAYER, PLAYER_STAND, PLAYER_SET = range(14, 17)
+WRITER, WRITER_STAND, WRITER_SAYS = range(17, 20)
+MANY, MANY_STAND, MANY_SET, MAPPED, MAPPED_SET = range(20, 25)
 
 
 @pytest.fixture(scope="module")
 def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with open_lab(chromium, tmp_path_factory.mktemp("lab"), CELLS) as lab:
+    with open_lab(chromium, tmp_path_factory.mktemp("lab"), CELLS + MADE) as lab:
         for cell in (0, HEATMAP, EXPLORER):
             lab.run(cell)
         lab.page.locator(".attn-root").nth(1).wait_for()
@@ -275,21 +284,7 @@ def test_heads_are_found_walked_and_reported_to_python(lab: Lab):
     shown = "HeadExplorer(2 sentences, 2 layers x 1 heads; layer 1, head 0: 5 tokens, weights 0.00"
     stand = lab.prints(HEADS_STAND, "| itself 4 |")
     assert stand == f"{shown} to 1.00) | itself 4 |  |"
-    # Any sentence that is typed is read by Python.
-    said, box = panel.el.locator(".attn-said").nth(1), panel.el.get_by_label("Type your own")
-    box.fill("here I am again")
-    box.press("Enter")
-    expect(said).to_contain_text("[CLS]")
-    assert panel.control("Sentence").locator("option:checked").inner_text() == "what you typed"
-    panel.el.locator(".attn-links canvas").press("End")
-    panel.el.locator(".attn-links canvas").press("ArrowLeft")
-    expect(said).to_contain_text("\u201c\u2068again\u2069\u201d reads")
-    box.fill("what ?")
-    box.press("Enter")
-    expect(panel.el).to_contain_text("Not read: no question, please")
-    expect(said).to_contain_text("\u201c\u2068again\u2069\u201d reads")
-    stand = lab.prints(HEADS_STAND, "no question")
-    assert stand.endswith("| itself 4 | what ? | no question, please")
+    box = panel.el.get_by_label("Type your own")
     lab.run(HEADS_SET)
     reads = "\u201c\u2068set\u2069\u201d reads \u201c\u2068set\u2069\u201d 0.00."  # [CLS] is hidden
     expect(said).to_have_text(reads)
@@ -336,24 +331,18 @@ def test_weights_set_in_python_are_drawn_at_once(lab: Lab):
     assert [row[1:] for row in panel.table()[1:]] == [["0.250", "0.750"], ["0.500", "0.500"]]
 
 
-def test_positions_and_pairs_go_to_python_and_come_from_it(lab: Lab):
-    lab.run(POSITIONS)
-    panel = lab.panel(POSITIONS)
-    on_pair, on_curve = (panel.el.locator(".attn-said").nth(n) for n in range(2))
-    panel.press("Pair, or head", "Home", "ArrowRight")
-    expect(on_pair).to_contain_text("From 1 to 6 the hand turns by 5 \u00d7 0.1000 = 0.5000 rad")
-    panel.press("Position", "End")
-    expect(on_curve).to_contain_text("Position 11 with position 6: ")
-    panel.map().press("PageUp")  # to the first cell: position 0, pair 0
-    expect(on_pair).to_contain_text("From -5 to 0 the hand turns by 5 \u00d7 1.000 = 5.000 rad")
-    stand = lab.prints(POSITIONS_STAND, "positions 0 and -5")
-    assert stand.endswith("base 10,000: positions 0 and -5 give 3.16) | 0")
-    lab.run(POSITIONS_SET)
-    expect(on_pair).to_have_text(
-        "A key 5 away loses 5 \u00d7 1/256 = 0.020 in head 7, wherever the two stand."
-    )
-    assert panel.output("Pair, or head") == "7"
-    assert panel.control("Scheme").locator("option:checked").inner_text() == "ALiBi"
+@pytest.mark.parametrize("made", LIVE)
+def test_what_is_chosen_goes_to_python_and_comes_from_it(lab: Lab, made: str):
+    cell = len(CELLS) + 3 * [*LIVE].index(made)
+    keys, printed, _, said = LIVE[made]
+    lab.run(cell)
+    panel = lab.panel(cell)
+    panel.el.locator(".attn-said").first.wait_for()
+    for label, pressed in keys.items():
+        panel.press(label, *pressed)
+    lab.prints(cell + 1, printed)
+    lab.run(cell + 2)
+    expect(panel.el).to_contain_text(said)
 
 
 def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
@@ -379,41 +368,6 @@ def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
     expect(box).to_have_value("407")
     expect(words).to_have_text("zweidrei")
     expect(panel.el.locator(".attn-option[aria-pressed=true] bdi")).to_have_text("drei")
-
-
-def test_a_picked_position_and_family_go_to_python_and_come_from_it(lab: Lab):
-    lab.run(DIAGRAM)
-    panel = lab.panel(DIAGRAM)
-    said = panel.el.locator(".attn-said")
-    panel.press("Family", "ArrowDown", "ArrowDown")
-    expect(said).to_contain_text(
-        "Position 2, \u201c\u2068<start>\u2069\u201d, reads itself of the target"
-    )
-    panel.el.get_by_role("application", name="The network").press("ArrowRight")
-    expect(said).to_contain_text("Position 3, \u201c\u2068eine\u2069\u201d, reads positions 2 to 3")
-    assert lab.prints(DIAGRAM_STAND, "| 3") == (
-        "FamilyDiagram(encoder-decoder, 2 blocks: position 3 knows 4 of 5 tokens, "
-        "says \u201cRose\u201d) | 3"
-    )
-    lab.run(DIAGRAM_SET)
-    expect(said).to_contain_text("reads positions 0 to 3: the source and the target so far")
-    expect(said).to_contain_text("Through 1 block its output can know 4 of 5 tokens.")
-    assert panel.output("Blocks") == "1"
-
-
-def test_a_token_is_followed_in_the_page_and_from_python(lab: Lab):
-    lab.run(FOLLOWED)
-    panel = lab.panel(FOLLOWED)
-    said = panel.el.locator(".attn-said")
-    expect(said).to_contain_text("Embed. \u201c\u2068a\u2069\u201d enters as a vector")
-    panel.press("Step", "ArrowRight", "ArrowRight")
-    panel.press("Head", "ArrowDown")
-    lab.prints(FOLLOWED_STAND, "in block 0, head 1; step 3 of 11: scale")
-    panel.map().press("ArrowRight")  # an arrow key of the picture, not of JupyterLab
-    expect(panel.el.locator(".attn-readout")).to_contain_text("scaled score of key")
-    lab.run(FOLLOWED_SET)
-    expect(said).to_contain_text("Values. Each value is multiplied by its weight")
-    assert panel.value("Token") == 2
 
 
 def test_what_is_said_in_the_page_is_said_in_python_and_the_other_way_round(lab: Lab):

@@ -1,7 +1,6 @@
 """What JavaScript computes is what torch computes in float64, to 1e-6, at every edge."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -16,12 +15,11 @@ from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductSc
 from attn_notes.widgets import PositionExplorer, ScoreExplorer, SpellingAttention
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
-from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.views import decode_head, kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
-from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores, wired
+from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
 from tests.widgets import weights as random_weights
 
 SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
@@ -82,12 +80,6 @@ def test_masked_softmax(js):
         assert_equal(weights, masked_softmax(numbers / temperature, mask))
 
 
-def test_a_score_of_minus_infinity_counts_as_masked(js):
-    numbers = torch.tensor([[-math.inf, 1.0, 2.0], [-math.inf] * 3], dtype=torch.float64)
-    (found,) = js("core", "maskedSoftmax", (flat(numbers), None, 2, 3))
-    assert_equal(found, masked_softmax(numbers))
-
-
 @pytest.mark.parametrize("name", NAMED_MASKS)
 def test_masks_by_name(js, name):
     cases = [(L, S, size) for L, S in SHAPES for size in range(1, max(L, S) + 1)]
@@ -123,26 +115,6 @@ def test_a_way_through_the_layers_exists_where_they_reach_and_is_a_shortest(js, 
 
 
 # The three families
-
-OF_MASK = "((...all) => Array.from(wiring(...all).mask))"
-OF_LEVELS = """((family, data, layers, picked) =>
-  cone(wiring(family, data), layers, picked).map((level) => Array.from(level)))"""
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_who_reads_whom_and_what_an_output_knows_at_each_level(js, family):
-    calls, masks, expected = [], [], []
-    for S, T in ((1, 1), (1, 4), (5, 1), (5, 3), (7, 11)):
-        data = {"source": ["s"] * S, "target": ["t"] * T, "masked": S // 2}
-        for layers in (1, 2, 6):
-            for picked in range(len(wired(family, S, T, 1, 0)[0])):
-                mask, at = wired(family, S, T, layers, picked)
-                calls.append((family, data, layers, picked))
-                masks.append(flat(mask.int()))
-                expected.append(at.int().tolist())
-    assert js("family", OF_MASK, *((family, data) for family, data, *_ in calls)) == masks
-    assert js("family", OF_LEVELS, *calls) == expected
-
 
 # Kernels and scores
 
@@ -188,12 +160,6 @@ def rounded(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def test_dot_products_in_more_than_two_dimensions_are_scaled_by_their_own_width(js):
-    queries, keys = scores(3, 11), scores(4, 11, seed=1)
-    (found,) = js("core", "scoreMatrix", ("scaled_dot", queries.tolist(), keys.tolist()))
-    assert_equal(found, ScaledDotProductScore()(queries, keys))
-
-
 TEXTS = [
     "she sells sea shells by the sea shore",
     "",
@@ -226,13 +192,6 @@ SENTENCES = (
     ("[CLS]", "[SEP]"),
     tuple("no word is special here"),
 )
-
-
-def test_a_mean_over_sentences_leaves_those_out_that_have_no_such_pair(js):
-    rows = [[0.25, 0.5], None, [0.5, 0.75]]
-    found = js("heads", "meanScores", (rows,), (rows[1:2],))
-    assert_equal(found[0], torch.tensor([0.375, 0.625]))
-    assert found[1] is None
 
 
 def test_maps_without_special_tokens(js):

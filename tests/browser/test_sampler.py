@@ -12,7 +12,6 @@ from attn_notes.widgets.sampler import window_start
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, stop_time
-from tests.hostile import TYPABLE
 from tests.oracles import rng
 from tests.players import next_logits, next_weights, surprise
 from tests.widgets import of_writer, random_decoder
@@ -220,17 +219,3 @@ def test_what_the_model_has_never_seen_is_left_out_and_said(visit, bare):
     widget.prompt = "19\n"
     assert_shown(panel, widget)
     assert panel.control("Prompt").input_value() == "19\n"
-
-
-def test_hostile_prompts_run_nothing_and_plant_nothing(visit, bare):
-    panel, widget = Panel(visit(bare("writer"))), of_writer()
-    widget.position = 99
-    for token in TYPABLE:
-        panel.control("Prompt").fill(f"4{token[:300]}")
-        written = panel.el.locator(".attn-page").inner_text()
-        assert set(written) <= set("0123456789 \n\u00a0"), ascii(token)
-    widget.prompt, widget.said = "4", []
-    panel.control("Prompt").fill("4<b>x</b>")
-    assert_shown(panel, widget)
-    assert panel.page.evaluate("window.ran") is None
-    assert panel.el.locator("img, iframe, svg, a, style, script:not([type])").count() == 0
