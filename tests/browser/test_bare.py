@@ -346,7 +346,7 @@ def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     mouse.move(*plot(2.1, 0.25))
     mouse.up()
     assert panel.value("Point") == 7
-    x, y = (float(panel.output(label)) for label in ("its x", "its y"))
+    x, y = (float(panel.output(label)) for label in ("Point x", "Point y"))
     assert (x, y) == (pytest.approx(2.1, abs=0.03), pytest.approx(0.25, abs=0.03))
     note = panel.el.locator(".attn-note").inner_text()
     widget.xs, widget.ys = [
@@ -373,7 +373,7 @@ def test_dragging_an_arrow_moves_its_end(visit, bare):
         mouse.move(*place(-1.5, 0.5 + index))
         mouse.up()
         assert panel.value("Move") == index
-        end = [float(panel.output(label)) for label in ("its x", "its y")]
+        end = [float(panel.output(label)) for label in ("Arrow x", "Arrow y")]
         assert end == [pytest.approx(-1.5, abs=0.05), pytest.approx(0.5 + index, abs=0.05)]
     mouse.move(*place(2.9, -2.9))  # nothing lies here
     mouse.down()
@@ -383,7 +383,7 @@ def test_dragging_an_arrow_moves_its_end(visit, bare):
     mouse.down()
     mouse.move(*place(-9, 9))
     mouse.up()
-    assert [panel.output(label) for label in ("its x", "its y")] == ["-3.00", "3.00"]
+    assert [panel.output(label) for label in ("Arrow x", "Arrow y")] == ["-3.00", "3.00"]
 
 
 # Keyboard alone
