@@ -133,7 +133,7 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
     alibi.scheme, blocks.num_layers = "alibi", 6
     return {
         "64x64 recomputed and drawn": (one, GOAL_ONE),
-        "144 heads drawn": (AttentionHeatmap(scores.softmax(-1)), GOAL_ALL),
+        "144 heads drawn": (AttentionHeatmap(list(scores.softmax(-1))), GOAL_ALL),
         "144 heads recomputed and drawn": (every, GOAL_ALL),
         "144 heads ranked, one with its links": (explorer, GOAL_ALL),
         "64 positions of 64 dimensions, four views": (PositionExplorer(64, 64), GOAL_ALL),
@@ -207,10 +207,14 @@ widget
 WATCH = """() => {
   const scale = document.querySelector(".attn-scale");
   window.answers = [];
-  let pressed = null;
-  document.addEventListener("keydown", () => { pressed = performance.now(); }, true);
+  let pressed = null, before = "";
+  document.addEventListener("keydown", () => {
+    pressed = performance.now();
+    before = scale.textContent;
+  }, true);
   new MutationObserver(() => {
-    if (pressed !== null) window.answers.push([performance.now() - pressed, scale.textContent]);
+    if (pressed === null || scale.textContent === before) return; // what came late answers no key
+    window.answers.push([performance.now() - pressed, scale.textContent]);
     pressed = null;
   }).observe(scale, { childList: true, characterData: true, subtree: true });
 }"""

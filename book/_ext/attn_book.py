@@ -2,13 +2,12 @@
 
 It adds the theme's style sheet to every page and the widgets' script and style to the pages that
 hold a widget; keeps ipywidgets' state, and with it scripts from other hosts, off every page;
-brings MathJax along; makes figures of images and their captions, with drawings inlined; and fills
-the solutions index and the colophon's versions.
+makes figures of images and their captions, with drawings inlined; folds code that a first reading
+can do without; and fills the solutions index and the colophon's versions.
 """
 
 import html
 import importlib.metadata
-import importlib.util
 import platform
 import re
 import shutil
@@ -25,8 +24,8 @@ from sphinx.util.docutils import SphinxDirective
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 WIDGET = "<attn-widget"
-# Asked for by the theme, but its style sheet already draws the same icons from a font.
-FONTAWESOME = re.compile(r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>")
+DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
+MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
 VERSIONS = (
     *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
@@ -102,13 +101,13 @@ def typeset_docstring(
 
 
 def write_assets(app: Sphinx) -> None:
-    """The widgets' files and MathJax, before a page that names them is written."""
+    """The widgets' files, before a page that names them is written."""
     if app.builder.format != "html":
         return
     from attn_notes import widgets
 
     static = Path(app.outdir) / "_static"
-    copy_mathjax(static / "mathjax")
+    static.mkdir(parents=True, exist_ok=True)
     (static / "attn-widgets.js").write_text(widgets.page_script(), encoding="utf-8")
     (static / "attn-widgets.css").write_text(widgets.page_style(), encoding="utf-8")
 
@@ -211,8 +210,51 @@ class CaptionFigures(SphinxPostTransform):
         return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
 
 
+class FoldCode(SphinxPostTransform):
+    """Folds what a first reading can do without, each under a line that names it.
+
+    That is the code of a cell that begins with `plt.subplots`, which draws; the code to start an
+    exercise from; and a long source of the package.
+    """
+
+    default_priority = 198  # before myst-nb folds what is tagged to be
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") != "cell_code" or len(cell) < 2:
+                continue
+            source = cell[0].astext()
+            if "tag_stub" in cell["classes"]:
+                self.fold(cell, "the code to start from")
+            elif DRAWS.match(source) and any(cell.findall(nodes.image)):
+                self.fold(cell, "the code that draws this")
+                cell["classes"].append("attn-drawn")
+            if shown := re.search(r"show_source\(([\w.]+)\)", source):
+                for listing in list(cell[1].findall(nodes.literal_block)):
+                    self.fold_long(listing, shown[1])
+
+    @staticmethod
+    def fold(cell: nodes.Element, what: str) -> None:
+        cell["hide_mode"] = "input"
+        cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
+
+    @staticmethod
+    def fold_long(listing: nodes.literal_block, name: str) -> None:
+        count = len(listing.astext().splitlines())
+        if count <= MOST_LINES_SHOWN:
+            return
+        summary = f"Show the source of <code>{html.escape(name)}</code>, {count} lines"
+        before = f'<details class="hide"><summary>{summary}</summary>'
+        around = [nodes.raw("", part, format="html") for part in (before, "</details>")]
+        listing.replace_self([around[0], listing.deepcopy(), around[1]])
+
+
 class WidgetBeforeCode(SphinxPostTransform):
-    """Folded code goes below its widget; so do the folded imports of a page that opens with one."""
+    """Folded code goes below its widget; so do the folded imports of a page that opens with one.
+
+    The code that draws a figure goes below the figure.
+    """
 
     default_priority = 300  # after myst-nb has folded the code
     formats = ("html",)
@@ -221,7 +263,8 @@ class WidgetBeforeCode(SphinxPostTransform):
         cells = [n for n in self.document.findall(nodes.container) if "cell" in n["classes"]]
         folded = [cell for cell in cells if "tag_hide-input" in cell["classes"]]
         shown = [cell for cell in folded if self.holds_a_widget(cell)]
-        for cell in shown:
+        drawn = [cell for cell in cells if "attn-drawn" in cell["classes"]]
+        for cell in shown + drawn:
             cell.children.reverse()
         if cells[1:] and cells[0] in folded and cells[1] in shown:
             imports, parent = cells[0], cells[1].parent
@@ -296,95 +339,11 @@ def refresh_solutions_index(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return [page for page in env.found_docs if page.endswith("solutions")]
 
 
-def finish(app: Sphinx, error: Exception | None) -> None:
-    """Drops from the site what no page needs."""
-    if error is not None or app.builder.format != "html":
-        return
-    static = Path(app.outdir) / "_static"
-    for page in Path(app.outdir).rglob("*.html"):
-        text = FONTAWESOME.sub("", page.read_text(encoding="utf-8"))
-        text = text.replace(
-            '<summary><span class="toctree-toggle"',
-            '<summary aria-label="Pages below"><span class="toctree-toggle"',
-        )
-        if page == Path(app.outdir) / OPENING:
-            text = MATHJAX.sub(lambda found: WHEN_NEAR.replace("SOURCE", found[1]), text)
-        page.write_text(text, encoding="utf-8")
-    keep_used_icons(static)
-    for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
-        left_over.unlink(missing_ok=True)
-
-
-ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
-ICON_FONT = re.compile(r'url\(([^)]*fa-solid-900)\.woff2\) format\("woff2"\),url\([^)]*\)[^)]*\)')
-
-
-def keep_used_icons(static: Path) -> None:
-    """The theme's font has two thousand icons; the site's pages and scripts name a dozen."""
-    from fontTools import subset  # of matplotlib's own packages
-
-    sheet, folder = (
-        static / "styles/pydata-sphinx-theme.css",
-        static / "vendor/fontawesome/webfonts",
-    )
-    css, site = sheet.read_text(encoding="utf-8"), static.parent
-    sources = [*site.rglob("*.html"), *static.rglob("*.js")]
-    named = set(re.findall(r"\bfa-[\w-]+", " ".join(p.read_text("utf-8") for p in sources)))
-    rules = ((set(re.findall(r"fa-[\w-]+", names)), code) for names, code in ICON_RULE.findall(css))
-    codes = {code for names, code in rules if names & named}
-    # And those that the style sheets write themselves.
-    others = [ICON_RULE.sub("", p.read_text("utf-8")) for p in static.rglob("*.css")]
-    codes |= set(re.findall(r'"\\(f[0-9a-f]{3})"', " ".join(others)))
-    options = subset.Options(flavor="woff")
-    font = subset.load_font(folder / "fa-solid-900.ttf", options)
-    kept = subset.Subsetter(options)
-    kept.populate(unicodes=[int(code, 16) for code in codes])
-    kept.subset(font)
-    subset.save_font(font, folder / "fa-solid-900.woff", options)
-    css, found = ICON_FONT.subn(r'url(\1.woff) format("woff")', css)
-    if not (found and codes):
-        raise RuntimeError("the theme's style sheet no longer names its icons as this expects")
-    sheet.write_text(css, encoding="utf-8")
-    for suffix in ("woff2", "ttf"):
-        (folder / f"fa-solid-900.{suffix}").unlink()
-
-
-# The opening page's formulas stand far down, and what typesets them outweighs all the rest of it.
-OPENING = "book/index.html"
-MATHJAX = re.compile(r'<script defer="defer" src="([^"]*/mathjax/tex-chtml\.js[^"]*)"></script>')
-WHEN_NEAR = """<script>(() => {
-  const load = () => {
-    seen.disconnect();
-    removeEventListener("beforeprint", load);
-    document.head.append(Object.assign(document.createElement("script"), { src: "SOURCE" }));
-  };
-  const seen = new IntersectionObserver((found) => {
-    if (found.some(({ isIntersecting }) => isIntersecting)) load();
-  }, { rootMargin: "400px" });
-  addEventListener("DOMContentLoaded", () => {
-    for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
-  });
-  addEventListener("beforeprint", load);
-})();</script>"""
-
-
-def copy_mathjax(target: Path) -> None:
-    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
-    spec = importlib.util.find_spec("sphinx-mathjax-offline")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
-    source = Path(spec.origin).parent / "static" / "mathjax"
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source / "tex-chtml.js", target)
-    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
-        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
-    for transform in (FoldDropdowns, CaptionFigures, WidgetBeforeCode):
+    for transform in (FoldDropdowns, CaptionFigures, FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)
     app.connect("config-inited", use_repository)
     app.connect("config-inited", add_static_folder)
@@ -395,5 +354,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", glue_punctuation)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
-    app.connect("build-finished", finish, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -307,7 +307,7 @@ def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     mouse.move(*plot(2.1, 0.25))
     mouse.up()
     assert panel.value("Point") == 7
-    x, y = (float(panel.output(label)) for label in ("its x", "its y"))
+    x, y = (float(panel.output(label)) for label in ("Point x", "Point y"))
     assert (x, y) == (pytest.approx(2.1, abs=0.03), pytest.approx(0.25, abs=0.03))
     note = panel.el.locator(".attn-note").inner_text()
     widget.xs, widget.ys = [

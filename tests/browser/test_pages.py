@@ -29,6 +29,7 @@ NO_EXCERPTS = (
     "error: Failed to load resource: net::ERR_FAILED",
     "Failed to fetch",
 )
+TALLEST_PAGE, TALLEST_WIDGET = 33_000, 900  # pixels, where the window is 1280 wide
 
 
 def pages_of(entry: dict) -> list[str]:
@@ -257,6 +258,40 @@ def test_a_chapter_is_light(opened):
     own = [path for path in ours if "mathjax" not in path.parts]
     assert 10 < len(own) < 50
     assert sum(len(gzip.compress(path.read_bytes())) for path in own) <= 1_000_000
+
+
+@every_chapter
+def test_a_chapter_read_to_its_end_weighs_a_megabyte_at_most(opened):
+    shown = "[...document.querySelectorAll('article img')].filter((one) => one.checkVisibility())"
+    opened.page.evaluate(f"{shown}.forEach((image) => {{ image.loading = 'eager'; }})")
+    opened.page.wait_for_function(f"{shown}.every((image) => image.complete)")
+    assert 350_000 < weight(opened.asked) <= 1_000_000
+
+
+@every_chapter
+def test_a_chapter_and_its_widgets_are_no_taller_than_they_may_be(opened):
+    opened.page.set_viewport_size({"width": 1280, "height": 900})
+    settle(opened.page)
+    tall = opened.page.evaluate("document.documentElement.scrollHeight")
+    read = "[...document.querySelectorAll('attn-widget')].map((one) => one.offsetHeight)"
+    widgets = opened.page.evaluate(read)
+    opened.page.set_viewport_size({"width": 900, "height": 1000})
+    assert 3_000 < tall <= TALLEST_PAGE
+    assert max(widgets) <= TALLEST_WIDGET
+
+
+@every_chapter
+def test_what_scrolls_sideways_on_a_telephone_shows_it_by_a_shadow(opened):
+    opened.page.set_viewport_size({"width": 390, "height": 800})
+    settle(opened.page)
+    found = opened.page.evaluate("""() => [...document.querySelectorAll("article *")]
+      .filter((one) => !one.closest("attn-widget, mjx-container")
+        && one.scrollWidth > one.clientWidth + 2
+        && ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
+      .map((one) => [one.outerHTML.slice(0, 99), getComputedStyle(one).backgroundAttachment])""")
+    opened.page.set_viewport_size({"width": 900, "height": 1000})
+    shaded = "local, local, scroll, scroll"
+    assert [one for one, cover in found if not cover.startswith(shaded)] == []
 
 
 @every_chapter

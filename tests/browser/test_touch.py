@@ -75,8 +75,8 @@ def test_the_end_of_an_arrow_is_taken_and_the_page_stays(visit, bare):
     x, y = box["x"] + box["width"] / 2 + unit, box["y"] + box["height"] / 2 - 0.6 * unit
     assert finger.swipe((x, y), (x - unit, y + unit)) == 0
     panel.control("Move").select_option(index=0)
-    assert float(panel.output("its x")) == pytest.approx(0.0, abs=0.06)
-    assert float(panel.output("its y")) == pytest.approx(-0.4, abs=0.06)
+    assert float(panel.output("Arrow x")) == pytest.approx(0.0, abs=0.06)
+    assert float(panel.output("Arrow y")) == pytest.approx(-0.4, abs=0.06)
 
 
 def test_the_other_position_is_taken_by_its_knob_or_sent_by_a_tap(visit, bare):
@@ -90,6 +90,30 @@ def test_the_other_position_is_taken_by_its_knob_or_sent_by_a_tap(visit, bare):
     assert panel.value("Distance to the other") == widget.position - 2
     panel.page.touchscreen.tap(place(9), box["y"] + 60)
     assert panel.value("Distance to the other") == widget.position - 9
+
+
+@pytest.mark.parametrize("name", ["heads", "player"])
+def test_a_swipe_that_begins_on_tokens_scrolls_and_a_tap_picks_one(visit, bare, name):
+    panel = Panel(visit(bare(name), **PHONE))
+    finger, links = Finger(panel), panel.el.locator(".attn-links canvas")
+    if name == "player":
+        panel.control("Attention").select_option(index=2)  # there each token reads by itself
+    said = lambda: panel.el.locator(".attn-said").all_inner_texts()  # noqa: E731
+    before, picked = said(), set()
+    for share in (0.15, 0.3, 0.45, 0.6, 0.75):
+        links.evaluate("(el) => el.scrollIntoView({ block: 'center' })")
+        settle(panel.page)
+        box = links.bounding_box()
+        x, y = box["x"] + share * box["width"], box["y"] + box["height"] - 34
+        assert finger.swipe((x, y), (x, y - 150)) > 60
+        assert said() == before
+        links.evaluate("(el) => el.scrollIntoView({ block: 'center' })")
+        settle(panel.page)
+        panel.page.touchscreen.tap(x, y)
+        settle(panel.page)
+        before = said()
+        picked.add(str(before))
+    assert len(picked) > 2
 
 
 def test_a_mask_is_painted_by_taps_and_from_the_knob(visit, bare):

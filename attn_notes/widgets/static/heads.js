@@ -364,7 +364,8 @@ function renderOnce({ model, el }) {
   }
   frame(el, life, { title, controls, body: [
     h("div", { class: "attn-heads" },
-      h("div", {}, ...grids.map((grid) => grid.el), which, list, about, overlay), h("div", {}, map.el, scale.el)),
+      h("div", {}, ...grids.map((grid) => grid.el), which, list, about, overlay, scale.el),
+      h("div", {}, map.el)),
     figure.el, aboutLinks, said, map.table, scoreTable.el] });
   life.watch(["token"], drawToken);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",

@@ -29,7 +29,7 @@ function render({ model, el }) {
 
   function polyline(context, points, colour, dash = []) {
     context.beginPath();
-    points.forEach(([a, b], n) => (n ? context.lineTo(a, b) : context.moveTo(a, b)));
+    points.forEach((at, n) => at && (points[n - 1] ? context.lineTo(...at) : context.moveTo(...at)));
     context.setLineDash(dash); context.strokeStyle = colour; context.lineWidth = 2;
     context.stroke(); context.setLineDash([]);
   }
@@ -61,7 +61,9 @@ function render({ model, el }) {
     if (truth) polyline(context, truth.x.map((x, n) => [px(x), py(truth.y[n])]), colours.muted, [5, 5]);
     const grid = Float64Array.from({ length: 241 }, (_, n) => x0 + (n / 240) * (x1 - x0));
     const all = weightsAt(grid);
-    polyline(context, Array.from(grid, (x, n) => [px(x), py(predict(all, n))]), PALETTE.categorical[0]);
+    const reached = (n) => largest(all.subarray(n * keys.length, (n + 1) * keys.length)) > 0;
+    const curve = Array.from(grid, (x, n) => reached(n) && [px(x), py(predict(all, n))]); // else a gap
+    polyline(context, curve, PALETTE.categorical[0]);
     const weights = weightsAt([query]), top = largest(weights);
     keys.forEach((x, n) => {
       context.beginPath();
@@ -99,9 +101,10 @@ function render({ model, el }) {
     map.show({ values, L: 1, S: keys.length, mask: null, queries: [query.toFixed(2)],
       keys: order.map((n) => keys[n].toFixed(2)), top });
     scale.show(top);
-    note.textContent = largest(weights) > 0
+    const count = weights.filter((w) => w > 0.005).length;
+    note.textContent = top > 0
       ? `Prediction at ${query.toFixed(2)}: ${predict(weights).toFixed(2)}, an average of `
-        + `${weights.filter((w) => w > 0.005).length} points with a weight above 0.005.`
+        + `${count} point${count === 1 ? "" : "s"} with a weight above 0.005.`
       : `No point lies within one width of ${query.toFixed(2)}: every weight is 0, and so is the prediction.`;
   }
 
@@ -136,8 +139,8 @@ function render({ model, el }) {
     slider(model, life, "bandwidth", { label: "Width", places: twoDigits(0.02, 10), format: sized }),
     slider(model, life, "query", { label: "Query", min: x0, max: x1, step: fine(x0, x1), format: two }),
     slider(model, life, "point", { label: "Point", min: 0, max: model.get("xs").length - 1, step: 1 }),
-    slider(coordinate("xs"), life, "x", { label: "its x", min: x0, max: x1, step: fine(x0, x1), format: two }),
-    slider(coordinate("ys"), life, "y", { label: "its y", min: y0, max: y1, step: fine(y0, y1), format: two }),
+    slider(coordinate("xs"), life, "x", { label: "Point x", min: x0, max: x1, step: fine(x0, x1), format: two }),
+    slider(coordinate("ys"), life, "y", { label: "Point y", min: y0, max: y1, step: fine(y0, y1), format: two }),
     sharedScale(model, life),
   ];
   frame(el, life, { controls, body: [view.el, note, map.el, scale.el, map.table] });

@@ -207,9 +207,11 @@ function links(life, { label, captions, onPick }) {
     const found = nearest(below.places.slice(0, data.reach), along);
     return Math.abs(below.places[found] - along) < 40 ? found : null;
   }
-  for (const type of ["pointermove", "pointerdown"]) {
+  // A mouse picks what it points at; a finger what it taps, as one that is put down may scroll the page.
+  for (const type of ["pointermove", "pointerdown", "click"]) {
     life.listen(view.canvas, type, (event) => {
-      if (data && (type === "pointerdown" || !data.byPress)) pick(tokenAt(event));
+      const waits = type === "pointermove" && data && data.byPress;
+      if (data && !waits && (type === "click" || event.pointerType !== "touch")) pick(tokenAt(event));
     });
   }
   life.listen(view.canvas, "pointerleave", (event) => { if (event.pointerType === "mouse") onPick(null); });

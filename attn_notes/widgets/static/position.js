@@ -348,7 +348,7 @@ function render({ model, el }) {
   ];
   const [first, second, third, fourth] = panels.map((panel) => panel.el);
   const columns = h("div", { class: "attn-positions" }, h("div", {}, first, third), h("div", {}, second, fourth));
-  frame(el, life, { controls, body: [columns, map.table, curveTable.el] });
+  frame(el, life, { controls, body: [columns, h("div", { class: "attn-panels" }, map.table, curveTable.el)] });
   life.watch([...kinds, "base", "position", "distance", "pair", "unlike"], draw);
   draw();
   return life.end;

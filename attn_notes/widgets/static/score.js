@@ -62,14 +62,22 @@ function render({ model, el }) {
       + `(the key\u2019s shadow on its line)${score === "scaled_dot" ? " / \u221a2" : ""}.`;
   }
 
-  // A name beyond the arrow's end, where it does not lie on the arrow.
-  function name(context, text, end, colour) {
-    const length = Math.hypot(...end) || 1, [a, b] = px(end), words = visible(text, 12);
-    const room = context.measureText(words).width, x = a + (10 * end[0]) / length - (end[0] < 0 ? room : 0);
+  // A name beyond the arrow's end, where it does not lie on the arrow; or beside it, where it would cover
+  // another end or name, which `taken` lists as places [left, right, y].
+  function name(context, text, end, colour, taken) {
+    const [a, b] = px(end), words = visible(text, 12), room = context.measureText(words).width;
+    const ways = [0, 0.9, -0.9, 1.8, -1.8, 2.7, -2.7].map((turn) => { // and on the canvas
+      const angle = Math.atan2(end[1], end[0]) + turn, along = Math.cos(angle);
+      const x = Math.max(0, Math.min(2 * middle[0] - room, a + 10 * along - (along < 0 ? room : 0)));
+      return [x, x + room, Math.max(8, Math.min(2 * middle[1] - 8, b - 16 * Math.sin(angle)))];
+    });
+    const isFree = ([left, right, y]) => taken.every((other) => left > other[1] || right < other[0]
+      || Math.abs(y - other[2]) > 11);
+    const place = ways.find(isFree) || ways[0];
+    taken.push(place);
     context.fillStyle = colour;
-    context.textAlign = "left"; // and on the canvas
-    context.fillText(words, Math.max(0, Math.min(2 * middle[0] - room, x)),
-      Math.max(8, Math.min(2 * middle[1] - 8, b - (16 * end[1]) / length)));
+    context.textAlign = "left";
+    context.fillText(words, place[0], place[2]);
   }
   function paint(context, width, tall) {
     const { colours } = view, side = Math.min(width, tall);
@@ -86,16 +94,17 @@ function render({ model, el }) {
     paintShadows(context, colours);
     const keys = model.get("key_vectors"), { weights } = answer();
     context.font = `12px ${colours.font}`; context.textBaseline = "middle";
+    const ends = [...keys, model.get("query")], taken = ends.map(px).map(([x, y]) => [x - 6, x + 6, y]);
     keys.forEach((key, n) => {
       arrow(context, px([0, 0]), px(key), colour(n), 1.2 + 5 * weights[n]);
-      name(context, tokens[n], key, colours.ink);
+      name(context, tokens[n], key, colours.ink, taken);
     });
     const output = [0, 1].map((c) => keys.reduce((sum, key, n) => sum + weights[n] * key[c], 0));
     context.fillStyle = colours.muted; context.fillRect(px(output)[0] - 5, px(output)[1] - 5, 10, 10);
     arrow(context, px([0, 0]), px(model.get("query")), colours.ink, 2.4);
     context.font = `600 12px ${colours.font}`;
-    name(context, "query", model.get("query"), colours.ink);
-    for (const end of [...keys, model.get("query")]) handle(context, colours, ...px(end), 5);
+    name(context, "query", model.get("query"), colours.ink, taken);
+    for (const end of ends) handle(context, colours, ...px(end), 5);
     const chosen = px(vector(model.get("arrow")));
     context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
     context.arc(...chosen, 11, 0, 7); context.stroke();
@@ -176,8 +185,8 @@ function render({ model, el }) {
     slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }),
     choice(model, life, "arrow",
       { label: "Move", choices: [[-1, "query"], ...tokens.map((token, n) => [n, visible(token)])] }),
-    slider(coordinate(0), life, "x", { label: "its x", min: -reach, max: reach, step: 0.05, format: two }),
-    slider(coordinate(1), life, "y", { label: "its y", min: -reach, max: reach, step: 0.05, format: two }),
+    slider(coordinate(0), life, "x", { label: "Arrow x", min: -reach, max: reach, step: 0.05, format: two }),
+    slider(coordinate(1), life, "y", { label: "Arrow y", min: -reach, max: reach, step: 0.05, format: two }),
     sharedScale(model, life),
   ];
   const panels = h("div", { class: "attn-panels" }, view.el,

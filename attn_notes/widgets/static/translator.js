@@ -224,10 +224,10 @@ function allHeads(model, life, here, { look, optionTable }) {
   const panels = h("div", { class: "attn-columns" },
     panel("Each head at this step: output reads source", strips[0].el),
     panel("Each head at this step: output reads output", strips[1].el),
-    h("div", { class: "attn-tall" }, panel("Each head, all tokens: source reads source", grid.el,
-      h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
-    panel("The chosen head, all tokens", map.el, scale.el)),
-    h("div", { class: "attn-tables" }, map.table, strips[0].table, strips[1].table, optionTable));
+    panel("Each head, all tokens: source reads source", grid.el,
+      h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head."), scale.el),
+    panel("The chosen head, all tokens", map.el),
+    h("div", { class: "attn-tables attn-panels" }, map.table, strips[0].table, strips[1].table, optionTable));
   return { els: [which, panels],
     draw({ above, below, weights, reach }) {
       const S = above.length;

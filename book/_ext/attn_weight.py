@@ -1,0 +1,149 @@
+"""What the built site weighs: MathJax without its menu, pictures as WebP, and the icons in use."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from sphinx.application import Sphinx
+
+# Asked for by the theme, but its style sheet already draws the same icons from a font.
+FONTAWESOME = re.compile(r"\s*<script[^>]*scripts/fontawesome\.js[^>]*></script>")
+# So are these, for a search that begins while one types, which the book has not asked for.
+SEARCH = re.compile(
+    r'\s*<script[^>]*(?:searchtools|language_data|searchindex)\.js"></script>(?=.*</body>)',
+    re.DOTALL,
+)
+PICTURE = re.compile(r'<img( [^>]*?)src="([^"]*_images/)([^"]+)\.png"')
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Drops from the site what no page needs."""
+    if error is not None or app.builder.format != "html":
+        return
+    static, pictures = Path(app.outdir) / "_static", Path(app.outdir) / "_images"
+    for page in Path(app.outdir).rglob("*.html"):
+        text = FONTAWESOME.sub("", page.read_text(encoding="utf-8"))
+        if page.stem != "search":
+            text = SEARCH.sub("", text)
+        text = PICTURE.sub(lambda found: light_picture(pictures, *found.groups()), text)
+        text = text.replace(
+            '<summary><span class="toctree-toggle"',
+            '<summary aria-label="Pages below"><span class="toctree-toggle"',
+        )
+        if page == Path(app.outdir) / OPENING:
+            text = MATHJAX.sub(lambda found: WHEN_NEAR.replace("SOURCE", found[1]), text)
+        page.write_text(text, encoding="utf-8")
+    keep_used_icons(static)
+    for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
+        left_over.unlink(missing_ok=True)
+
+
+def light_picture(folder: Path, before: str, place: str, name: str) -> str:
+    """The tag of a picture, which is now WebP, half as large and without loss.
+
+    It says its size, so that nothing moves when it comes, and it comes when it is near.
+    """
+    old, new = folder / f"{name}.png", folder / f"{name}.webp"
+    if old.is_file():  # else another page has shown it before
+        with Image.open(old) as picture:
+            picture.save(new, lossless=True, method=6)
+        old.unlink()
+    with Image.open(new) as picture:
+        width, height = picture.size
+    size = f'width="{width}" height="{height}" loading="lazy"'
+    return f'<img{before}src="{place}{name}.webp" {size}'
+
+
+ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+ICON_FONT = re.compile(r'url\(([^)]*fa-solid-900)\.woff2\) format\("woff2"\),url\([^)]*\)[^)]*\)')
+
+
+def keep_used_icons(static: Path) -> None:
+    """The theme's font has two thousand icons; the site's pages and scripts name a dozen."""
+    from fontTools import subset  # of matplotlib's own packages
+
+    sheet, folder = (
+        static / "styles/pydata-sphinx-theme.css",
+        static / "vendor/fontawesome/webfonts",
+    )
+    css, site = sheet.read_text(encoding="utf-8"), static.parent
+    sources = [*site.rglob("*.html"), *static.rglob("*.js")]
+    named = set(re.findall(r"\bfa-[\w-]+", " ".join(p.read_text("utf-8") for p in sources)))
+    rules = ((set(re.findall(r"fa-[\w-]+", names)), code) for names, code in ICON_RULE.findall(css))
+    codes = {code for names, code in rules if names & named}
+    # And those that the style sheets write themselves.
+    others = [ICON_RULE.sub("", p.read_text("utf-8")) for p in static.rglob("*.css")]
+    codes |= set(re.findall(r'"\\(f[0-9a-f]{3})"', " ".join(others)))
+    options = subset.Options(flavor="woff")
+    font = subset.load_font(folder / "fa-solid-900.ttf", options)
+    kept = subset.Subsetter(options)
+    kept.populate(unicodes=[int(code, 16) for code in codes])
+    kept.subset(font)
+    subset.save_font(font, folder / "fa-solid-900.woff", options)
+    css, found = ICON_FONT.subn(r'url(\1.woff) format("woff")', css)
+    if not (found and codes):
+        raise RuntimeError("the theme's style sheet no longer names its icons as this expects")
+    sheet.write_text(css, encoding="utf-8")
+    for suffix in ("woff2", "ttf"):
+        (folder / f"fa-solid-900.{suffix}").unlink()
+
+
+# The opening page's formulas stand far down, and what typesets them outweighs all the rest of it.
+OPENING = "book/index.html"
+MATHJAX = re.compile(r'<script defer="defer" src="([^"]*/mathjax/tex-chtml\.js[^"]*)"></script>')
+WHEN_NEAR = """<script>(() => {
+  const load = () => {
+    seen.disconnect();
+    removeEventListener("beforeprint", load);
+    document.head.append(Object.assign(document.createElement("script"), { src: "SOURCE" }));
+  };
+  const seen = new IntersectionObserver((found) => {
+    if (found.some(({ isIntersecting }) => isIntersecting)) load();
+  }, { rootMargin: "400px" });
+  addEventListener("DOMContentLoaded", () => {
+    for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
+  });
+  addEventListener("beforeprint", load);
+})();</script>"""
+
+
+# What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
+# the book switches off and which weighs as much as all that typesets.
+PARTS = (
+    *("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex"),
+    "a11y/assistive-mml",
+)
+BUNDLE = """window.MathJax ||= {{}};
+(MathJax.loader ||= {{}}).load = [];
+{startup}
+MathJax.loader.preLoad("startup", "core", "input/tex", "input/tex-base", "[tex]/ams",
+  "[tex]/newcommand", "[tex]/noundefined", "[tex]/require", "[tex]/autoload",
+  "[tex]/configmacros", "output/chtml", "output/chtml/fonts/tex.js", "a11y/assistive-mml");
+{rest}
+"""
+
+
+def write_mathjax(app: Sphinx) -> None:
+    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
+    if app.builder.format != "html":
+        return
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    startup, *rest = ((source / f"{part}.js").read_text(encoding="utf-8") for part in PARTS)
+    target.mkdir(parents=True, exist_ok=True)
+    bundle = BUNDLE.format(startup=startup, rest="\n".join(rest))
+    (target / "tex-chtml.js").write_text(bundle, encoding="utf-8")
+    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", write_mathjax)
+    app.connect("build-finished", finish, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
