@@ -137,3 +137,16 @@ def test_of_a_decoder_it_is_the_mean_of_what_each_prefix_says_of_the_next(smooth
     ]
     found = language_model_loss(model, tokens, label_smoothing=smoothing)
     assert_close(found, torch.stack(parts).mean())
+
+
+def test_smoothing_reaches_the_loss():
+    logits = normal(2, 3, V)
+    found = translation_loss(lambda *_: (logits, None), a_batch(), label_smoothing=0.3)
+    labels = a_batch().target[:, 1:]
+    assert_close(found, masked_cross_entropy(logits, labels, label_smoothing=0.3))
+
+
+def test_another_id_may_be_the_padding():
+    logits = normal(1, 2, V)
+    alone = masked_cross_entropy(logits[:, :1], torch.tensor([[4]]))
+    assert_close(masked_cross_entropy(logits, torch.tensor([[4, 7]]), ignore_index=7), alone)

@@ -71,6 +71,11 @@ def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, page_of_thre
         settle(page)
         reached(page, of_points(), 0)
     assert page.evaluate("({}).polluted === undefined")
+    page.evaluate("location.hash = 'kernel?bandwidth=0.37'")  # and one that makes sense is followed
+    settle(page)
+    widget = of_points()
+    widget.bandwidth = 0.37
+    reached(page, widget, 0)
 
 
 def test_a_translator_keeps_its_state_where_a_link_makes_no_sense(visit, bare):
