@@ -1,0 +1,92 @@
+"""No model reads a tensor's value in `forward`: it can be compiled whole, and exported."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attn_notes.masks import padding_mask
+from attn_notes.transformer import Encoder, MaskedLanguageModel
+from tests.oracles import S, filled
+from tests.small_models import (
+    BATCH,
+    INPUTS,
+    LENGTHS,
+    SOURCE,
+    config,
+    decoder_only,
+    every_scheme,
+    transformer,
+)
+
+REAL = padding_mask(LENGTHS, S)
+ENCODERS = {
+    "Encoder": {},
+    "Encoder, masked": {"attn_mask": REAL},
+    "Encoder, causal": {"is_causal": True},
+    "Encoder, both": {"attn_mask": REAL, "is_causal": True},
+}
+CALLS = {
+    "Transformer": (transformer, BATCH, {}),
+    "Transformer, weights": (transformer, BATCH, {"need_weights": True}),
+    "DecoderOnly": (decoder_only, (SOURCE,), {}),
+    "DecoderOnly, weights": (decoder_only, (SOURCE,), {"need_weights": True}),
+    "MaskedLanguageModel": (
+        lambda **changes: filled(MaskedLanguageModel(config(**changes))),
+        (SOURCE,),
+        {"attn_mask": REAL},
+    ),
+    **{
+        name: (lambda **changes: filled(Encoder(config(**changes))), (SOURCE,), keywords)
+        for name, keywords in ENCODERS.items()
+    },
+}
+every_call = pytest.mark.parametrize("call", CALLS)
+
+
+class NoValueIsRead(TorchDispatchMode):
+    """Refuses the operations by which Python learns what a tensor holds."""
+
+    READ = frozenset(
+        getattr(torch.ops.aten, name)
+        for name in ("_local_scalar_dense", "equal", "is_nonzero", "item", "nonzero")
+    )
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket in self.READ:
+            raise AssertionError(f"{func} reads a value")
+        return func(*args, **(kwargs or {}))
+
+
+@every_call
+@every_scheme
+@pytest.mark.parametrize("training", [True, False])
+def test_forward_reads_no_value(call, positions, training):
+    make, batch, keywords = CALLS[call]
+    model = make(positions=positions, embed_dim=12, dropout=0.1).train(training)
+    with NoValueIsRead():
+        model(*batch, **keywords)
+
+
+def test_a_value_that_is_read_is_noticed():
+    for read in (bool, float, torch.Tensor.item, lambda x: x.equal(x), torch.nonzero):
+        with NoValueIsRead(), pytest.raises(AssertionError, match="reads a value"):
+            read(torch.zeros(1))
+
+
+@every_call
+def test_compiled_in_one_graph_a_model_gives_the_same(call):
+    make, batch, keywords = CALLS[call]
+    model = make(positions="rotary", embed_dim=12).eval()
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="eager")  # traced, without a compiler
+    torch.testing.assert_close(compiled(*batch, **keywords), model(*batch, **keywords))
+
+
+@every_call
+def test_an_exported_model_gives_the_same_for_other_lengths_too(call):
+    make, batch, keywords = CALLS[call]
+    model = make(positions="alibi", embed_dim=12).eval()
+    exported = torch.export.export(model, batch, keywords).module()
+    others = [batch, (SOURCE.flip(1), *((torch.tensor([2, 6]), INPUTS) if len(batch) > 1 else ()))]
+    for other in others:
+        torch.testing.assert_close(exported(*other, **keywords), model(*other, **keywords))
