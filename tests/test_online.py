@@ -34,9 +34,7 @@ def values_for(row: list[float]) -> torch.Tensor:
 
 @every_row
 @every_tile
-def test_each_tile_leaves_the_softmax_so_far_by_the_package_s_own_steps(
-    row, tile
-):
+def test_each_tile_leaves_the_softmax_so_far_by_the_package_s_own_steps(row, tile):
     scores, values = torch.tensor(row, dtype=torch.float64), values_for(row)
     shown = OnlineSoftmax(row, values, tile=tile).shown()
     steps = list(online_softmax(scores, values, tile=tile))
