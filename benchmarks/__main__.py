@@ -61,7 +61,7 @@ def main() -> int:
     if unknown := set(chosen.names) - set(TITLES):
         parser.error(f"NAME must be one of {', '.join(TITLES)}, got {', '.join(sorted(unknown))}")
     names = chosen.names or [name for name in TITLES if not (chosen.page and name in SLOW)]
-    sections, failed = {}, False
+    failed = False
     for name in names:  # a process each: what one loads must not slow the next
         print(f"\n== {name}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}"]
@@ -73,11 +73,11 @@ def main() -> int:
         if name not in FENCED:
             settings["BENCHMARKS_PAGE"] = "1"
         run = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=False)
-        failed |= run.returncode != 0
-        if run.returncode == 0:
-            sections[name] = f"```text\n{run.stdout.strip()}\n```" * (name in FENCED) or run.stdout
-    if chosen.page:
-        write_page(chosen.page, sections)
+        if run.returncode:
+            failed = True
+            continue
+        fenced = f"```text\n{run.stdout.strip()}\n```"
+        write_page(chosen.page, {name: fenced if name in FENCED else run.stdout})
     return int(failed)
 
 

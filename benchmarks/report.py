@@ -93,8 +93,8 @@ def show(table: Table) -> None:
     mark = "### " if os.environ.get("BENCHMARKS_PAGE") else ""
     print(f"\n{mark}{table.title}\n\n{table.about}\n", flush=True)
     print_table(table.header, table.rows)
-    if any(MISSED in row for row in table.rows):
-        print(f"\nWhere the goal of {GOAL} is missed: {table.why}")
+    if any(MISSED in cell for row in table.rows for cell in row):
+        print(f"\nWhere a goal is missed: {table.why}")
 
 
 def run_as_main(tables: Callable[[Bench], Iterable[Table]], bench: Bench | None = None) -> None:
