@@ -26,9 +26,9 @@ GOALS = {"ours": 1.5, "ours, compiled": 2.0}  # times the reference's speed
 FLAT = 0.85  # speed over the long text by speed over the short one
 WHY = (
     "the products alone bound the ratio, and the rest of a step is torch's own cost of some fifty "
-    "small operations a block, most of them views. With all our checks and the calls of modules taken out, a step is a "
-    "tenth shorter, no more. The compiled step fuses what stands between the products, but still "
-    "starts each product from Python."
+    "small operations a block, most of them views. With all our checks and the calls of modules "
+    "taken out, a step is a tenth shorter, no more. The compiled step fuses what stands between "
+    "the products, but still starts each product from Python."
 )
 
 
