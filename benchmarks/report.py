@@ -27,7 +27,7 @@ class Bench:
 
     device: torch.device
     dtype: torch.dtype = torch.float32
-    rounds: int = 21
+    rounds: int = 13
     matrix: int = 1024  # the size of the product that measures the matrix rate
 
 
