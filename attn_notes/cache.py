@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import shapes_of
+
 __all__ = ["KVCache"]
 
 
@@ -97,14 +99,15 @@ class KVCache:
 
 def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
     """Raise unless there is one value per key, and both match the `length` tokens in the room."""
-    got = f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
     if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
+        got = f"got {shapes_of(key=key, value=value)}"  # not before: a step would pay for it
         raise ValueError(f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}")
     old = () if room is None else (("key", key, room.keys), ("value", value, room.values))
     for name, new, held in old:
         if (new.shape[:2], new.shape[3]) != (held.shape[:2], held.shape[3]):
             shape = (*held.shape[:2], length, held.shape[3])
             wanted = "key and value must match the cached tensors in all axes but L"
+            got = f"got {shapes_of(key=key, value=value)}"
             raise ValueError(f"{wanted}; the cached {name} has shape {shape}, {got}")
         if new.dtype != held.dtype:
             raise TypeError(f"{name} must be {held.dtype} like the cached one, got {new.dtype}")

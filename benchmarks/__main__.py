@@ -1,28 +1,97 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
-python -m benchmarks           all of them, one after another
-python -m benchmarks widgets   one: widgets, pages, attention, multihead, transformer or decoding
+python -m benchmarks                  all of them, one after another
+python -m benchmarks widgets          one: attention, multihead, transformer, published, decoding,
+                                      widgets or pages
+python -m benchmarks --page FILE ...  writes those into a page; `pages` only if it is named
 """
 
+import argparse
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
-NAMES = ("widgets", "pages", "attention", "multihead", "transformer", "decoding")
+from attn_notes import get_device
+
+TITLES = {
+    "attention": "Attention",
+    "multihead": "Multi-head attention",
+    "transformer": "Blocks and training",
+    "published": "Published models",
+    "decoding": "Decoding",
+    "widgets": "Widgets",
+    "pages": "Pages",
+}
+SLOW = {"pages"}  # it executes notebooks
+FENCED = {"widgets", "pages"}  # they print more than tables
+INTRODUCTION = """\
+# Benchmarks
+
+How fast is the package beside the libraries that a reader would use otherwise? This command
+measures it again, in about six minutes, and writes this page:
+
+```sh
+.venv/bin/python -m benchmarks --page book/benchmarks.md
+```
+
+All that a row compares has the same weights, and the outputs are asserted equal before any time
+is taken. All take their turn in each round, in one process and in shuffled order, so that a busy
+moment hits all of them. A cell gives the median of the rounds and, in parentheses, the quartiles.
+A ratio is taken within each round, and its median and quartiles are given. The goal is a ratio of
+at most 1.05 to the fastest other way; where a row misses the goal, the line under the table gives
+the reason.
+
+The figures hold for the machine that is named above them, and the load average shows how idle it
+was. On a GPU the same command measures in bfloat16, and the column *of the matrix rate* gives the
+share of the rate that a large matrix product reaches on that device.
+"""
+ON_A_CPU = """
+**No time on this page was measured on a GPU**, and the branch for GPUs has not been run on one: the
+tests run it on a CPU, in bfloat16.
+"""
 
 
-def main(arguments: list[str]) -> int:
-    name, *rest = arguments or [""]
-    if name not in ("", *NAMES):
-        print(f"benchmark must be one of {', '.join(NAMES)}, got {name!r}")
-        return 2
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TITLES))
+    parser.add_argument("--page", type=Path, metavar="FILE", help="the page to write")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.names) - set(TITLES):
+        parser.error(f"NAME must be one of {', '.join(TITLES)}, got {', '.join(sorted(unknown))}")
+    names = chosen.names or [name for name in TITLES if not (chosen.page and name in SLOW)]
     failed = False
-    # A process each: what one loads must not slow the next.
-    for chosen in [name] if name else NAMES:
-        print(f"\n== {chosen}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.{chosen}", *rest]
-        failed |= subprocess.run(command, check=False).returncode != 0
+    for name in names:  # a process each: what one loads must not slow the next
+        print(f"\n== {name}", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        # torch's profiler would print a line for each start and stop
+        settings = os.environ | {"KINETO_LOG_LEVEL": "99"}
+        if not chosen.page:
+            failed |= subprocess.run(command, env=settings, check=False).returncode != 0
+            continue
+        if name not in FENCED:
+            settings["BENCHMARKS_PAGE"] = "1"
+        run = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=False)
+        if run.returncode:
+            failed = True
+            continue
+        fenced = f"```text\n{run.stdout.strip()}\n```"
+        write_page(chosen.page, {name: fenced if name in FENCED else run.stdout})
     return int(failed)
 
 
+def write_page(page: Path, sections: dict[str, str]) -> None:
+    """The new sections, and of an older page those that were not measured again."""
+    old = page.read_text(encoding="utf-8") if page.is_file() else ""
+    parts = dict(re.findall(r"^## (.+)\n\n((?:(?!^## ).*\n)*)", old, re.MULTILINE))
+    parts |= {TITLES[name]: text for name, text in sections.items()}
+    texts = [
+        f"## {title}\n\n{parts[title].strip()}\n" for title in TITLES.values() if title in parts
+    ]
+    introduction = INTRODUCTION + ON_A_CPU * (get_device().type == "cpu")
+    page.write_text("\n".join([introduction, *texts]), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

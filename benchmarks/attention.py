@@ -1,95 +1,191 @@
-"""The package's two paths of attention beside torch's own and beside the textbook's.
+"""The two paths of attention beside torch's own and the textbook's: time, and peak memory."""
 
-One process, one round of each in turn, so that a busy moment hits all alike.
-"""
-
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes import get_device
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
-from benchmarks.report import ROUNDS, interleaved, print_load, print_table
+from attn_notes.masks import causal_mask
+from benchmarks import textbook
+from benchmarks.report import (
+    Bench,
+    Table,
+    assert_same,
+    cells,
+    interleaved,
+    matrix_rate,
+    median,
+    run_as_main,
+    verdict,
+)
 
 SHAPES = ((8, 8, 256, 64), (1, 8, 1024, 64), (32, 4, 32, 32))  # (B, H, L, D)
+LENGTHS = (256, 512, 1024, 2048)  # for memory, with 8 heads of width 64
+WHY = (
+    "our checks of shapes and dtypes take some 10 µs a call, a share of the smallest shape alone; "
+    "with weights and a mask, the rule for empty rows is one more pass over the scores."
+)
 
-Function = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
-
-
-def explicit(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
-    return attention_weights(query, key, is_causal=is_causal) @ value
-
-
-def textbook(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
-    """Equation 1 of Vaswani et al. (2017), with no check and no rule for empty rows."""
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if is_causal:
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(future, float("-inf"))
-    return scores.softmax(-1) @ value
+Function = Callable[[Tensor, Tensor, Tensor, bool], tuple[Tensor, ...]]
 
 
-def fused(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
-    return scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+def explicit(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[Tensor, ...]:
+    weights = attention_weights(query, key, is_causal=is_causal)
+    return weights @ value, weights
 
 
-def torchs(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
-    return F.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+def by_textbook(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[Tensor, ...]:
+    mask = causal_mask(query.shape[-2], device=query.device) if is_causal else None
+    return textbook.attention(query, key, value, mask)
 
 
-FUNCTIONS: dict[str, Function] = {
-    "explicit": explicit, "textbook": textbook, "fused": fused, "torch": torchs
-}  # fmt: skip
+def fused(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[Tensor, ...]:
+    return (scaled_dot_product_attention(query, key, value, is_causal=is_causal),)
+
+
+def torchs(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[Tensor, ...]:
+    return (F.scaled_dot_product_attention(query, key, value, is_causal=is_causal),)
+
+
+WITHOUT: dict[str, Function] = {"fused": fused, "torch": torchs, "textbook": by_textbook}
+WITH: dict[str, Function] = {"explicit": explicit, "textbook": by_textbook}
 
 
 def call(
     function: Function, inputs: list[Tensor], is_causal: bool, upstream: Tensor | None
 ) -> list[Tensor]:
-    """The output; with a gradient from `upstream`, those of query, key and value after it."""
-    query, key, value = inputs
-    output = function(query, key, value, is_causal)
-    if upstream is None:
-        return [output]
-    return [output, *torch.autograd.grad(output, inputs, upstream)]
+    """Output and weights; with a gradient from `upstream`, those of query, key and value too."""
+    with torch.set_grad_enabled(upstream is not None):
+        results = list(function(*inputs, is_causal))
+    if upstream is not None:
+        results += torch.autograd.grad(results[0], inputs, upstream)
+    return results
 
 
-def measure(
-    shape: tuple[int, ...], *, is_causal: bool, backward: bool, device: torch.device
-) -> dict[str, float]:
-    """Median milliseconds of each function, after asserting that all agree."""
+def tensors(shape: tuple[int, ...], bench: Bench) -> list[Tensor]:
+    """Query, key, value, and a gradient of the output."""
     rng = torch.Generator().manual_seed(0)
-    query, key, value, grad = (torch.randn(shape, generator=rng).to(device) for _ in range(4))
-    inputs = [tensor.requires_grad_(backward) for tensor in (query, key, value)]
-    upstream = grad if backward else None
-    work = {
-        name: lambda function=function: call(function, inputs, is_causal, upstream)
-        for name, function in FUNCTIONS.items()
-    }
-    wanted = work["torch"]()
-    for run in work.values():
-        torch.testing.assert_close(run(), wanted, rtol=1e-4, atol=1e-4)
-    return interleaved(work, device)
+    return [torch.randn(shape, generator=rng).to(bench.device, bench.dtype) for _ in range(4)]
 
 
-def main() -> None:
-    device = get_device()
-    print(f"device {device}, {torch.get_num_threads()} threads, torch {torch.__version__}")
-    print_load()
-    header = ["(B, H, L, D)", "mask", "pass", *FUNCTIONS, "explicit/textbook", "fused/torch"]
+def compare(
+    functions: dict[str, Function], shape: tuple[int, ...], is_causal: bool, backward: bool,
+    bench: Bench,
+) -> dict[str, list[float]]:  # fmt: skip
+    """Milliseconds of each function, after asserting that all agree."""
+    *inputs, upstream = tensors(shape, bench)
+    inputs = [tensor.requires_grad_(backward) for tensor in inputs]
+    given = inputs, is_causal, upstream if backward else None
+    work = {name: partial(call, function, *given) for name, function in functions.items()}
+    results = {name: run() for name, run in work.items()}
+    if "explicit" not in functions:  # the textbook gives weights unasked
+        results["textbook"].pop(1)
+    assert_same(results)
+    return interleaved(work, bench)
+
+
+def operations(shape: tuple[int, ...], is_causal: bool, backward: bool) -> float:
+    """Of the matrix products that a kernel needs: two forward, five backward."""
+    B, H, L, D = shape
+    return 4 * B * H * L * L * D * (3.5 if backward else 1) / (2 if is_causal else 1)
+
+
+def time_table(
+    ours: str,
+    functions: dict[str, Function],
+    shapes: Sequence[tuple[int, ...]],
+    rate: float,
+    bench: Bench,
+) -> tuple[list[str], list[list[str]]]:
     rows = []
-    for shape, is_causal, backward in product(SHAPES, (False, True), (False, True)):
-        times = measure(shape, is_causal=is_causal, backward=backward, device=device)
-        ratios = (times["explicit"] / times["textbook"], times["fused"] / times["torch"])
+    for shape, is_causal, backward in product(shapes, (False, True), (False, True)):
+        times = compare(functions, shape, is_causal, backward, bench)
+        share = operations(shape, is_causal, backward) / median(times[ours]) / rate
         kind = ["causal" if is_causal else "none", "both" if backward else "forward"]
-        numbers = [f"{time:.2f}" for time in times.values()]
-        rows.append([str(shape), *kind, *numbers, *(f"{ratio:.2f}" for ratio in ratios)])
-    print(f"median milliseconds of {ROUNDS} interleaved rounds; both = forward and backward")
-    print_table(header, rows)
+        result = [*verdict(ours, times), f"{share:.2f}"]
+        rows.append([str(shape), *kind, *cells(list(functions), times), *result])
+    last = [f"{ours} / fastest other", "which", "1.05", "of the matrix rate"]
+    return ["(B, H, L, D)", "mask", "pass", *functions, *last], rows
+
+
+# ---------------------------------------------------------------- memory
+
+
+def peak(work: Callable[[], object], device: torch.device) -> int:
+    """The most bytes that were held at once beyond those before the call."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return torch.cuda.max_memory_allocated() - before
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        result = work()  # held until the end, as by a caller
+    del result
+    events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
+    held = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most
+
+
+def memory_table(lengths: Sequence[int], bench: Bench) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for length, backward in product(lengths, (False, True)):
+        *inputs, upstream = tensors((1, 8, length, 64), bench)
+        inputs = [tensor.requires_grad_(backward) for tensor in inputs]
+        given = inputs, False, upstream if backward else None
+        bytes_held = [
+            peak(partial(call, function, *given), bench.device)
+            for function in (explicit, fused, by_textbook)
+        ]
+        numbers = [f"{number / 2**20:.1f}" for number in bytes_held]
+        ratio = f"{bytes_held[0] / bytes_held[1]:.1f}"
+        rows.append([str(length), "both" if backward else "forward", *numbers, ratio])
+    return ["length", "pass", "explicit", "fused", "textbook", "explicit / fused"], rows
+
+
+def tables(
+    bench: Bench,
+    shapes: Sequence[tuple[int, ...]] = SHAPES,
+    lengths: Sequence[int] = LENGTHS,
+) -> Iterator[Table]:
+    rate = matrix_rate(bench)
+    yield Table(
+        "Attention, the output alone",
+        "Milliseconds, and the share of the rate of a large matrix product, here "
+        f"{rate / 1e6:.0f} billion operations a second. Our fused path is torch's kernel behind "
+        "our checks and rules, so both are level where the tensors are large; the textbook stores "
+        "the weights and loses most where the sequence is long. On a GPU the rows of length 1024 "
+        "would gain most, since its kernel keeps each tile on the chip.",
+        *time_table("fused", WITHOUT, shapes, rate, bench),
+        WHY,
+    )
+    yield Table(
+        "Attention, with the weights",
+        "Milliseconds. No fused kernel returns weights, so both compute the same products and "
+        "differ in the passes over the scores: ours scales the query and not the scores. A causal "
+        "mask costs ours a second pass that keeps empty rows at 0. The gap depends on the speed "
+        "of memory, so these rows would change most on another processor.",
+        *time_table("explicit", WITH, shapes, rate, bench),
+        WHY,
+    )
+    if bench.device.type not in {"cpu", "cuda"}:  # no other device counts its bytes
+        return
+    yield Table(
+        "Attention, peak memory",
+        "Mebibytes held at once beyond the inputs, 8 heads of width 64. The explicit path grows "
+        "with the square of the length, the fused one in proportion. These are counts of bytes: "
+        "only the kernel's workspace depends on the machine, and 16 bits halve the rest.",
+        *memory_table(lengths, bench),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    run_as_main(tables)

@@ -1,15 +1,53 @@
-"""Rounds in turn, medians, percentiles and plain tables: what every benchmark needs."""
+"""Rounds in turn, medians with quartiles and tables: what every benchmark needs."""
 
 import os
+import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
-ROUNDS, WARM_UP = 31, 3
+from attn_notes import get_device
+
+WARM_UP = 2
+GOAL, MISSED = 1.05, "missed"  # of our time over the fastest other's
 Key = TypeVar("Key")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the rounds run, in which dtype, and how many there are."""
+
+    device: torch.device
+    dtype: torch.dtype = torch.float32
+    rounds: int = 13
+    matrix: int = 1024  # the size of the product that measures the matrix rate
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header, rows of as many cells, what they say, and why some rows miss the goal."""
+
+    title: str
+    about: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    why: str = ""
+
+
+def here() -> Bench:
+    """This machine: 32 bits on a CPU, bfloat16 on an accelerator."""
+    device = get_device()
+    if device.type == "cpu":
+        return Bench(device)
+    return Bench(device, torch.bfloat16, matrix=8192)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -21,18 +59,74 @@ def median(values: Sequence[float]) -> float:
     return percentile(values, 50)
 
 
+def spread(values: Sequence[float]) -> str:
+    """The median, and the quartiles below and above it."""
+    digits = max(0, min(2, 3 - len(f"{median(values):.0f}")))
+    middle, low, high = (f"{percentile(values, p):.{digits}f}" for p in (50, 25, 75))
+    return f"{middle} ({low}–{high})"
+
+
+def verdict(ours: str, times: Mapping[str, Sequence[float]]) -> list[str]:
+    """Our time over the fastest other's, round by round; its name; whether the goal is met."""
+    fastest = min((name for name in times if name != ours), key=lambda name: median(times[name]))
+    ratios = [a / b for a, b in zip(times[ours], times[fastest], strict=True)]
+    return [spread(ratios), fastest, "met" if median(ratios) <= GOAL else MISSED]
+
+
+def cells(names: Sequence[str], times: Mapping[str, Sequence[float]]) -> list[str]:
+    return [spread(times[name]) if name in times else "–" for name in names]
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column to the left, numbers to the right."""
+    """The first column to the left, numbers to the right; Markdown where a page is written."""
+    if os.environ.get("BENCHMARKS_PAGE"):
+        for row in (header, ["---", *["---:"] * (len(header) - 1)], *rows):
+            print(f"| {' | '.join(row)} |")
+        return
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for row in (header, *rows):
         first, *rest = (text.rjust(width) for text, width in zip(row, widths, strict=True))
         print("  ".join([first.strip().ljust(widths[0]), *rest]))
 
 
+def show(table: Table) -> None:
+    mark = "### " if os.environ.get("BENCHMARKS_PAGE") else ""
+    print(f"\n{mark}{table.title}\n\n{table.about}\n", flush=True)
+    print_table(table.header, table.rows)
+    if any(MISSED in cell for row in table.rows for cell in row):
+        print(f"\nWhere a goal is missed: {table.why}")
+
+
+def run_as_main(tables: Callable[[Bench], Iterable[Table]], bench: Bench | None = None) -> None:
+    bench = bench or here()
+    print_machine(bench)
+    for table in tables(bench):
+        show(table)
+
+
+def processor() -> str:
+    """The model's name, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def print_load() -> None:
     """How busy the machine is: a time measured beside other work says little."""
     if hasattr(os, "getloadavg"):
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def print_machine(bench: Bench) -> None:
+    """Date, machine, load and versions, so that the figures can be read elsewhere."""
+    device = str(bench.device)
+    if bench.device.type == "cuda":
+        device = torch.cuda.get_device_name(bench.device)
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    print(f"{datetime.now(UTC):%Y-%m-%d}; {processor()}; {libraries}; device {device},")
+    print(f"{bench.dtype}, {torch.get_num_threads()} threads; ", end="")
+    print_load()
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
@@ -43,16 +137,31 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(
-    work: Mapping[Key, Callable[[], object]], device: torch.device, rounds: int = ROUNDS
-) -> dict[Key, float]:
-    """Median milliseconds of each, from rounds in which all take their turn.
+def interleaved(work: Mapping[Key, Callable[[], object]], bench: Bench) -> dict[Key, list[float]]:
+    """Milliseconds of each in every round; in a round all take their turn.
 
     The turns are shuffled: what ran before leaves its mark on the caches.
     """
     shuffle, names = Random(0), list(work)
     times: dict[Key, list[float]] = {name: [] for name in names}
-    for _ in range(WARM_UP + rounds):
+    for _ in range(WARM_UP + bench.rounds):
         for name in shuffle.sample(names, len(names)):
-            times[name].append(1000 * seconds(work[name], device))
-    return {name: median(values[WARM_UP:]) for name, values in times.items()}
+            times[name].append(1000 * seconds(work[name], bench.device))
+    return {name: values[WARM_UP:] for name, values in times.items()}
+
+
+def assert_same(results: Mapping[str, Sequence[Tensor]]) -> None:
+    """Raise unless the tensors of all agree with those of the first, within its rounding."""
+    (first, wanted), *others = results.items()
+    for name, got in others:
+        for x, y in zip(got, wanted, strict=True):
+            error = float(((x - y).norm() / y.norm()).detach())
+            if not error < (1e-4 if y.dtype == torch.float32 else 1e-1):
+                raise AssertionError(f"{name} must agree with {first}, got an error of {error}")
+
+
+def matrix_rate(bench: Bench) -> float:
+    """Operations a millisecond in a product of two square matrices: the most that is to be had."""
+    size = (bench.matrix, bench.matrix)
+    a, b = (torch.ones(size, device=bench.device, dtype=bench.dtype) for _ in range(2))
+    return 2 * bench.matrix**3 / min(interleaved({"product": lambda: a @ b}, bench)["product"])
