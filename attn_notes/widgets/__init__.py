@@ -13,6 +13,7 @@ from attn_notes.widgets.heads import HeadExplorer, Sentence
 from attn_notes.widgets.heatmap import AttentionHeatmap
 from attn_notes.widgets.kernel import KernelExplorer
 from attn_notes.widgets.mask import MaskPainter
+from attn_notes.widgets.online import OnlineSoftmax
 from attn_notes.widgets.position import PositionExplorer
 from attn_notes.widgets.sampler import LanguageModelPlayer
 from attn_notes.widgets.score import ScoreExplorer
@@ -30,6 +31,7 @@ __all__ = [
     "KernelExplorer",
     "LanguageModelPlayer",
     "MaskPainter",
+    "OnlineSoftmax",
     "PositionExplorer",
     "ScoreExplorer",
     "Sentence",

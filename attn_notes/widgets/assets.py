@@ -9,7 +9,7 @@ __all__ = ["module_source", "page_of_its_own", "page_script", "page_style"]
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family", "follow"),
+    *("position", "translator", "sampler", "family", "follow", "online"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
 # What some widgets share beside; the page has each once.
@@ -20,6 +20,7 @@ SHARED = {
     "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options"),
     "sampler": ("transformer_model", "options"),
     "follow": ("steps", "transformer_model"),
+    "online": ("steps",),
 }
 
 
