@@ -23,13 +23,7 @@ from attn_notes.arguments import (
 )
 from attn_notes.masks import and_causal
 
-__all__ = [
-    "Tile",
-    "TiledAttention",
-    "merge_tiles",
-    "online_softmax",
-    "tiled_attention",
-]
+__all__ = ["Tile", "TiledAttention", "merge_tiles", "online_softmax", "tiled_attention"]
 
 INF = math.inf
 
@@ -219,17 +213,13 @@ class TiledAttention(torch.autograd.Function):
 
 
 def _score_tiles(
-    query: Tensor,
-    key: Tensor,
-    mask: Tensor | None,
-    is_causal: bool,
-    tile: int,
+    q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, tile: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Some keys at a time, and their scores (..., L, tile), -inf if masked."""
-    L, S = query.shape[-2], key.shape[-2]
+    L, S = q.shape[-2], k.shape[-2]
     for start in range(0, S, tile):
         keys = slice(start, min(start + tile, S))
-        scores = query @ key[..., keys, :].mT  # (..., L, tile)
+        scores = q @ k[..., keys, :].mT  # (..., L, tile)
         may = None if mask is None else mask[..., keys]
         if is_causal:  # query 0 comes `start` before the tile's first key
             size, device = scores.shape[-1], scores.device

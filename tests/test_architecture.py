@@ -26,7 +26,7 @@ MOST_LINES_IN_A_FUNCTION = 29
 LAYERS = (
     {"device", "source", "palette", "arguments"},
     {"masks"},
-    {"attention", "kernels", "positions", "cache", "flash"},
+    {"attention", "kernels", "positions", "cache", "flash", "triton_attention"},
     {"scores", "data", "patterns"},
     {"decoding", "multihead", "ngrams"},
     {"seq2seq", "transformer"},
@@ -45,6 +45,7 @@ GUESTS = {
     "cli": {"tqdm", "tyro"},
     "pretrained": {"tokenizers", "safetensors", "huggingface_hub"},  # the last only to download
     "plotting": {"matplotlib", "cycler"},  # the one comes with the other
+    "triton_attention": {"triton"},
     "widgets": {"anywidget", "ipywidgets", "traitlets"},
 }
 ROOT_IMPORTS = {"attention", "cache", "device", "kernels", "multihead", "source", "transformer"}
@@ -223,6 +224,7 @@ UNTAUGHT = {"arguments", "cli"}  # no chapter teaches them
 HELPERS = {"and_causal", "relative_positions"}  # nor these, which other modules need
 # The docstring of their module says what kernels, and what schedules, take and give.
 HELPERS |= {"boxcar_kernel", "epanechnikov_kernel", "gaussian_kernel", "triangular_kernel"}
+HELPERS |= {"forward_kernel", "backward_kernel"}  # their caller is what is called
 HELPERS |= {"constant", "cosine_decay", "inverse_sqrt", "linear_decay", "noam"}
 
 
