@@ -38,6 +38,7 @@ test-matrix: .venv/ready  ## the notebooks at other thread counts and instructio
 test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, and their chapter
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_attention.py \
 		tests/test_triton_missing.py $(TRITON_CHAPTER)
+	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_exercises.py -k fast-triton
 
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
@@ -62,6 +63,7 @@ clean:
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
-		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbval pytest setuptools
+		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbval pytest safetensors \
+		setuptools
 	$(TRITON) -m pip install --no-deps triton==3.9.0
 	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@
