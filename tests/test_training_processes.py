@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load
 
 from attn_notes.training.processes import process_group, rank_and_world_size
 from tests.trainings import STEPS
@@ -67,6 +68,19 @@ def test_a_dead_worker_ends_the_run_and_the_same_command_goes_on(report):
     assert report["dead, step"] == 8
     for name in ("losses", "weights", "files"):
         assert report["dead, resumed"][name] == report["texts 2"][name]
+
+
+@pytest.mark.parametrize("name", ["divided", "not divided"])
+def test_a_divided_training_goes_on_undivided_and_the_other_way_round(report, name):
+    resumed, one = report[f"{name}, resumed"], report["texts 1"]
+    assert report[f"{name}, step"] == 8
+    assert "continuing the training" in resumed["printed"]
+    assert resumed["losses"] == pytest.approx(one["losses"], rel=TOLERANCE)
+    assert resumed["losses"] != one["losses"]
+    assert set(WHOLE) <= set(resumed["files"])
+    found, expected = (load(bytes.fromhex(ran["weights"])) for ran in (resumed, one))
+    for weight, tensor in expected.items():  # the best ones, whole
+        torch.testing.assert_close(found[weight], tensor, rtol=1e-3, atol=1e-4)
 
 
 def test_torchrun_trains_with_several_processes(tmp_path):

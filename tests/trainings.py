@@ -9,10 +9,12 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import torch.distributed as dist
+import torch.distributed.fsdp  # noqa: F401, here, so that no fork has to load it
 
 from attn_notes.cli.commands import main
 from attn_notes.training.files import load_checkpoint
@@ -34,6 +36,16 @@ DROPOUT = ["--dropout=0.2"]
 def begin(
     command: list[str], out: Path, *, count: int = 1, before: Callable[[int], object] = id
 ) -> list[int]:
+    """Train in as many processes as that, if `before` lets them."""
+
+    def work(number: int) -> int:
+        before(number)
+        return main([*command, f"--out={out}"])
+
+    return fork(work, out, count=count)
+
+
+def fork(work: Callable[[int], int], out: Path, *, count: int) -> list[int]:
     """As many processes as that, which find each other as torchrun's workers do."""
     store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     pids = []
@@ -50,9 +62,11 @@ def begin(
                 os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
             code = 99
             try:
-                before(number)
-                code = main([*command, f"--out={out}"])
+                code = work(number)
                 sys.stdout.flush()
+            except BaseException:
+                traceback.print_exc()
+                raise
             finally:
                 os._exit(code)
         pids.append(pid)
@@ -134,6 +148,21 @@ def second_dies(number: int) -> None:
         killing(_Run, "loss_of", 12)(number)
 
 
+def crossed(command: list[str], place: Path) -> dict[str, object]:
+    """Killed, and gone on with by another number of processes, which divide the model or do not."""
+    found: dict[str, object] = {}
+    for name, options, count, dies in (
+        ("divided", ["--sharded"], 2, second_dies),
+        ("not divided", [], 1, killing(_Run, "loss_of", 12)),
+    ):
+        out = place / name
+        assert -9 in end(begin([*command, *options], out, count=count, before=dies))
+        found[f"{name}, step"] = step_of(out)
+        other = ["--sharded", "--snapshots=9"] if count == 1 else []
+        found[f"{name}, resumed"] = whole([*command, *other], out, 3 - count)
+    return found
+
+
 def report(place: Path) -> dict[str, object]:
     text = place / "text"
     words = [str(n * n) for n in range(400)]
@@ -148,6 +177,7 @@ def report(place: Path) -> dict[str, object]:
     for count in (1, 2):
         found[f"pairs {count}"] = whole(PAIRS, place / f"pairs{count}", count)
     found["texts 1"] = whole(texts, place / "texts1")
+    found |= crossed(texts, place)
     found["texts 2"] = whole([*texts, *DROPOUT], place / "texts2", 2)
     out = place / "dead"
     found["dead"] = end(begin([*texts, *DROPOUT], out, count=2, before=second_dies))

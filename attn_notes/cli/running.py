@@ -20,6 +20,7 @@ from attn_notes.device import get_device
 from attn_notes.training import fit
 from attn_notes.training.files import save_weights
 from attn_notes.training.processes import process_group
+from attn_notes.training.sharding import gather, shard
 
 __all__ = ["Job", "Run", "log_error", "report"]
 
@@ -33,6 +34,7 @@ class Run:
     snapshots: tuple[int, ...] = ()  # Updates after which weights-STEP.safetensors is kept
     accumulate: int = 1  # Parts in which each batch is computed in turn, to save memory
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # Auto is bfloat16 on CUDA GPUs
+    sharded: bool = False  # Whether processes of torchrun divide the model; saves memory
     compile: bool = False  # Whether torch.compile makes kernels for the model first
     device: str | None = None  # cpu, cuda or mps; a GPU if there is one by default
     encoding: str | None = None  # Of --text or --pairs; UTF-8 by default
@@ -65,7 +67,10 @@ class Job:
         """Train the model, or continue to, and leave its files in the folder."""
         run, training = self.run, self.settings.training
         with process_group(get_device(run.device)) as (self.rank, self.world_size, device):
-            self.model: Any = build_model(self.settings).to(device)
+            model = build_model(self.settings)
+            if run.sharded and self.world_size > 1:
+                shard(model, device)  # before the device would hold the whole model
+            self.model: Any = model.to(device)
             if self.rank == 0:
                 claim(run.out, self.settings)
             self.on_step(0, torch.tensor(math.nan, device="cpu"))
@@ -85,9 +90,16 @@ class Job:
                 describe=self.describe,
                 on_step=self.on_step,
             )
+            self.model = self.whole().to(device)
             if self.rank == 0:
                 save_weights(run.out / WEIGHTS, self.model)
         return self.model
+
+    def whole(self) -> Any:
+        """A copy on the CPU, not divided; all processes must call it together."""
+        model = build_model(self.settings)
+        model.load_state_dict(gather(self.model.state_dict()))
+        return model
 
     def part(self, n: int) -> Any:
         """This process's share of a batch, or of an accumulated part of it."""
@@ -101,8 +113,10 @@ class Job:
     def on_step(self, done: int, loss: Tensor) -> None:
         """Remember the loss, and keep the weights of a snapshot."""
         self.done, self.latest = done, loss
-        if self.rank == 0 and done in self.run.snapshots:
-            save_weights(self.run.out / f"weights-{done}.safetensors", self.model)
+        if done in self.run.snapshots:
+            model = self.whole()
+            if self.rank == 0:
+                save_weights(self.run.out / f"weights-{done}.safetensors", model)
 
     def validate(self) -> float:
         """Report the losses on the way."""

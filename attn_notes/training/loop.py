@@ -17,6 +17,7 @@ from attn_notes.training.files import check_tensors, load_checkpoint, save_check
 from attn_notes.training.metrics import counting_tokens, translation_loss
 from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
+from attn_notes.training.sharding import from_first, gather, is_divided, share, whole
 
 __all__ = ["fit"]
 
@@ -47,8 +48,9 @@ def fit(
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
     The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
-    train together. Their batches and the accumulated ones make one large batch: each loss of this
-    package counts by its real tokens, any other once.
+    train together, with a model that `shard` has divided or a whole one in each. Their batches and
+    the accumulated ones make one large batch: each loss of this package counts by its real tokens,
+    any other once.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
@@ -103,7 +105,7 @@ def fit(
                 bar.update()
         run.read()
         run.optimizer.zero_grad()
-        if run.best["model"] is not None:
+        if run.best["model"]:
             model.load_state_dict(run.best["model"])
     return run.losses
 
@@ -155,7 +157,7 @@ class _Run:
             seed_rng(draw.getrandbits(63), self.device)
         self.optimizer.zero_grad()
         value = self.backward(batches)
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"])
+        norm = whole(nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"]))
         self.unread.append(torch.stack((value, norm)))
         if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
             self.read()  # before the weights change
@@ -205,7 +207,7 @@ class _Run:
         """Measure the held-out loss, and keep the weights if it is the lowest so far."""
         if validate is not None:
             with evaluating(self.model):
-                found = validate()
+                found = from_first(validate())
             if found < self.best["loss"]:
                 weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
                 self.best = {"loss": found, "model": weights}
@@ -213,26 +215,28 @@ class _Run:
     def save(self, path: str | Path | None) -> None:
         """Write the checkpoint, in the first process."""
         self.read()  # what is not finite never gets into a checkpoint
-        if path is not None and self.rank == 0:
-            rng = [generator.get_state() for generator in generators(self.device)]
-            here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
-            parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-            save_checkpoint(path, here | parts)
+        if path is None:
+            return
+        rng = [generator.get_state() for generator in generators(self.device)]
+        here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
+        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state = gather(here | parts, keep=self.rank == 0)
+        if self.rank == 0:
+            save_checkpoint(path, state)
 
     def resume(self, path: str | Path | None, steps: int) -> None:
         """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
         is_there = path is not None and self.rank == 0 and Path(path).exists()
-        found = [load_checkpoint(path) if path is not None and is_there else None]
-        if self.world_size > 1:
-            dist.broadcast_object_list(found, device=torch.device("cpu"))
-        if found[0] is None:
+        found = from_first(load_checkpoint(path) if path is not None and is_there else None)
+        if found is None:
             self.save(path)
         else:
-            self.restore(found[0], str(path), steps)
+            self.restore(found, str(path), steps)
         model: Any = self.model
-        if self.world_size > 1:
+        if self.world_size > 1 and not is_divided(self.parameters[0]):
             own = [self.device] if self.device.type == "cuda" else None
-            model = nn.parallel.DistributedDataParallel(model, device_ids=own)
+            how: Any = {"device_ids": own, "gradient_as_bucket_view": True}  # no second copy
+            model = nn.parallel.DistributedDataParallel(model, **how)
         self.trained = torch.compile(model) if self.compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
@@ -244,7 +248,12 @@ class _Run:
                 raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
         if (done := len(there["losses"])) > steps:
             raise ValueError(f"{path} must have at most {steps} steps, got {done}")
-        check_tensors(self.model.state_dict(), there["model"], path)
+        likes = self.model.state_dict()
+        check_tensors(likes, there["model"], path)
+        for kept in (there, there["best"]):
+            kept["model"] = {n: share(w, likes[n]) for n, w in (kept["model"] or {}).items()}
+        for n, averages in there["optimizer"]["state"].items():
+            averages |= {name: share(w, self.parameters[n]) for name, w in averages.items()}
         self.model.load_state_dict(there["model"])
         self.optimizer.load_state_dict(there["optimizer"])
         self.losses, self.best = there["losses"], there["best"]
