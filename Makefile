@@ -7,7 +7,7 @@ TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
 CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
-TRITON_CHAPTER = $(patsubst %,--nbval % -p tests.nbval_widgets,$(wildcard book/10_fast_attention.ipynb))
+TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
 .PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve bench clean
@@ -36,9 +36,10 @@ test-matrix: .venv/ready  ## the notebooks at other thread counts and instructio
 	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
 test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, and their chapter
-	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_attention.py \
-		tests/test_triton_missing.py $(TRITON_CHAPTER)
+	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_*.py
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_exercises.py -k fast-triton
+	test ! -f $(TRITON_CHAPTER) || $(CPU) TRITON_INTERPRET=1 \
+		$(TRITON) -m pytest --nbval $(TRITON_CHAPTER) -p tests.nbval_widgets
 
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
@@ -63,7 +64,7 @@ clean:
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
-		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbval pytest safetensors \
-		setuptools
+		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
+		safetensors setuptools
 	$(TRITON) -m pip install --no-deps triton==3.9.0
 	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@

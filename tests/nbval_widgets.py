@@ -9,6 +9,9 @@ quanta then lands in the other. Everything else of a widget is compared exactly:
 tokens, shapes, whole numbers, masks. The decimals of its table and of its one-line description
 may differ by one unit in their last place.
 
+A cell tagged `needs-triton` runs everywhere, but its output is compared only where triton is
+installed; elsewhere the last lines of the report count such cells.
+
 Where the system has sockets that are files, kernels are spoken to through those. A port is chosen
 in one process and bound a second later in another; whoever takes it in between leaves a kernel that
 lives and never answers.
@@ -16,6 +19,7 @@ lives and never answers.
 
 import base64
 import functools
+import importlib.util
 import itertools
 import json
 import math
@@ -43,6 +47,7 @@ WIDGET = re.compile(
 )
 DECIMAL = re.compile(r"-?\d+\.\d+")
 TABLE_CELL = re.compile(r"(?<=<td>)-?\d+\.\d+(?=</td>)")
+NOT_COMPARED = ("not compared", "triton")
 ARRAY_KEYS = {"b64", "shape", "bits"}
 
 
@@ -178,6 +183,24 @@ def kernel_manager(folder: str) -> Callable[..., KernelManager]:
         return KernelManager(transport="ipc", ip=f"{folder}/{next(numbers)}", **options)
 
     return manager
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without triton, compare no output that was made with it, and note each."""
+    if importlib.util.find_spec("triton") is not None:
+        return
+    for item in items:
+        if isinstance(item, IPyNbCell) and "needs-triton" in item.cell.metadata.get("tags", ()):
+            item.options["check"] = False
+            item.user_properties.append(NOT_COMPARED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many outputs were not compared; xdist's workers have sent their notes with them."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    noted = [report for report in reports if NOT_COMPARED in getattr(report, "user_properties", ())]
+    if noted:
+        terminalreporter.write_line(f"triton is not installed: {len(noted)} outputs not compared")
 
 
 _COMPARE = IPyNbCell.compare_outputs

@@ -220,3 +220,32 @@ def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
         assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout, new
     assert "0.998 became 0.987, more than 0.01 away" in run.stdout
     assert run.returncode == 1
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_what_needs_triton_runs_everywhere_and_is_compared_where_triton_is(tmp_path, is_installed):
+    cells = []
+    for n, (line, tags) in enumerate([("a = 2", ["needs-triton"]), ("print(a)", [])], start=1):
+        shown = [nbformat.v4.new_output("stream", text="2\n")]
+        cell = nbformat.v4.new_code_cell(line, execution_count=n, outputs=shown)
+        cell.metadata["tags"] = tags
+        cells.append(cell)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "tiny.ipynb")
+    fake = "import importlib.util as i\ni.find_spec = lambda name, find=i.find_spec: "
+    fake += f"{is_installed or None} if name == 'triton' else find(name)\n"
+    (tmp_path / "sitecustomize.py").write_text(fake, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--nbval", str(tmp_path / "tiny.ipynb"), "-v"]
+    plugins = ["-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull, "-n", "1"]
+    run = subprocess.run(
+        [*command, *plugins, "--rootdir", str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert f"{'FAILED' if is_installed else 'PASSED'} tiny.ipynb::Cell 0" in run.stdout
+    assert "PASSED tiny.ipynb::Cell 1" in run.stdout
+    assert ("triton is not installed: 1 outputs not compared" in run.stdout) != is_installed
+    assert run.returncode == int(is_installed)

@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -97,6 +98,25 @@ def test_check_finds_an_unclean_notebook_and_clean_only_mends_it(tmp_path, capsy
     assert "messy.ipynb: not clean" in capsys.readouterr().out
     assert notebooks.main(["--clean-only", str(path)]) == 0
     assert notebooks.main(["--check", str(path)]) == 0
+
+
+@pytest.mark.parametrize("triton", [None, "installed"])
+def test_without_triton_an_output_that_needs_it_is_kept(tmp_path, monkeypatch, triton):
+    util = SimpleNamespace(find_spec=lambda name: triton)
+    monkeypatch.setattr(notebooks, "importlib", SimpleNamespace(util=util))
+    shown = {"data": {"text/plain": "9"}, "metadata": {}, "execution_count": 7}
+    result = {"output_type": "execute_result", **shown}
+    cells = [
+        {"cell_type": "code", "id": name, "source": "1", "metadata": {"tags": tags}}
+        | {"execution_count": 7, "outputs": [result]}
+        for name, tags in (("plain", []), ("kernel", ["needs-triton"]))
+    ]
+    path = tmp_path / "tiny.ipynb"
+    path.write_text(json.dumps(messy() | {"cells": cells}), encoding="utf-8")
+    assert notebooks.execute(path) == ""
+    found = [cell["outputs"][0] for cell in notebooks.read(path)["cells"]]
+    assert [output["data"]["text/plain"] for output in found] == ["1", "1" if triton else "9"]
+    assert [output["execution_count"] for output in found] == [1, 2]
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
