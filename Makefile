@@ -65,6 +65,6 @@ clean:
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
 		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
-		safetensors setuptools
+		safetensors setuptools tqdm
 	$(TRITON) -m pip install --no-deps triton==3.9.0
 	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@
