@@ -37,6 +37,7 @@ test-matrix: .venv/ready  ## the notebooks at other thread counts and instructio
 
 test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, and their chapter
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_*.py
+	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_exercises.py -k fast-triton
 	test ! -f $(TRITON_CHAPTER) || $(CPU) TRITON_INTERPRET=1 \
 		$(TRITON) -m pytest --nbval $(TRITON_CHAPTER) -p tests.nbval_widgets
 
@@ -63,6 +64,7 @@ clean:
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
-		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest setuptools
+		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
+		safetensors setuptools tqdm
 	$(TRITON) -m pip install --no-deps triton==3.9.0
 	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@

@@ -2,6 +2,7 @@
 
 from attn_notes.checks.exercises.attention_decoder import *
 from attn_notes.checks.exercises.families import *
+from attn_notes.checks.exercises.fast_attention import *
 from attn_notes.checks.exercises.kernel_regression import *
 from attn_notes.checks.exercises.masking import *
 from attn_notes.checks.exercises.multihead import *

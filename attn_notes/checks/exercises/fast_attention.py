@@ -1,0 +1,155 @@
+"""The exercises of chapter 10: costs, rescaling, merging, a kernel, and a cache."""
+
+import importlib.util
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
+from attn_notes.checks.exercises.values import compare, draw, pair
+from attn_notes.device import get_device
+from attn_notes.masks import masked_softmax
+
+__all__ = [
+    "attention_costs",
+    "cache_bytes",
+    "mended_rescaling",
+    "merged_parts",
+    "triton_log_sum_exp",
+]
+
+INF = float("inf")
+
+COSTS: dict[str, tuple[str, str]] = {
+    "a": ("four times", "there is a weight for each query and each key, L · L"),
+    "b": ("double", "it keeps q, k, v, the output and one number a row, and no L · L table"),
+    "c": ("four times", "tiles save memory; every score is still computed"),
+    "d": ("same", "one token has the same keys and values in a text of any length"),
+    "e": ("double", "one query meets each key once, 4 · S · D FLOPs"),
+    "f": ("same", "FLOPs and bytes both double, so their quotient does not change"),
+}
+attention_costs = prediction(COSTS, '"same", "double" or "four times"')
+"""What doubles when a text becomes twice as long?"""
+
+TOKEN = 2 * 32 * 8 * 128 * 2
+BYTES: dict[str, tuple[int, str]] = {
+    "token": (TOKEN, "keys and values, 32 layers, 8 key-value heads of width 128, 2 bytes each"),
+    "text": (32_768 * TOKEN, "every one of the 32,768 tokens takes the bytes of one token"),
+    "window": (4_096 * TOKEN, "4,096 tokens remain, however long the text is"),
+    "own": (4 * TOKEN, "32 heads instead of 8 for keys and values, in every layer"),
+}
+cache_bytes = prediction(BYTES, "a number of bytes")
+"""How large is the cache of a published model?"""
+
+
+def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r: int = 1) -> Tensor:
+    """The online softmax that rescales only the sum `Z`, or the output `u`, by factor ** r."""
+    m, total, output = scores.new_full((), -INF), scores.new_zeros(()), values.new_zeros(3)
+    for a, v in zip(scores.split(tile), values.split(tile), strict=True):
+        old, m = m, torch.maximum(m, a.max())
+        factor = (old - m).exp() ** r if old > -INF else torch.ones_like(m)
+        e = (a - m).exp()
+        total = (factor if Z else 1) * total + e.sum()
+        output = (factor if u else 1) * output + e @ v
+    return output / total
+
+
+@of_function
+def mended_rescaling(answer: Any) -> None:
+    """One query's output, tile by tile."""
+    scores, values = draw((9,), (9, 3))
+    scores = 2 * scores.sort().values  # every tile brings a new maximum
+    right = scores.softmax(0) @ values
+    low = scores.index_fill(0, torch.arange(4, device=scores.device), -INF)
+    for tile in (9, 4, 2, 1):
+        run, whole = (scores, values, tile), 9 // tile * tile
+        mistakes = {
+            "nothing is rescaled when the maximum rises": _by_tiles(*run, Z=False, u=False),
+            "the sum is rescaled, but the output is not": _by_tiles(*run, Z=True, u=False),
+            "the output is rescaled, but the sum is not": _by_tiles(*run, Z=False, u=True),
+            "the factor is upside down: use exp(old - new)": _by_tiles(*run, Z=True, u=True, r=-1),
+            "divide the output by the sum at the end": (scores - scores.max()).exp() @ values,
+            "the last tile is shorter, and it is left out": scores[:whole].softmax(0)
+            @ values[:whole],
+        }
+        compare(answer(*run), right, "the output", mistakes, f"tile = {tile}: ")
+    nan, zero = torch.full_like(right, torch.nan), torch.zeros_like(right)
+    hard = {
+        "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
+        "a first tile of masked keys: ": (low, low.softmax(0) @ values),
+        "all keys masked: ": (torch.full_like(scores, -INF), zero),
+    }
+    for case, (a, expected) in hard.items():
+        mistakes = {"the output is nan: what is -inf minus -inf?": nan}
+        compare(answer(a, values, 2), expected, "the output", mistakes, case)
+
+
+@of_function
+def merged_parts(answer: Any) -> None:
+    """(lse, out) of all keys, from those of two parts."""
+    scores, values = draw((4, 9), (9, 3))
+    scores[1, :4] = scores[2, 4:] = scores[3] = -INF  # one part empty, or both
+    for case, a in {"": scores, "scores near 1,000 overflow: ": scores + 1000}.items():
+        l1, o1 = _attend(a[:, :4], values[:4])
+        l2, o2 = _attend(a[:, 4:], values[4:])
+        lse, out = _attend(a, values)
+        got = pair(answer(l1, o1, l2, o2), "the log-sum-exp and the output")
+        sums = {
+            "add the exponentials, not the log-sum-exps": l1 + l2,
+            "the larger log-sum-exp is not that of the sum": torch.maximum(l1, l2),
+            "take the logarithm of the sum": l1.exp() + l2.exp(),
+        }
+        compare(got[0], lse, "the log-sum-exp", sums, case)
+        w1, w2 = ((one - lse).exp()[:, None] for one in (l1, l2))  # nan where both are empty
+        mistakes = {
+            "a row with nothing to read is nan, and should be 0": w1 * o1 + w2 * o2,
+            "the parts count by their sums, and not equally": (o1 + o2) / 2,
+            "the outputs are means: weigh them before you add": o1 + o2,
+            "each part has the weight of the other": (w2 * o1 + w1 * o2).nan_to_num(),
+        }
+        compare(got[1], out, "the output", mistakes, case)
+
+
+def _attend(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-sum-exp (L,) and output (L, Dv), which is 0 in an empty row."""
+    return scores.logsumexp(-1), masked_softmax(scores) @ values
+
+
+@exercise
+def triton_log_sum_exp(answer: Any) -> None:
+    """A Triton kernel: one program a row, `TILE` scores at a time."""
+    if not callable(answer):
+        raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
+    if importlib.util.find_spec("triton") is None:
+        words = "`make test-triton` makes an environment that has it"
+        raise CheckFailed(f"Triton is not installed, so nothing can be checked: {words}")
+    if get_device().type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise CheckFailed("without a CUDA device, set TRITON_INTERPRET=1 before Python starts")
+    kernel = importlib.import_module("triton").jit(answer)
+    for S, tile in ((10, 4), (8, 4), (4, 8)):
+        (block,) = draw((4, S))
+        block = 2 * block.sort().values  # every tile brings a new maximum
+        scores = block[:3]  # another row lies behind the last
+        ends = range(tile, S + tile, tile)
+        seen = torch.stack([scores[:, :end].amax(-1) for end in ends], -1)  # (3, tiles)
+        against = seen.repeat_interleave(tile, -1)[:, :S]
+        run_on = block.flatten().unfold(0, ends[-1], S)[:3]
+        padded, full = F.pad(scores, (0, ends[-1] - S)), scores[:, : S // tile * tile]
+        mistakes = {
+            "the sum is not rescaled when the maximum rises": seen[:, -1]
+            + (scores - against).exp().sum(-1).log(),
+            "a tile reaches beyond its row: use the mask columns < S": run_on.logsumexp(-1),
+            "beyond the row read -inf, which adds nothing, and not 0": padded.logsumexp(-1),
+            "the first tile alone is read": scores[:, :tile].logsumexp(-1),
+            "the last tile is shorter, and it is left out": full.logsumexp(-1),
+            "the maximum is to be added again": scores.logsumexp(-1) - seen[:, -1],
+            "every program writes to row 0, or reads it": scores[:1].logsumexp(-1).expand(3),
+        }
+        for case, add in (("", 0.0), ("scores near 1,000 overflow: ", 1000.0)):
+            out = torch.full((3,), torch.nan, device=scores.device)
+            kernel[(3,)]((block + add)[:3], out, S, TILE=tile)
+            where = f"S = {S}, TILE = {tile}: {case}"
+            compare(out - add, scores.logsumexp(-1), "the log-sum-exp", mistakes, where)
