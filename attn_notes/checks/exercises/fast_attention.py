@@ -8,8 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import CheckFailed, exercise, of_function, prediction
-from attn_notes.checks.exercises.values import compare, draw, pair
+from attn_notes.checks.exercises.base import (
+    compare,
+    draw,
+    exercise,
+    of_function,
+    pair,
+    prediction,
+)
+from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax
 
