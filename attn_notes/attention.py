@@ -63,7 +63,9 @@ def attention_weights(
     scores = (query.to(wide) * scale) @ key.to(wide).transpose(-2, -1)  # (..., L, S)
     if attn_bias is not None:
         scores = scores + attn_bias.to(wide)
-    elif mask is None:  # no key is masked, so no row can be empty
+    elif attn_mask is None:  # each query may read key 0, so no row is empty
+        if mask is not None:  # the causal one
+            scores.masked_fill_(~mask, -math.inf)
         return _plain_softmax(scores).to(query.dtype)
     return masked_softmax(scores, mask).to(query.dtype)
 
