@@ -245,7 +245,6 @@ def test_what_needs_triton_runs_everywhere_and_is_compared_where_triton_is(tmp_p
         check=False,
         timeout=120,
     )
-    assert f"{'FAILED' if is_installed else 'PASSED'} tiny.ipynb::Cell 0" in run.stdout
-    assert "PASSED tiny.ipynb::Cell 1" in run.stdout
+    assert ("1 failed, 1 passed" if is_installed else "2 passed") in run.stdout
     assert ("triton is not installed: 1 outputs not compared" in run.stdout) != is_installed
     assert run.returncode == int(is_installed)
