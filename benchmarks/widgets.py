@@ -16,6 +16,7 @@ from attn_notes.widgets import (
     FollowToken,
     HeadExplorer,
     LanguageModelPlayer,
+    OnlineSoftmax,
     PositionExplorer,
     TransformerPlayer,
     page_style,
@@ -64,9 +65,12 @@ WHOLE = """
   let turn = 0;
   const draw = () => { state.NAME = turn++ % 12; heard["change:NAME"].forEach((call) => call()); };
 """
-MOVED = {"heads": "head", "translator": "step", "follow": "token"} | dict.fromkeys(
-    ("position", "family", "sampler"), "position"
-)
+MOVED = {
+    "heads": "head",
+    "translator": "step",
+    "follow": "token",
+    "online": "step",
+} | dict.fromkeys(("position", "family", "sampler"), "position")
 # The Transformer of chapter 7 reads a source and says TOKENS tokens, whatever they are.
 TOKENS = 10
 SAID = f"""
@@ -138,6 +142,7 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
         "a step of chapter 7's Transformer": (player(), GOAL_ALL),
         "another place of a language model's text": (writer(), GOAL_ALL),
         "another token of 12 followed": (follower(), GOAL_ALL),
+        "a tile of 64 scores": (OnlineSoftmax(scores[0, 0, 0], scores[0, 0, :, :2]), GOAL_ALL),
     }
 
 

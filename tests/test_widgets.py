@@ -31,6 +31,7 @@ from attn_notes.widgets import (
     HeadExplorer,
     KernelExplorer,
     MaskPainter,
+    OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
     Sentence,
@@ -174,6 +175,7 @@ REPRS = {
         "FamilyDiagram(decoder-only, 2 blocks: position 2 knows 3 of 6 tokens, "
         "says \u201clike\u201d)"
     ),
+    "online": "OnlineSoftmax(5 keys, tile 1 of 5: maximum -2.55, sum 1.00, output 0.09 3.82)",
     "follow": "FollowToken(\u201cflies\u201d in block 0, head 0; step 1 of 25: start)",
     "writer": (
         "LanguageModelPlayer(4078like8\u240alike\ufffd; at 2 most likely unknown 0.46, "
@@ -199,6 +201,7 @@ def test_the_repr_is_fixed_and_its_numbers_are_rounded(name):
         (lambda: AlignmentSteps([three_states() for _ in range(14)]), 75),
         (lambda: HeadExplorer([six_layers(L) for L in range(8, 17)]), 216),
         (lambda: PositionExplorer(128, 128), 9),
+        (lambda: OnlineSoftmax(scores(64), scores(64, 2)), 9),
         (lambda: FamilyDiagram(["thousand"] * 64, ["tausend"] * 64), 17),
         (lambda: PositionExplorer(32, 64, learned=scores(64, 32)), 12),
     ],

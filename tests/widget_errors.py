@@ -16,6 +16,7 @@ from attn_notes.widgets import (
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
+    OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
     SpellingAttention,
@@ -152,6 +153,14 @@ VALUES = [
         lambda: HeadExplorer([encoded("ab"), (["a", "b"], HEAD)]),
         "the same layers and heads, got {(",
     ),
+    (lambda: OnlineSoftmax([0.0, NAN], EYE), "scores must be finite, got NaN or infinity"),
+    (lambda: OnlineSoftmax([], EYE), "scores must have 1 axes and not be empty, got shape (0,)"),
+    (
+        lambda: OnlineSoftmax([0.0, 1.0], EYE[:1]),
+        "(S, 2) with at most 64 keys, got (2,) and (1, 2)",
+    ),
+    (lambda: OnlineSoftmax(torch.ones(65), torch.ones(65, 2)), "64 keys, got (65,) and (65, 2)"),
+    (lambda: OnlineSoftmax([0.0, 1.0], EYE, tokens=["a"]), "tokens must be 2, one a row or"),
     (lambda: FamilyDiagram([], ["a"]), "source must be 1 to 64 tokens, got 0"),
     (lambda: FamilyDiagram(["a"], ["b"] * 65), "target must be 1 to 64 tokens, got 65"),
     *(
@@ -220,6 +229,11 @@ TRAITS = [
     ),
     (lambda: SpellingAttention(["a"]), "text"),
     (lambda: FamilyDiagram(family="decoder"), "family"),
+    (lambda: OnlineSoftmax([0.0, 1.0], EYE, tile=0), "tile"),
+    (
+        lambda: setattr(OnlineSoftmax([0.0, 1.0], EYE), "scores", [0.0]),
+        "scores must be 2 finite numbers, got [0.0]",
+    ),
     (lambda: PositionExplorer(length=8, position=8), "position must be from 0 to 7, got 8"),
     (
         lambda: player_of(examples=["1" * 40], languages={"de": "German"}),

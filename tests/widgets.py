@@ -25,6 +25,7 @@ from attn_notes.widgets import (
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
+    OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
     Sentence,
@@ -324,6 +325,12 @@ def of_follow(tokens: Sequence[str] = WORDS) -> FollowToken:
     return widget
 
 
+def of_online(tokens: Sequence[str] = WORDS) -> OnlineSoftmax:
+    """Scores whose maximum moves late, one by one."""
+    row = scores(len(tokens), seed=8).sort().values
+    return OnlineSoftmax(row, scores(len(tokens), 2, seed=9), tile=1, tokens=tokens)
+
+
 TOKENISED = {
     "scores": of_scores,
     "layers": of_layers,
@@ -338,6 +345,7 @@ TOKENISED = {
     "writer": of_writer,
     "family": of_family,
     "follow": of_follow,
+    "online": of_online,
 }
 """Every widget that shows tokens, each a function of them."""
 

@@ -55,7 +55,7 @@ class OnlineSoftmax(DataWidget):
         tile: int = 4,
         tokens: Sequence[str] | None = None,
     ) -> None:
-        found = torch.as_tensor(scores, device="cpu")
+        found = torch.as_tensor(scores, dtype=torch.float64, device="cpu")
         masked = found == -math.inf
         scores = as_finite("scores", found.masked_fill(masked, 0.0), 1)
         values = as_finite("values", values, 2)
@@ -72,9 +72,9 @@ class OnlineSoftmax(DataWidget):
 
     @traitlets.validate("scores")
     def _check_scores(self, proposal: Any) -> Any:
-        scores, S = as_finite("scores", proposal["value"], 1).tolist(), len(self.data["values"])
-        if len(scores) != S:
-            raise traitlets.TraitError(f"scores must be {S}, one a key, got {len(scores)}")
+        scores, S = list(map(float, proposal["value"])), len(self.data["values"])
+        if len(scores) != S or not all(map(math.isfinite, scores)):
+            raise traitlets.TraitError(f"scores must be {S} finite numbers, got {scores}")
         return scores
 
     def shown(self) -> Tiles:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attn_notes.data import Vocabulary
-from attn_notes.masks import causal_mask, prefix_mask
+from attn_notes.masks import causal_mask, masked_softmax, prefix_mask
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.transformer import Encoder, TransformerConfig
@@ -25,6 +25,7 @@ from attn_notes.widgets import (
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
+    OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
     Sentence,
@@ -88,6 +89,16 @@ def offered(trait: str, among: str, widget: PositionExplorer, at: float) -> None
     setattr(widget, trait, widget.data[among][int(at)])
 
 
+def move_score(widget: OnlineSoftmax, at: float) -> None:
+    """A score that is moved is open again."""
+    widget.scores = [round(at, 4) if n == widget.key else x for n, x in enumerate(widget.scores)]
+    widget.masked = [n for n in widget.masked if n != widget.key]
+
+
+def mask_key(widget: OnlineSoftmax, at: float) -> None:
+    widget.masked = sorted({*widget.masked} - {widget.key} | ({widget.key} if at else set()))
+
+
 def choose_family(widget: FamilyDiagram, at: float) -> None:
     """The place where this family is asked for the same word is picked with it."""
     widget.family = FAMILIES[int(at)]
@@ -129,6 +140,7 @@ OVERVIEW = "All heads at once"
 HIDE, FIND = "Hide special tokens", "Heads that read"
 COLOURS, COLUMNS = "Colours", "Tokens in columns"
 COMBINE = "The map shows their"
+MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
 CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
@@ -206,6 +218,14 @@ SAME: dict[str, dict[str, Same]] = {
         "Family": choose_family,
         "Blocks": sets("num_layers", int),
         "Position": sets("position", int),
+    },
+    "online": {
+        "Step": sets("step", int),
+        "Tile": sets("tile", int),
+        "Key": sets("key", int),
+        "its score": move_score,
+        MASKED: mask_key,
+        FORGET: sets("forget", bool),
     },
     "follow": {
         "Sentence": sets("sentence", int),
@@ -391,6 +411,18 @@ JOURNEYS = {
         Move("Position", ["End"]),
         Move("Blocks", ["Home"], numbers=False),
     ],
+    "online": [
+        Move("Step", ["ArrowRight"] * 2),
+        Move("its score", ["ArrowRight"] * 9),
+        Move("Tile", ["ArrowRight"]),
+        Move(FORGET, ["Space"]),
+        Move("Key", ["ArrowDown"] * 3, numbers=False),
+        Move(MASKED, ["Space"]),
+        Move(FORGET, ["Space"]),
+        Move("Step", ["Home"]),
+        Move("its score", ["End"]),
+        Move("Tile", ["End"]),
+    ],
     "follow": [
         Move("Step", ["ArrowRight"] * 2),
         Move("Head", ["ArrowDown"]),
@@ -453,6 +485,7 @@ BUTTONS = {
         *("Draw again", "Undo"),
     ],
     "steps": ["Previous", "Play", "Next"],
+    "online": ["Previous", "Play", "Next"],
     "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10", "Pin head 1.0"],
     "model": ["Let go of head 1.0", "0.1 \u00d7"],
 }
@@ -749,6 +782,33 @@ def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
         )
 
 
+def assert_online(panel: Panel, widget: OnlineSoftmax) -> None:
+    """Both tables, and what is said of the output once all keys were seen."""
+    tiles, S = widget.shown(), len(widget.scores)
+    at = min(widget.step, len(tiles.total) - 1)
+    scores = torch.tensor(widget.scores, dtype=torch.float64)
+    scores[widget.masked] = -math.inf
+    open_keys, seen = scores > -math.inf, torch.arange(S) < (at + 1) * widget.tile
+    _, *rows = panel.table()
+    assert [row[1] == "\u2212\u221e" for row in rows] == (~open_keys).tolist()
+    assert [row[2] == "" for row in rows] == (~seen).tolist()
+    assert_cells([["", *(row[2] or "0" for row in rows)]], tiles.exps[at][None])
+    expected = torch.stack((tiles.exps[at] / tiles.total[at], masked_softmax(scores)))
+    found = [["", *(row[n] for row in rows)] for n in (3, 4)]
+    assert_cells(found, expected, torch.stack((open_keys & seen, open_keys)))
+    factors = (tiles.maximum.roll(1) - tiles.maximum).exp()
+    factors[0] = 0
+    columns = (tiles.maximum, factors, tiles.total, *tiles.output.unbind(-1))
+    assert_cells(panel.table(1)[1:], torch.stack(columns, dim=-1))
+    assert panel.output("Step") == f"{at + 1} of {len(tiles.total)}"
+    said = panel.el.locator(".attn-said").inner_text()
+    right = torch.tensor(widget.data["values"]).double().mT @ masked_softmax(scores)
+    is_right = bool((tiles.output[at] - right).norm() < 5e-4)
+    assert said.endswith(f"The output is {'' if is_right else 'not '}the softmax\u2019s.") == (
+        at == len(tiles.total) - 1
+    )
+
+
 def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
     """The matrix, the curve, and the sentences on the pair and on where the two positions meet."""
     assert_cells(panel.table()[1:], widget.shown())
@@ -810,6 +870,7 @@ ASSERTED = {
     HeadExplorer: assert_heads,
     KernelExplorer: assert_points,
     LanguageModelPlayer: assert_written,
+    OnlineSoftmax: assert_online,
     PositionExplorer: assert_positions,
     ScoreExplorer: assert_arrows,
     TransformerPlayer: assert_translated,
@@ -841,6 +902,7 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "spelling": SpellingAttention,
         "position": PositionExplorer,
         "family": FamilyDiagram,
+        "online": lambda: OnlineSoftmax([0.0], [[0.0, 0.0]]),
         "translator": lambda: player_from_page(state["data"]),
         "sampler": lambda: writer_from_page(state["data"]),
         "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),

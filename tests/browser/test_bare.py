@@ -165,6 +165,8 @@ def test_the_scale_says_where_it_ends(visit, bare, name):
 def weight_rows(panel: Panel, name: str) -> list[list[str]]:
     """The table's cells that are weights: a row for each query."""
     rows = [row[1:] for row in panel.table(int(name == "family"))[1:]]
+    if name == "online":  # a row for each key too: its weight so far, and in the end
+        return [[row[n] for row in rows] for n in (2, 3)]
     return [[row[-1] for row in rows]] if name == "arrows" else rows  # there, a row for each key
 
 
@@ -173,6 +175,8 @@ def says(cell: str, row: int, column: int, name: str = "") -> re.Pattern:
         return re.compile(rf"position {row}, dimension {column}: {re.escape(cell)}")
     if name == "follow":
         return re.compile(rf".+: (.+ = )?{re.escape(cell)}")
+    if name == "online":
+        return re.compile(rf"{('so far', 'softmax')[row]}, key {column} .+: {re.escape(cell)}")
     if name == "writer":
         return re.compile(rf"layer {row // 2}, head {row % 2}, reads .+: {re.escape(cell)}")
     value = cell if cell in ("masked", "open") else f"weight {re.escape(cell)}"

@@ -5,6 +5,7 @@ import pytest
 from tests.browser.panel import Panel, settle
 from tests.widgets import EVERY, of_mask, of_points, of_positions
 
+SWIPED = ("points", "arrows", "mask", "positions", "scores", "family", "online")
 PHONE = {"width": 390, "height": 700, "has_touch": True, "is_mobile": True}
 TALL = "() => { document.body.style.paddingBottom = '2000px'; }"  # something to scroll
 
@@ -41,7 +42,7 @@ def canvas_box(panel: Panel, nth: int = 0) -> dict:
     return canvas.bounding_box()
 
 
-@pytest.mark.parametrize("name", ["points", "arrows", "mask", "positions", "scores", "family"])
+@pytest.mark.parametrize("name", SWIPED)
 def test_a_swipe_over_a_picture_scrolls_the_page_and_moves_nothing(visit, bare, name):
     panel = Panel(visit(bare(name), **PHONE))
     finger = Finger(panel)

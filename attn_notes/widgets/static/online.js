@@ -37,20 +37,20 @@ function onlineSoftmax(scores, values, tile, forget = false) {
 
 const minus = (text) => text.replace("-", "\u2212");
 const limited = (x, write) => (x === -Infinity ? "\u2212\u221e" : minus(write(x)));
-const scoreWords = (x) => limited(x, (s) => (Math.abs(s) >= 1000 ? s.toExponential(1) : s.toFixed(2)));
+const scoreWords = (x) => limited(x,
+  (s) => (Math.abs(s) >= 1e5 ? s.toExponential(0) : s.toFixed(Math.abs(s) < 100 ? 2 : 0)));
 const numberWords = (x) => minus(x > 0 && x < 5e-4 ? x.toExponential(1) : shown(x));
 const vectorWords = (x) => `(${x.map(numberWords).join(", ")})`;
 
 // The step as formulas, with its numbers.
 function formulas({ old, maximum, rescale, added, total, sums, output, start, end, scores }, forget) {
   const best = Math.max(...scores.slice(start, end)), [a, b] = [old.maximum, maximum].map(scoreWords);
-  const power = maximum === -Infinity ? "\u2212" : `e^(${a} \u2212 ${minus(b)})`, factor = numberWords(rescale);
+  const power = maximum === -Infinity ? "" : `e^(${a} \u2212 ${b}) = `, factor = numberWords(rescale);
   const times = forget ? "" : `${factor} \u00d7 `;
   return [`m = max(${a}, ${scoreWords(best)}) = ${b}`,
-    `factor = ${power} = ${factor}${forget ? ", forgotten" : ""}`,
+    `factor = ${power}${factor}${forget ? ", forgotten" : ""}`,
     `\u2113 = ${times}${numberWords(old.total)} + ${numberWords(added.total)} = ${numberWords(total)}`,
-    `o = ${times}${vectorWords(old.sums)} + ${vectorWords(added.sums)}`,
-    `  = ${vectorWords(sums)}`,
+    `o = ${times}${vectorWords(old.sums)}`, `  + ${vectorWords(added.sums)}`, `  = ${vectorWords(sums)}`,
     `output = o / \u2113 = ${vectorWords(output)}`].join("\n");
 }
 
@@ -106,7 +106,7 @@ function render({ model, el }) {
   const between = (a, b, t) => a + (b - a) * t;
 
   // ---- scores, what is summed, and the sum
-  const right = 56, top = 30, floor = 124, strip = 16;
+  const right = 60, top = 30, floor = 124, strip = 16;
   let width = 500, left = 4, labels = { upright: true, tall: 16, every: 1 };
   const pitch = () => (width - left - right) / S;
   const side = (n) => left + n * pitch(), px = (n) => side(n + 0.5);
@@ -150,11 +150,12 @@ function render({ model, el }) {
     const { colours } = picture, { tile, start, end } = now, foot = rows().base + 6;
     context.fillStyle = colours.panel; // the tile in hand
     context.fillRect(side(start), 0, side(end) - side(start), foot);
+    context.fillStyle = TILE; context.fillRect(side(start), 0, side(end) - side(start), 3);
     for (let n = tile; n < S; n += tile) rule(context, side(n), 0, side(n), foot, { dash: [1, 3] });
     rule(context, left, floor, width - right, floor);
     context.fillStyle = hatch(context, colours.line);
     context.fillRect(left, floor + 1, width - left - right, strip - 2);
-    words(context, "scores", left + 2, 11);
+    words(context, "scores", left + 2, 15);
     words(context, "\u2212\u221e", width - right + 5, floor + strip - 3);
   }
   function paintMaximum(context, [a]) { // where it has been, and where it is
@@ -211,9 +212,9 @@ function render({ model, el }) {
       context.fillStyle = hueOf(n); context.fillRect(x0, base - tall, wide, tall);
       const was = n < start ? old.exps[n] * (base - peak) : 0;
       if (was - tall > 1.5 && !forget && rescale < 1) ghost(context, x0 + 0.5, base - was, wide - 1, was - tall);
-      if (!isRoomy() || n >= end) return;
-      const y = base - Math.max(tall, was) - 4;
-      words(context, numberWords(now.exps[n]), px(n), y, { align: "center", colour: colours.ink });
+      if (!isRoomy() || n >= end || isClosed(n)) return;
+      const number = pitch() < 38 ? now.exps[n].toFixed(2) : numberWords(now.exps[n]);
+      words(context, number, px(n), base - Math.max(tall, was) - 4, { align: "center", colour: colours.ink });
     });
   }
     function paintSum(context, moment) {
@@ -300,7 +301,7 @@ function render({ model, el }) {
   }
   const plane = sharpCanvas(life, {
     label: "The values as points, the mean of those seen so far on its way, and the softmax of all as a ring.",
-    height: (wide) => Math.min(wide, 216), paint: paintPlane });
+    height: (wide) => Math.min(wide, 194), paint: paintPlane });
 
   // ---- the weights so far beside the softmax of all
   const map = heatmap(life, { label: "The weights so far and those of the softmax of all. Arrow keys walk the cells.",
@@ -337,7 +338,7 @@ function render({ model, el }) {
   // What the end shows: the softmax, or what came of forgetting the factor.
   function verdict() {
     const { at, run, last, output } = now, apart = Math.hypot(...output.map((x, c) => x - last.output[c]));
-    if (at < run.length - 1) return "";
+    if (at < run.length - 1 || !(last.total > 0)) return "";
     return apart > 5e-4 ? " The output is not the softmax\u2019s." : " The output is the softmax\u2019s.";
   }
   function draw() {
@@ -364,14 +365,15 @@ function render({ model, el }) {
     (is) => setScore(now.key, is ? -Infinity : model.get("scores")[now.key]));
   life.watch(["scores", "masked", "tile", "step", "key", "forget"], draw);
   const fine = high - low > 20 ? Number(((high - low) / 200).toPrecision(1)) : 0.1;
-  const controls = [steps.el,
-    slider(part(model, ["tile"], () => now.tile, (tile) => model.set("tile", tile)), life, "tile",
-      { label: "Tile", min: 1, max: S, step: 1 }),
-    choice(model, life, "key", { label: "Key", choices: tokens.map((token, n) => [n, visible(token, 14)]) }),
+  const group = { class: "attn-controls attn-buttons attn-inline attn-one", role: "group", "aria-label": "One key" };
+  const one = h("div", group,
+    choice(model, life, "key", { label: "Key", choices: tokens.map((token, n) => [n, `${n} ${visible(token, 14)}`]) }),
     slider(score, life, "score", { label: "its score", min: low, max: high, step: fine, format: (x) => x.toFixed(2) }),
-    tick(closed, life, "closed", { label: "Masked (\u2212\u221e)" }),
-    tick(model, life, "forget", { label: "Forget to rescale" }),
-  ];
+    tick(closed, life, "closed", { label: "Masked (\u2212\u221e)" }));
+  steps.el.classList.add("attn-inline");
+  const size = slider(part(model, ["tile"], () => now.tile, (tile) => model.set("tile", tile)), life, "tile",
+    { label: "Tile", min: 1, max: S, step: 1 });
+  const controls = [steps.el, size, one, tick(model, life, "forget", { label: "Forget to rescale" })];
   frame(el, life, { controls, body: [said, h("div", { class: "attn-player attn-online" },
     h("div", {}, picture.el, map.el, keyTable.el), h("div", {}, plane.el, sums, held, stepTable.el))] });
   draw();
