@@ -4,7 +4,6 @@ import re
 
 import pytest
 import torch
-from attn_notes.checks.exercises.values import compare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
-from attn_notes.checks.exercises.base import exercise, of_function, prediction
+from attn_notes.checks.exercises.base import compare, exercise, of_function, prediction
 from attn_notes.masks import causal_mask, padding_mask
 from tests.oracles import D, L, coin, normal, rng
 

@@ -140,23 +140,29 @@ def triton_log_sum_exp(answer: Any) -> None:
         (block,) = draw((4, S))
         block = 2 * block.sort().values  # every tile brings a new maximum
         scores = block[:3]  # another row lies behind the last
-        ends = range(tile, S + tile, tile)
-        seen = torch.stack([scores[:, :end].amax(-1) for end in ends], -1)  # (3, tiles)
-        against = seen.repeat_interleave(tile, -1)[:, :S]
-        run_on = block.flatten().unfold(0, ends[-1], S)[:3]
-        padded, full = F.pad(scores, (0, ends[-1] - S)), scores[:, : S // tile * tile]
-        mistakes = {
-            "the sum is not rescaled when the maximum rises": seen[:, -1]
-            + (scores - against).exp().sum(-1).log(),
-            "a tile reaches beyond its row: use the mask columns < S": run_on.logsumexp(-1),
-            "beyond the row read -inf, which adds nothing, and not 0": padded.logsumexp(-1),
-            "the first tile alone is read": scores[:, :tile].logsumexp(-1),
-            "the last tile is shorter, and it is left out": full.logsumexp(-1),
-            "the maximum is to be added again": scores.logsumexp(-1) - seen[:, -1],
-            "every program writes to row 0, or reads it": scores[:1].logsumexp(-1).expand(3),
-        }
+        mistakes = _mistaken_rows(block, tile)
         for case, add in (("", 0.0), ("scores near 1,000 overflow: ", 1000.0)):
             out = torch.full((3,), torch.nan, device=scores.device)
             kernel[(3,)]((block + add)[:3], out, S, TILE=tile)
             where = f"S = {S}, TILE = {tile}: {case}"
             compare(out - add, scores.logsumexp(-1), "the log-sum-exp", mistakes, where)
+
+
+def _mistaken_rows(block: Tensor, tile: int) -> dict[str, Tensor]:
+    """What the usual mistakes make of all rows of `block` but the last."""
+    scores, S = block[:3], block.shape[1]
+    ends = range(tile, S + tile, tile)
+    seen = torch.stack([scores[:, :end].amax(-1) for end in ends], -1)  # (3, tiles)
+    against = seen.repeat_interleave(tile, -1)[:, :S]
+    run_on = block.flatten().unfold(0, ends[-1], S)[:3]
+    padded, full = F.pad(scores, (0, ends[-1] - S)), scores[:, : S // tile * tile]
+    return {
+        "the sum is not rescaled when the maximum rises": seen[:, -1]
+        + (scores - against).exp().sum(-1).log(),
+        "a tile reaches beyond its row: use the mask columns < S": run_on.logsumexp(-1),
+        "beyond the row read -inf, which adds nothing, and not 0": padded.logsumexp(-1),
+        "the first tile alone is read": scores[:, :tile].logsumexp(-1),
+        "the last tile is shorter, and it is left out": full.logsumexp(-1),
+        "the maximum is to be added again": scores.logsumexp(-1) - seen[:, -1],
+        "every program writes to row 0, or reads it": scores[:1].logsumexp(-1).expand(3),
+    }
