@@ -83,15 +83,14 @@ def mended_rescaling(answer: Any) -> None:
             @ values[:whole],
         }
         compare(answer(*run), right, "the output", mistakes, f"tile = {tile}: ")
-    nan, zero = torch.full_like(right, torch.nan), torch.zeros_like(right)
     hard = {
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
         "a first tile of masked keys: ": (low, low.softmax(0) @ values),
-        "all keys masked: ": (torch.full_like(scores, -INF), zero),
+        "all keys masked: ": (torch.full_like(scores, -INF), 0 * right),
     }
     for case, (a, expected) in hard.items():
-        mistakes = {"the output is nan: what is -inf minus -inf?": nan}
-        compare(answer(a, values, 2), expected, "the output", mistakes, case)
+        why = {"the output is nan: what is -inf minus -inf?": right * torch.nan}
+        compare(answer(a, values, 2), expected, "the output", why, case)
 
 
 @of_function
@@ -131,38 +130,36 @@ def triton_log_sum_exp(answer: Any) -> None:
     if not callable(answer):
         raise CheckFailed(f"the answer should be a function, got {type(answer).__name__}")
     if importlib.util.find_spec("triton") is None:
-        words = "`make test-triton` makes an environment that has it"
-        raise CheckFailed(f"Triton is not installed, so nothing can be checked: {words}")
+        raise CheckFailed("Triton is not installed: `make test-triton` installs it")
     if get_device().type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise CheckFailed("without a CUDA device, set TRITON_INTERPRET=1 before Python starts")
     kernel = importlib.import_module("triton").jit(answer)
     for S, tile in ((10, 4), (8, 4), (4, 8)):
-        (block,) = draw((4, S))
-        block = 2 * block.sort().values  # every tile brings a new maximum
-        scores = block[:3]  # another row lies behind the last
-        mistakes = _mistaken_rows(block, tile)
+        block = 2 * draw((4, S))[0].sort().values  # every tile brings a new maximum
         for case, add in (("", 0.0), ("scores near 1,000 overflow: ", 1000.0)):
-            out = torch.full((3,), torch.nan, device=scores.device)
-            kernel[(3,)]((block + add)[:3], out, S, TILE=tile)
-            where = f"S = {S}, TILE = {tile}: {case}"
-            compare(out - add, scores.logsumexp(-1), "the log-sum-exp", mistakes, where)
+            out = torch.full((3,), torch.nan, device=block.device)
+            kernel[(3,)]((block + add)[:3], out, S, TILE=tile)  # a row lies behind the last
+            where, right = f"S = {S}, TILE = {tile}: {case}", block[:3].logsumexp(-1)
+            compare(out - add, right, "the log-sum-exp", _slips(block, tile), where)
 
 
-def _mistaken_rows(block: Tensor, tile: int) -> dict[str, Tensor]:
-    """What the usual mistakes make of all rows of `block` but the last."""
-    scores, S = block[:3], block.shape[1]
+def _slips(block: Tensor, tile: int) -> dict[str, Tensor]:
+    """The log-sum-exps of all rows but the last, by what a kernel does wrong."""
+    rows, S = block[:-1], block.shape[1]
     ends = range(tile, S + tile, tile)
-    seen = torch.stack([scores[:, :end].amax(-1) for end in ends], -1)  # (3, tiles)
-    against = seen.repeat_interleave(tile, -1)[:, :S]
-    run_on = block.flatten().unfold(0, ends[-1], S)[:3]
-    padded, full = F.pad(scores, (0, ends[-1] - S)), scores[:, : S // tile * tile]
+    run_on = block.flatten().unfold(0, ends[-1], S)[: len(rows)]
+    padded = F.pad(rows, (0, ends[-1] - S))
+    seen = torch.stack([rows[:, :end].amax(-1) for end in ends], -1)  # (L, tiles)
+    sums = (rows - seen.repeat_interleave(tile, -1)[:, :S]).exp().sum(-1)
+    wrong = {
+        "a tile reaches beyond its row: use the mask columns < S": run_on,
+        "beyond the row read -inf, which adds nothing, and not 0": padded,
+        "the first tile alone is read": rows[:, :tile],
+        "the last tile is shorter, and it is left out": rows[:, : S // tile * tile],
+        "every program writes to row 0, or reads it": rows[:1].expand_as(rows),
+    }
     return {
-        "the sum is not rescaled when the maximum rises": seen[:, -1]
-        + (scores - against).exp().sum(-1).log(),
-        "a tile reaches beyond its row: use the mask columns < S": run_on.logsumexp(-1),
-        "beyond the row read -inf, which adds nothing, and not 0": padded.logsumexp(-1),
-        "the first tile alone is read": scores[:, :tile].logsumexp(-1),
-        "the last tile is shorter, and it is left out": full.logsumexp(-1),
-        "the maximum is to be added again": scores.logsumexp(-1) - seen[:, -1],
-        "every program writes to row 0, or reads it": scores[:1].logsumexp(-1).expand(3),
+        "the sum is not rescaled when the maximum rises": seen[:, -1] + sums.log(),
+        "the maximum is to be added again": rows.logsumexp(-1) - seen[:, -1],
+        **{words: read.logsumexp(-1) for words, read in wrong.items()},
     }
