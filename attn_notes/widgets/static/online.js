@@ -48,10 +48,10 @@ function formulas({ old, maximum, rescale, added, total, sums, output, start, en
   const power = maximum === -Infinity ? "" : `e^(${a} \u2212 ${b}) = `, factor = numberWords(rescale);
   const times = forget ? "" : `${factor} \u00d7 `;
   return [`m = max(${a}, ${scoreWords(best)}) = ${b}`,
-    `factor = ${power}${factor}${forget ? ", forgotten" : ""}`,
-    `\u2113 = ${times}${numberWords(old.total)} + ${numberWords(added.total)} = ${numberWords(total)}`,
-    `o = ${times}${vectorWords(old.sums)}`, `  + ${vectorWords(added.sums)}`, `  = ${vectorWords(sums)}`,
-    `output = o / \u2113 = ${vectorWords(output)}`].join("\n");
+    `r = ${power}${factor}${forget ? ", forgotten" : ""}`,
+    `Z = ${times}${numberWords(old.total)} + ${numberWords(added.total)} = ${numberWords(total)}`,
+    `u = ${times}${vectorWords(old.sums)}`, `  + ${vectorWords(added.sums)}`, `  = ${vectorWords(sums)}`,
+    `output = u / Z = ${vectorWords(output)}`].join("\n");
 }
 
 // What happens in this step, in words.
@@ -222,7 +222,7 @@ function render({ model, el }) {
     const unit = (width - left - right) / most, thick = 15;
     const was = forget || rescale === 1 || !old.total ? "" : ` (before this tile ${numberWords(old.total)})`;
     words(context, `their sum${was}`, left + 2, sum - 5);
-    words(context, `\u2113 ${numberWords(total)}`, width - right + 5, sum + 12, { colour: colours.ink, bold: true });
+    words(context, `Z ${numberWords(total)}`, width - right + 5, sum + 12, { colour: colours.ink, bold: true });
     context.fillStyle = colours.panel; context.fillRect(left, sum, width - left - right, thick);
     let x = left;
     heights(moment).forEach((part, n) => {
@@ -354,7 +354,7 @@ function render({ model, el }) {
     said.textContent = toldStep(now, now.forget) + verdict();
     sums.textContent = `${formulas(now, now.forget)}\nsoftmax of all = ${vectorWords(now.last.output)}`;
     const count = now.end - now.start;
-    held.textContent = `In fast memory: ${count} score${count > 1 ? "s" : ""}, and m, \u2113, o. A plain softmax `
+    held.textContent = `In fast memory: ${count} score${count > 1 ? "s" : ""}, and m, Z, u. A plain softmax `
       + `needs all ${S}. Of earlier tiles only the sums are kept, not the bars.`;
     keyTable.fill(); stepTable.fill();
   }
