@@ -102,7 +102,7 @@ WHEN_NEAR = """<script>(() => {
   };
   const seen = new IntersectionObserver((found) => {
     if (found.some(({ isIntersecting }) => isIntersecting)) load();
-  }, { rootMargin: "400px" });
+  }, { rootMargin: "300px" });
   addEventListener("DOMContentLoaded", () => {
     for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
   });

@@ -369,14 +369,14 @@ def assert_points(panel: Panel, widget: KernelExplorer) -> None:
     assert_cells([row], weights[order][None])
     note = panel.el.locator(".attn-note").inner_text()
     if weights.any():
-        found = re.search(r"Prediction at (\S+): (\S+), an average of (\d+) points", note)
+        found = re.search(r"Prediction at (\S+): (\S+), an average of (\d+) points?", note)
         assert [float(number) for number in found.groups()] == [
             pytest.approx(widget.query, abs=0.00501),
             pytest.approx(prediction, abs=0.00501),
             int((weights > 0.005).sum()),
         ]
     else:
-        assert note.startswith("No point lies within one width of")
+        assert note.startswith("No point lies within one width of"), note
 
 
 def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
@@ -644,10 +644,13 @@ def assert_online(panel: Panel, widget: OnlineSoftmax) -> None:
     expected = torch.stack((tiles.exps[at] / tiles.total[at], masked_softmax(scores)))
     found = [["", *(row[n] for row in rows)] for n in (3, 4)]
     assert_cells(found, expected, torch.stack((open_keys & seen, open_keys)))
-    factors = (tiles.maximum.roll(1) - tiles.maximum).exp()
+    factors = (tiles.maximum.roll(1) - tiles.maximum).exp().nan_to_num(0)  # 0 before any open key
     factors[0] = 0
-    columns = (tiles.maximum, factors, tiles.total, *tiles.output.unbind(-1))
-    assert_cells(panel.table(1)[1:], torch.stack(columns, dim=-1))
+    columns = (factors, tiles.total, *tiles.output.unbind(-1))
+    steps = panel.table(1)[1:]
+    assert_cells([[at, *rest] for at, _, *rest in steps], torch.stack(columns, dim=-1))
+    maxima = [-math.inf if row[1] == "\u2212\u221e" else float(row[1]) for row in steps]
+    assert maxima == pytest.approx(tiles.maximum.tolist(), abs=6e-4)
     assert panel.output("Step") == f"{at + 1} of {len(tiles.total)}"
     said = panel.el.locator(".attn-said").inner_text()
     right = torch.tensor(widget.data["values"]).double().mT @ masked_softmax(scores)

@@ -102,7 +102,7 @@ function render({ model, el }) {
       keys: order.map((n) => keys[n].toFixed(2)), top });
     scale.show(top);
     const count = weights.filter((w) => w > 0.005).length;
-    note.textContent = top > 0
+    note.textContent = largest(weights) > 0
       ? `Prediction at ${query.toFixed(2)}: ${predict(weights).toFixed(2)}, an average of `
         + `${count} point${count === 1 ? "" : "s"} with a weight above 0.005.`
       : `No point lies within one width of ${query.toFixed(2)}: every weight is 0, and so is the prediction.`;
