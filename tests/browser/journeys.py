@@ -259,9 +259,23 @@ def same_move(widget: BookWidget, label: str, at: float) -> None:
 # ---- Journeys: every control, by keys that move it.
 
 TYPED = {"Words", "Translate", "Prompt", "Type a German number"}
-# Seen only with another control's work, or not at once.
-QUIET = {COLOUR, COMBINE, SIZE, UNLIKE, "Combine with", "by", "its size", "Seed", "Layers", "Base"}
-QUIET |= {"Head"}
+# What shows nothing in the state that earlier controls have left: on a bare page, in a chapter.
+QUIET = {
+    "scores": {COLOUR},  # a weight is 1 already
+    "letters": {COLOUR},
+    "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
+    "model": {COMBINE},  # one head is its own mean
+    "positions": {"Base"},  # a learned table has none
+    "follow": {"Head"},  # before the heads part
+    "writer": {"Seed"},  # at temperature 0
+}
+QUIET_IN_A_CHAPTER = {
+    "heatmap": {COLOUR},
+    "heads": {COLOUR},
+    "mask": {COLOUR, "Combine with", "by", "its size", "Layers"},
+    "translator": {"Seed"},
+    "sampler": {"Seed"},
+}
 ONWARD = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 # All that is written but for where the controls stand.
 WRITTEN = """(el) => {
