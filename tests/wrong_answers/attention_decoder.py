@@ -49,6 +49,7 @@ TABLE = "answer = torch.tensor({}, device='cpu')"
 EVEN = [[0.25] * 4] * 4
 LAST = [0.0, 0.0, 0.0, 1.0]
 TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.34, 0.33, 0.0, 0.33], [0.34, 0.33, 0.0, 0.33], LAST]
+ENDLESS = [[0.4, 0.35, 0.25, 0.0], [0.4, 0.0, 0.0, 0.6], [0.0, 0.4, 0.0, 0.6], [0.0, 0.0, 1.0, 0.0]]
 TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
@@ -135,6 +136,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     "fool_beam": [
         (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
         (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
+        (TABLE.format(ENDLESS), "greedy finds the best sentence, a, with p = 0.240"),
         (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
         (
             "answer = torch.ones(4, 4, device='cpu')",

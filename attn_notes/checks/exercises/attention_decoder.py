@@ -1,5 +1,7 @@
 """The checks of chapter 4's exercises: shapes, reading, the loss, greedy decoding and beams."""
 
+import itertools
+import math
 from typing import Any
 
 import torch
@@ -171,26 +173,34 @@ def fool_beam(answer: Any) -> None:
         if not bool((row >= 0).all()) or abs(float(row.sum()) - 1) > 1e-4:
             shown = ", ".join(f"{p:.4g}" for p in row)
             raise CheckFailed(f"the row of {name} should be 0 or more and sum to 1, got {shown}")
+    best, p = _best(table)
     # Turned round as well: a tie that one order of the words wins is no miss.
     for order in ([0, 1, 2, 3], [0, 3, 2, 1]):
-        turned, words = table[order][:, [n - 1 for n in order[1:]] + [3]], ["", *"abc"]
-        names = "".join(words[n] for n in order[1:])
-        best, p = _found(turned, names, 40)  # wide enough for every sentence of three words
+        turned = table[order][:, [n - 1 for n in order[1:]] + [3]]
         for width, search in ((1, "greedy"), (2, "a beam of two")):
-            if abs(_found(turned, names, width)[1] - p) < 1e-6:
+            if abs(_found(turned, width) - p) < 1e-6:
                 raise CheckFailed(f"{search} finds the best sentence, {best}, with p = {p:.3f}")
 
 
-def _found(table: Tensor, names: str, width: int) -> tuple[str, float]:
-    """The sentence that a beam of this width finds, ranked by probability alone, if it ends."""
+def _best(table: Tensor) -> tuple[str, float]:
+    """The most probable sentence of three words at most, of all 40, and its probability."""
+    found = {}
+    for count in range(4):
+        for words in itertools.product((1, 2, 3), repeat=count):
+            steps = zip((0, *words), (*words, 4), strict=True)
+            name = " ".join(" abc"[word] for word in words) or "the empty one"
+            found[name] = math.prod(float(table[last, word - 1]) for last, word in steps)
+    return max(found.items(), key=lambda item: item[1])
+
+
+def _found(table: Tensor, width: int) -> float:
+    """What the sentence is worth that a beam of this width finds; 0 if it does not end."""
     logits = torch.full((7, 7), -1e9, device="cpu")
     for row, last in zip(table, (START, 4, 5, 6), strict=True):  # the three words are 4, 5, 6
         logits[last, [4, 5, 6, END]] = row.clamp(min=1e-12).log()
     model, one = _Table(logits), torch.tensor([[START]], device="cpu")
     found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
-    tokens = found.tokens[0].tolist()
-    words = " ".join(names[token - 4] for token in tokens if token > 3)
-    return words or "the empty one", float(found.log_probs.exp()) if END in tokens else 0.0
+    return float(found.log_probs.exp()) if END in found.tokens[0].tolist() else 0.0
 
 
 class _Table:
