@@ -36,11 +36,12 @@ repeats the measurements and writes this page:
 .venv/bin/python -m benchmarks --page book/benchmarks.md
 ```
 
-All implementations in a row have the same weights, and their outputs are checked to agree before any
-time is taken. Each runs once in every round, in the same process and in shuffled order, so that a
-busy moment affects all of them. A cell gives the median of the rounds and, in parentheses,
-the quartiles. Ratios are taken within each round. The goal is a ratio of at most 1.05 to the fastest
-other implementation; where a row misses the goal, the line under the table gives a reason.
+All implementations in a row have the same weights, and their outputs are checked to agree before
+any time is taken. Each runs once in every round, in the same process and in shuffled order, so
+that a busy moment affects all of them. A cell gives the median of the rounds and, in parentheses,
+the quartiles. Ratios are taken within each round. The goal is a ratio of at most 1.05 to the
+fastest other implementation; where a row misses the goal, the line under the table gives a
+reason.
 
 The figures hold for the machine that is named above them, and the load average shows how busy it
 was. On a GPU the same command measures in bfloat16, and the column *of the matrix rate* gives the
