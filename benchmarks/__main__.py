@@ -29,26 +29,26 @@ FENCED = {"widgets", "pages"}  # they print more than tables
 INTRODUCTION = """\
 # Benchmarks
 
-How fast is the package beside the libraries that a reader would use otherwise? This command
-measures it again, in about six minutes, and writes this page:
+How fast is the package compared with the libraries that a reader would use otherwise? This command
+repeats the measurements and writes this page:
 
 ```sh
 .venv/bin/python -m benchmarks --page book/benchmarks.md
 ```
 
-All that a row compares has the same weights, and the outputs are asserted equal before any time
-is taken. All take their turn in each round, in one process and in shuffled order, so that a busy
-moment hits all of them. A cell gives the median of the rounds and, in parentheses, the quartiles.
-A ratio is taken within each round, and its median and quartiles are given. The goal is a ratio of
-at most 1.05 to the fastest other way; where a row misses the goal, the line under the table gives
-the reason.
+All implementations in a row have the same weights, and their outputs are checked to agree before
+any time is taken. Each runs once in every round, in the same process and in shuffled order, so
+that a busy moment affects all of them. A cell gives the median of the rounds and, in parentheses,
+the quartiles. Ratios are taken within each round. The goal is a ratio of at most 1.05 to the
+fastest other implementation; where a row misses the goal, the line under the table gives a
+reason.
 
-The figures hold for the machine that is named above them, and the load average shows how idle it
+The figures hold for the machine that is named above them, and the load average shows how busy it
 was. On a GPU the same command measures in bfloat16, and the column *of the matrix rate* gives the
 share of the rate that a large matrix product reaches on that device.
 """
 ON_A_CPU = """
-**No time on this page was measured on a GPU**, and the branch for GPUs has not been run on one: the
+**No time on this page was measured on a GPU**, and the code for GPUs has not been run on one: the
 tests run it on a CPU, in bfloat16.
 """
 
