@@ -8,10 +8,12 @@ read; `attn_notes.triton_attention` is the same loop as a kernel for a GPU.
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.amp import is_autocast_available
 
 from attn_notes.arguments import (
     check_floating,
@@ -78,6 +80,8 @@ def online_softmax(
         tensor([0.0420, 0.1142, 0.8438])
     """
     _check_row(scores, values, tile)
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    scores, values = scores.to(wide), values.to(wide)
     maximum = scores.new_full((), -INF)
     total, output = scores.new_zeros(()), values.new_zeros(values.shape[1])
     for start in range(0, len(scores), tile):
@@ -158,7 +162,9 @@ def tiled_attention(
         attn_mask = attn_mask.expand(*attn_mask.shape[:-1], S)  # a view
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     tensors = query, key, value, attn_mask
-    return TiledAttention.apply(*tensors, scale, is_causal, tile)
+    kind = query.device.type
+    with torch.autocast(kind, enabled=False) if is_autocast_available(kind) else nullcontext():
+        return TiledAttention.apply(*tensors, scale, is_causal, tile)  # 32 bits, as backward
 
 
 class TiledAttention(torch.autograd.Function):

@@ -221,6 +221,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     if query.dim() != 4 or value.shape != key.shape:
         must = "query must have shape (B, H, L, D), and key and value (B, H, S, D)"
         raise ValueError(f"{must}, got {shapes_of(query=query, key=key, value=value)}")
+    if query.shape[-1] > 256:  # a tile must fit into fast memory
+        raise ValueError(f"head_dim (last axis) must be at most 256, got {tuple(query.shape)}")
     if query.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise TypeError(f"query must be float16, bfloat16 or float32, got {query.dtype}")
     if tl is None:

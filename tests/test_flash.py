@@ -161,6 +161,22 @@ def test_half_precision_sums_in_single_precision(dtype):
         assert (a.double() - b).norm() < 4 * unit * b.norm()
 
 
+def test_autocast_lowers_the_precision_of_neither_pass():
+    q, k, v = (40 * normal(8, 16, seed=n, dtype=torch.float32) for n in range(3))
+
+    def under_autocast(*inputs):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return tiled_attention(*inputs)
+
+    assert_same(under_autocast, tiled_attention, q, k, v)
+
+
+def test_one_row_sums_half_precision_in_single_precision():
+    zeros = torch.zeros(4096, dtype=torch.bfloat16)
+    *_, last = online_softmax(zeros, zeros[:, None], tile=1)
+    assert last.total == 4096
+
+
 def test_scores_beyond_half_precision_and_inputs_with_other_strides():
     q, k, v = qkv(dtype=torch.float16)
     large = tiled_attention(q * 100, k * 100, v)

@@ -97,6 +97,16 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "tile = 4: the last tile is shorter, and it is left out",
         ),
+        (
+            instead(MENDED, "torch.maximum(m, a.max())", "a.max()"),
+            "the largest score first: a later tile may have a smaller maximum",
+        ),
+        (
+            instead(MENDED, "torch.maximum(m, a.max())", "a.max()").replace(
+                "r * Z + e.sum(), r * u", "min(r, 1) * Z + e.sum(), min(r, 1) * u"
+            ),
+            "the largest score first: the output should be",
+        ),
         ("one_query = 3", "the answer should be a function, got int"),
     ],
     "merged_parts": [
@@ -159,6 +169,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             instead(KERNEL, "scores + row * S", "scores"),
             "every program writes to row 0, or reads it",
+        ),
+        (
+            instead(KERNEL, "tl.maximum(maximum, tl.max(a, 0))", "tl.max(a, 0)"),
+            "the largest score first: a later tile may have a smaller maximum",
         ),
         ("row_kernel = 3", "the answer should be a function, got int"),
     ],

@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 INF = float("inf")
+KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 COSTS: dict[str, tuple[str, str]] = {
     "a": ("four times", "there is a weight for each query and each key, L · L"),
@@ -70,7 +71,10 @@ def mended_rescaling(answer: Any) -> None:
     scores, values = draw((9,), (9, 3))
     scores = 2 * scores.sort().values  # every tile brings a new maximum
     right = scores.softmax(0) @ values
-    low = scores.index_fill(0, torch.arange(4, device=scores.device), -INF)
+    low, late = scores.clone(), scores.clone()
+    low[:4] = late[5:] = -INF
+    falling = scores.flip(0)
+    falling[0] += 1000
     for tile in (9, 4, 2, 1):
         run, whole = (scores, values, tile), 9 // tile * tile
         mistakes = {
@@ -85,12 +89,14 @@ def mended_rescaling(answer: Any) -> None:
         compare(answer(*run), right, "the output", mistakes, f"tile = {tile}: ")
     hard = {
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
+        "the largest score first: ": (falling, values[0]),
         "a first tile of masked keys: ": (low, low.softmax(0) @ values),
+        "a last tile of masked keys: ": (late, late.softmax(0) @ values),
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right),
     }
     for case, (a, expected) in hard.items():
-        why = {"the output is nan: what is -inf minus -inf?": right * torch.nan}
-        compare(answer(a, values, 2), expected, "the output", why, case)
+        cause = KEEP_THE_LARGER if a is falling else "the output is nan: what is -inf minus -inf?"
+        compare(answer(a, values, 2), expected, "the output", {cause: right * torch.nan}, case)
 
 
 @of_function
@@ -136,11 +142,15 @@ def triton_log_sum_exp(answer: Any) -> None:
     kernel = importlib.import_module("triton").jit(answer)
     for S, tile in ((10, 4), (8, 4), (4, 8)):
         block = 2 * draw((4, S))[0].sort().values  # every tile brings a new maximum
-        for case, add in (("", 0.0), ("scores near 1,000 overflow: ", 1000.0)):
+        falling = block.flip(-1)
+        falling[:, 0] += 1000
+        cases = {"": block, "scores near 1,000 overflow: ": block + 1000}
+        for case, rows in (cases | {"the largest score first: ": falling}).items():
             out = torch.full((3,), torch.nan, device=block.device)
-            kernel[(3,)]((block + add)[:3], out, S, TILE=tile)  # a row lies behind the last
-            where, right = f"S = {S}, TILE = {tile}: {case}", block[:3].logsumexp(-1)
-            compare(out - add, right, "the log-sum-exp", _slips(block, tile), where)
+            kernel[(3,)](rows[:3], out, S, TILE=tile)  # a row lies behind the last
+            where = f"S = {S}, TILE = {tile}: {case}"
+            right, slips = rows[:3].logsumexp(-1), _slips(rows, tile)
+            compare(out, right, "the log-sum-exp", slips | {KEEP_THE_LARGER: right + INF}, where)
 
 
 def _slips(block: Tensor, tile: int) -> dict[str, Tensor]:
