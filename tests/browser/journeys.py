@@ -272,7 +272,7 @@ QUIET = {
 QUIET_IN_A_CHAPTER = {
     "heatmap": {COLOUR},
     "heads": {COLOUR},
-    "mask": {COLOUR, "Combine with", "by", "its size", "Layers"},
+    "mask": {COLOUR, SIZE, "Combine with", "by", "its size", "Layers"},
     "translator": {"Seed"},
     "sampler": {"Seed"},
 }
