@@ -3,7 +3,7 @@
 python -m benchmarks                  all of them, one after another
 python -m benchmarks widgets          one: attention, multihead, transformer, published, decoding,
                                       widgets or pages
-python -m benchmarks --page FILE ...  writes those into a page; `pages` only if it is named
+python -m benchmarks --page FILE ...  writes those into a page
 """
 
 import argparse
@@ -24,7 +24,6 @@ TITLES = {
     "widgets": "Widgets",
     "pages": "Pages",
 }
-SLOW = {"pages"}  # it executes notebooks
 FENCED = {"widgets", "pages"}  # they print more than tables
 INTRODUCTION = """\
 # Benchmarks
@@ -60,7 +59,7 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(TITLES):
         parser.error(f"NAME must be one of {', '.join(TITLES)}, got {', '.join(sorted(unknown))}")
-    names = chosen.names or [name for name in TITLES if not (chosen.page and name in SLOW)]
+    names = chosen.names or list(TITLES)
     failed = False
     for name in names:  # a process each: what one loads must not slow the next
         print(f"\n== {name}", flush=True)

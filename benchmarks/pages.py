@@ -1,6 +1,7 @@
-"""What each page with a widget weighs, beside the same page as myst-nb builds it by itself.
+"""What a page with a widget weighs, beside the same page as myst-nb builds it by itself.
 
 python -m benchmarks.pages --site DIR   another built book than _build/html
+python -m benchmarks.pages --all        every page with a widget, executed anew: ten minutes
 """
 
 import argparse
@@ -26,10 +27,11 @@ from benchmarks.report import print_table
 from tools.browser import FLAGS, find
 
 ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = ("book/index", "book/01_kernel_regression", "book/03_masking", "book/10_fast_attention")
 INLINE_GOAL = 250_000  # bytes of widget data a page
 KINDS = {
-    ".html": "html", ".js": "scripts", ".css": "styles",
-    ".png": "images", ".svg": "images", ".woff": "fonts", ".woff2": "fonts", ".ttf": "fonts",
+    ".html": "html", ".js": "scripts", ".css": "styles", ".png": "images", ".svg": "images",
+    ".webp": "images", ".woff": "fonts", ".woff2": "fonts", ".ttf": "fonts",
 }  # fmt: skip
 DATA = re.compile(
     r'<script type="application/(?:json|vnd\.jupyter\.widget-(?:state|view)\+json)">(.*?)</script>',
@@ -74,7 +76,7 @@ def kind_of(path: Path) -> str:
 def packed(path: Path) -> int:
     """The bytes that travel: compressed, where a server would compress."""
     data = path.read_bytes()
-    if path.suffix in {".png", ".woff", ".woff2"}:
+    if path.suffix in {".png", ".webp", ".woff", ".woff2"}:
         return len(data)
     return len(gzip.compress(data, 9))
 
@@ -122,7 +124,9 @@ def execute(path: Path) -> set[str]:
 
 def build_stock(folder: Path, names: list[str]) -> tuple[Path, set[str]]:
     """The book with none of our extension, its chosen notebooks executed anew."""
-    shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("_*"))
+    shutil.copytree(
+        ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("_ext", "_static", "_build")
+    )
     shutil.copy(ROOT / "_toc.yml", folder)
     (folder / "_config.yml").write_text(yaml.safe_dump(STOCK_CONFIG), encoding="utf-8")
     modules: set[str] = set()
@@ -187,7 +191,8 @@ def compare(browser: Browser, site: Path, names: list[str]) -> None:
                 f"{name}: {len(asked)} requests to other hosts (stock {len(stock_asked)}), "
                 f"inline data at {ours['data'] / INLINE_GOAL:.2f} of its goal of 250 kB"
             )
-    print("\nkB; html, scripts and styles compressed (gzip 9), `own` their sum; the rest beside")
+    print("\nkB; html, scripts and styles compressed (gzip 9), `own` their sum; the rest beside,")
+    print("images as far as they load before a reader scrolls")
     print_table(["page", *OWN, "own", *BESIDE], rows)
     print("\nthe stock pages also ask other hosts for (not counted: they are not on this machine)")
     for url, count in sorted(external.items()):
@@ -202,8 +207,11 @@ def compare(browser: Browser, site: Path, names: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--site", type=Path, default=ROOT / "_build" / "html")
-    site = parser.parse_args().site.resolve()
-    listed = [name for name in pages(ROOT / "_toc.yml") if (site / f"{name}.html").is_file()]
+    parser.add_argument("--all", action="store_true", help="not only four pages")
+    chosen = parser.parse_args()
+    site = chosen.site.resolve()
+    named = pages(ROOT / "_toc.yml") if chosen.all else SAMPLE
+    listed = [name for name in named if (site / f"{name}.html").is_file()]
     if not listed:
         sys.exit(f"there is no book in {site}: run make book first")
     names = [name for name in listed if "<attn-widget" in (site / f"{name}.html").read_text()]
