@@ -196,7 +196,7 @@ def compare(browser: Browser, site: Path, names: list[str]) -> None:
     print_table(["page", *OWN, "own", *BESIDE], rows)
     print("\nthe stock pages also ask other hosts for (not counted: they are not on this machine)")
     for url, count in sorted(external.items()):
-        print(f"  {url} ({count} pages)")
+        print(f"  {Path(urlsplit(url).path).name} ({count} pages)")
     print("and, once those run, for the front ends that the widgets' state names:")
     print("  " + ", ".join(sorted(modules)))
     print("comparable bundles that are installed here, not counted either:")
