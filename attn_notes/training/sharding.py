@@ -9,8 +9,6 @@ from torch.utils._pytree import tree_map
 
 from attn_notes.training.processes import rank_and_world_size
 
-__all__ = ["from_first", "gather", "is_divided", "shard", "share", "whole"]
-
 # Imports inside functions: they take three seconds, and few trainings divide a model.
 
 
