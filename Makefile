@@ -10,7 +10,7 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve assignment grade bench clean
 
 book: .venv/ready  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
@@ -49,6 +49,12 @@ lab: .venv/ready  ## the chapters, live
 
 serve: book
 	$(PY) -m http.server --directory _build/html 8000
+
+assignment: .venv/ready  ## a chapter's exercises without solutions, such as CHAPTER=03
+	$(PY) tools/assignments.py write $(CHAPTER) $(HINTS)
+
+grade: .venv/ready  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
+	$(CPU) $(PY) tools/assignments.py grade $(CHAPTER) $(ANSWERS)
 
 bench: .venv/ready
 	$(PY) -m benchmarks
