@@ -129,7 +129,8 @@ def head_weights(model: nn.Module, head: Head) -> HeadWeights:
     """The matrices of a head of a block's self-attention; raise if the head is another."""
     layer = find_module(model, head)
     block = find_module(model, head.layer.rpartition(".")[0])
-    if getattr(block, "self_attn", None) is not layer:
+    is_own = getattr(block, "self_attn", None) is layer
+    if not is_own:
         raise ValueError(f"head must be one of a block's self-attention, got {head}")
     norm = block.norm1 if block.norm_first else None
     shared = head.index * layer.num_kv_heads // layer.num_heads  # the key-value head it reads

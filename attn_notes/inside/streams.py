@@ -99,17 +99,17 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
 
 
 def direct_logits(
-    model: nn.Module, parts: Mapping[Place, Tensor], direction: Tensor
+    model: nn.Module, activations: Mapping[Place, Tensor], direction: Tensor
 ) -> dict[Place, Tensor]:
     r"""Direct logit attribution: each part's share of a logit, or of a difference. Chapter 11.
 
     Elhage et al. (2021). The last norm divides by the standard deviation of the whole stream; with
-    that number held fixed it is linear, so that the shares sum to the logit. They count what a part
-    says to the vocabulary itself, and not what later parts make of it.
+    that number held fixed it is linear, so that the shares of `contributions` sum to the logit.
+    They count what a part says to the vocabulary itself, and not what later parts make of it.
 
     Args:
         model: a `Transformer` or `DecoderOnly`, pre-norm.
-        parts: (B, L, E) each, as `contributions` gives them: all of them, or their sums in groups.
+        activations: as in `contributions`.
         direction: a row of `model.out_proj.weight`, (E,), for a token's logit; the difference of
             two rows for the difference of two logits; or one for each position: any shape that
             broadcasts to (B, L, E).
@@ -120,7 +120,8 @@ def direct_logits(
 
     Raises:
         TypeError: if the model's logits are not linear in the output of its last norm.
-        ValueError: if the model is post-norm.
+        ValueError: if the model is post-norm, an activation is missing, or the direction does not
+            fit.
 
     Example:
         >>> from attn_notes.inside import record
@@ -128,14 +129,14 @@ def direct_logits(
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
         >>> with record(model) as activations:
         ...     logits = model(torch.tensor([[5, 6, 7]])).logits
-        >>> parts = contributions(model, activations)
-        >>> shares = direct_logits(model, parts, model.out_proj.weight[4])
+        >>> shares = direct_logits(model, activations, model.out_proj.weight[4])
         >>> torch.allclose(sum(shares.values()), logits[..., 4], atol=1e-6)
         True
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
     name, stack = last_stack(model, norm="pre")
+    parts = contributions(model, activations)
     stream = torch.stack([*parts.values()]).sum(0)  # (B, L, E)
     check_broadcast("direction", direction, stream.shape, of="stream")
     scale = (stream.var(-1, correction=0) + stack.norm.eps).sqrt()  # (B, L)
