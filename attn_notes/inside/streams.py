@@ -75,26 +75,24 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
         >>> with record(model) as activations:
         ...     output = model(torch.tensor([[5, 6, 7]]))
         >>> stream = sum(contributions(model, activations).values())
-        >>> torch.allclose(stream, activations["body.blocks.1"])
+        >>> torch.allclose(stream, activations["body.blocks.1"], atol=1e-6)
         True
     """
-    name, _ = last_stack(model, norm="pre")
-    wanted = {
-        place: module
-        for place, module in walk(model)
-        if f"{place}".startswith(name) and not isinstance(module, EncoderBlock | DecoderBlock)
-    }
-    if missing := [str(place) for place in wanted if place not in activations]:
-        raise ValueError(
-            f"activations must be all that record(model) keeps, {missing[0]} is missing"
-        )
+    name, stack = last_stack(model)
+    if stack.config.norm != "pre":
+        raise ValueError(f"model must be pre-norm, got {stack.config.norm}-norm")
     parts: dict[Place, Tensor] = {}
-    for place, module in wanted.items():
-        parts[place] = x = activations[place]
+    for place, module in walk(model):
+        if not str(place).startswith(name) or isinstance(module, EncoderBlock | DecoderBlock):
+            continue
+        if place not in activations:
+            raise ValueError(f"activations must be all that record(model) keeps, got no {place}")
+        parts[place] = activations[place]  # (B, L, E), of a head (B, L, D)
         if isinstance(place, Head):
-            first, width, projection = place.index * x.shape[-1], x.shape[-1], module.out_proj
-            parts[place] = x @ projection.weight[:, first : first + width].T  # (B, L, E)
-            parts[f"{place.layer}.out_proj.bias"] = projection.bias.expand_as(parts[place])
+            weight = module.out_proj.weight.unflatten(1, (module.num_heads, -1))[:, place.index]
+            parts[place] = parts[place] @ weight.T  # (B, L, E)
+            bias = module.out_proj.bias.expand_as(parts[place])
+            parts[f"{place.layer}.out_proj.bias"] = bias
     return parts
 
 
@@ -135,7 +133,7 @@ def direct_logits(
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
-    name, stack = last_stack(model, norm="pre")
+    name, stack = last_stack(model)
     parts = contributions(model, activations)
     stream = torch.stack([*parts.values()]).sum(0)  # (B, L, E)
     check_broadcast("direction", direction, stream.shape, of="stream")
@@ -146,14 +144,12 @@ def direct_logits(
     return shares
 
 
-def last_stack(model: nn.Module, *, norm: str | None = None) -> tuple[str, Any]:
-    """The blocks that the output is read from, and how their names begin; which norm they need."""
+def last_stack(model: nn.Module) -> tuple[str, Any]:
+    """How the names in the last `Encoder` or `Decoder` of a model begin, and the module itself."""
     stacks = [(n, part) for n, part in model.named_modules() if isinstance(part, Encoder | Decoder)]
     if not stacks:
         raise TypeError(f"model must have an Encoder or a Decoder, got {type(model).__name__}")
     name, stack = stacks[-1]
-    if norm not in (None, stack.config.norm):
-        raise ValueError(f"model must be {norm}-norm, got {stack.config.norm}-norm")
     return f"{name}." if name else "", stack
 
 
