@@ -204,10 +204,10 @@ def _hook(model: nn.Module, place: Place, visit: Callable[[Tensor], Tensor]) -> 
     module = find_module(model, place)
     index = place.index if isinstance(place, Head) else -1
 
-    def before_projection(_: nn.Module, args: tuple[Tensor]) -> Tensor | None:
+    def before_projection(_: nn.Module, args: tuple[Tensor]) -> Tensor:
         heads = [*args[0].unflatten(-1, (module.num_heads, -1)).unbind(-2)]  # H of (B, L, D)
-        old, heads[index] = heads[index], visit(heads[index])
-        return None if heads[index] is old else torch.cat(heads, dim=-1)  # (B, L, E)
+        heads[index] = visit(heads[index])
+        return torch.cat(heads, dim=-1)  # (B, L, E), through which gradients reach what was kept
 
     def after_module(_: nn.Module, _args: Any, output: Any) -> Any:
         if isinstance(output, tuple):  # with weights, or named
