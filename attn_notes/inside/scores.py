@@ -35,7 +35,8 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     """
     check_tensors(weights=weights)
     check_integer_tensors(tokens=tokens)
-    if tokens.dim() != 2 or weights.dim() != 4 or {*weights.shape[2:]} != {tokens.shape[1]}:
+    wanted = (*tokens.shape, *tokens.shape[1:])  # (B, L, L), and an axis for the heads
+    if weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != wanted:
         got = shapes_of(weights=weights, tokens=tokens)
         raise ValueError(f"weights must be (B, H, L, L) and tokens (B, L), got {got}")
     i = torch.arange(tokens.shape[1], device=tokens.device)  # (L,), of the keys
