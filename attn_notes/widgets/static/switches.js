@@ -387,7 +387,7 @@ function render({ model, el }) {
     body: [box.trouble, plain.el, now.el, said, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
       h("div", { class: "attn-switches" }, map.el, h("div", {}, name, about, panel, rule, other.trouble),
         h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
-      h("div", { class: "attn-tables attn-panels" }, table.el, map.table)] });
+      h("div", { class: "attn-tables attn-panels" }, map.table, table.el)] });
   life.watch(["text", "language"], () => { board.begin(); board.change(); rank(); draw(); });
   life.watch(["other", "edits"], () => { board.change(); draw(); });
   life.watch(["head"], draw);
