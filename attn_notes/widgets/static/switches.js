@@ -77,7 +77,8 @@ class Switched {
     try { return run(); } finally { this.network.edit = null; }
   }
   note(heads, attention) {
-    this.written.set(attention, [...(this.written.get(attention) || []), heads.slice()]);
+    if (!this.written.has(attention)) this.written.set(attention, []);
+    this.written.get(attention).push(heads.slice());
   }
   change(heads, attention) {
     const at = this.count.get(attention) || 0, D = heads.length / this.network.config.num_heads;
@@ -158,13 +159,14 @@ function switchboard(model) {
   const data = model.get("data"), network = new TransformerModel(data.model), reads = sourceReader(data);
   const heads = headsOf(network), means = unpackMeans(data.means, heads, data.model.config.embed_dim);
   const tokensOf = ({ steps }) => steps.map(({ token }) => token);
+  const measured = ({ steps }) => steps.map(({ logits, token }) => bitsOf(logits, token));
   const board = { ...reads, heads, means, bits: null,
     // Another text or language: what the model says with all heads on, and how probable that is.
     begin() {
       Object.assign(board, reads.read(model.get("text"), model.get("language")));
       board.plain = translateTokens(network, board.ids, { most: data.most });
       board.tokens = tokensOf(board.plain);
-      board.plain.bits = board.plain.steps.map(({ logits, token }) => bitsOf(logits, token));
+      board.plain.bits = measured(board.plain);
     },
     // Other edits, or another text that they read.
     change() {
@@ -172,8 +174,9 @@ function switchboard(model) {
       const { ids: other } = reads.read(model.get("other"), model.get("language"));
       const switched = new Switched(network, edits, { means, other });
       const found = edits.size ? translateTokens(switched, board.ids, { most: data.most }) : board.plain;
-      const bits = edits.size ? finish(forced(switched, board.ids, board.tokens)) : board.plain.bits;
-      Object.assign(board, { edits, now: { ...found, tokens: tokensOf(found) }, bits });
+      const tokens = tokensOf(found), stays = String(tokens) === String(board.tokens);
+      const bits = stays ? measured(found) : finish(forced(switched, board.ids, board.tokens));
+      Object.assign(board, { edits, now: { ...found, tokens }, bits, stays });
     },
     rank: () => ranking(network, heads, board.ids, board.tokens),
     get chosen() {
@@ -316,7 +319,7 @@ function render({ model, el }) {
   const said = h("p", { class: "attn-said", role: "status" }), about = h("p", { class: "attn-said", role: "status" });
   const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 22,
     tableLabel: "The chosen head as a table" });
-  const table = foldedTable(life, "The translation with all heads on, as a table", () => ({
+  const table = foldedTable(life, "The first translation as a table", () => ({
     corner: "token", columns: ["probability, all on", "switched", "bits, all on", "switched"],
     rows: board.tokens.map((token, n) => {
       const [a, b] = [board.plain.bits[n], board.bits[n]];
@@ -350,9 +353,9 @@ function render({ model, el }) {
     if (!many) return `All heads are on. Log-probability of the translation: ${signed(from)} bits.`;
     const which = many > 3 ? `${many} of ${heads.length} heads changed`
       : [...board.edits].map(([head, to]) => `${short(head)}: ${told(to)}`).join(", ");
-    const isSame = String(board.tokens) === String(board.now.tokens) ? "The translation stays. " : "";
-    return `${which}. ${isSame}Log-probability of the first translation: ${signed(from)} \u2192 ${signed(to)} bits, `
-      + `a change of ${signed(to - from)}, ${signed((to - from) / count)} a token.`;
+    const found = `${signed(from)} \u2192 ${signed(to)} bits, a change of ${signed(to - from)}`;
+    return `${which}. ${board.stays ? "The translation stays. " : ""}Log-probability of the first translation: `
+      + `${found}, ${signed((to - from) / count)} a token.`;
   }
   function headWords() {
     const { effects } = list, own = board.chosen;
