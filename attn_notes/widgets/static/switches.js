@@ -45,8 +45,7 @@ const writeEdits = (edits, heads) => heads.filter((head) => edits.has(head) && e
 // For each attention the mean of what its heads write, joined.
 function unpackMeans(packed, heads, E) {
   if (!packed) return null;
-  const numbers = new Float32Array(Uint8Array.from(atob(packed.b64), (character) => character.charCodeAt(0)).buffer);
-  const attentions = [...new Set(heads.map(({ attention }) => attention))];
+  const numbers = decode(packed), attentions = [...new Set(heads.map(({ attention }) => attention))];
   if (numbers.length !== attentions.length * E) throw new RangeError(`${numbers.length} numbers of means do not fit`);
   return new Map(attentions.map((attention, n) => [attention, numbers.subarray(n * E, (n + 1) * E)]));
 }
@@ -243,7 +242,7 @@ function kindGrid(life, board, kind, { choose, toggle, told }) {
 
 // The heads by what each alone does, as a list of one stop: the arrow keys walk it, and choose.
 function rankedList(life, board, { choose, toggle }) {
-  let order = board.heads, effects = null;
+  let order = board.heads, effects = null, waits = true;
   const rows = board.heads.map(() => {
     const word = h("span"), bar = h("span", { class: "attn-filled" }), share = h("span", { class: "attn-share" });
     const el = h("div", { class: "attn-ranked", role: "option", id: unique("option") }, word,
@@ -276,12 +275,13 @@ function rankedList(life, board, { choose, toggle }) {
     list.setAttribute("aria-activedescendant", el.id);
   }
   return { el: list, draw,
-    get effects() { return effects; },
+    get effects() { return waits ? null : effects; },
     rank: (head) => order.indexOf(head) + 1,
-    wait() { list.classList.add("attn-stale"); },
+    wait() { waits = true; list.classList.add("attn-stale"); },
     show(found) {
       effects = new Map(board.heads.map((head, n) => [head, found[n]]));
       order = [...board.heads].sort((a, b) => effects.get(a) - effects.get(b));
+      waits = false;
       list.classList.remove("attn-stale");
       draw();
     } };
@@ -359,7 +359,7 @@ function render({ model, el }) {
   }
   function headWords() {
     const { effects } = list, own = board.chosen;
-    if (!effects) return "";
+    if (!effects) return "\u2026";
     return `Switched off alone: ${signed(effects.get(own))} bits, ${list.rank(own)} of ${heads.length}.`;
   }
   function draw() {
