@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attn_notes.checks.exercises.base import (
     compare,
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 INF = float("inf")
+ONE_TILE = "keep a maximum, a sum and an output, and update them with each tile"
+ONCE = "read each tile once, and rescale when the maximum rises"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 COSTS: dict[str, tuple[str, str]] = {
@@ -66,6 +69,28 @@ def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r:
     return output / total
 
 
+class _InTiles(TorchDispatchMode):
+    """Refuses an answer that looks at more keys than a tile holds, at once or in a first pass."""
+
+    MAXIMA, SUMS = {"max", "amax", "sort", "topk"}, {"exp", "softmax", "log_softmax", "logsumexp"}
+
+    def __init__(self, tile: int) -> None:
+        super().__init__()
+        self.tile, self.looked, self.summed = tile, 0, False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, keys = func.overloadpacket.__name__.strip("_"), 0
+        if name in self.MAXIMA | self.SUMS:
+            keys = args[0].numel()
+        if keys > self.tile + 1:  # a tile, and perhaps the old maximum
+            raise CheckFailed(f"tile = {self.tile}: {name} takes {keys} keys at once: {ONE_TILE}")
+        self.summed |= name in self.SUMS
+        self.looked += 0 if self.summed else keys
+        if self.looked > self.tile + 1:
+            raise CheckFailed(f"tile = {self.tile}: the maximum is sought in a first pass: {ONCE}")
+        return func(*args, **(kwargs or {}))
+
+
 @of_function
 def mended_rescaling(answer: Any) -> None:
     """One query's output, tile by tile."""
@@ -87,7 +112,9 @@ def mended_rescaling(answer: Any) -> None:
             "the last tile is shorter, and it is left out": scores[:whole].softmax(0)
             @ values[:whole],
         }
-        compare(answer(*run), right, "the output", mistakes, f"tile = {tile}: ")
+        with _InTiles(tile):
+            got = answer(*run)
+        compare(got, right, "the output", mistakes, f"tile = {tile}: ")
     hard = {
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
         "the largest score first: ": (falling, values[0]),
