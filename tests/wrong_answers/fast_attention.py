@@ -101,11 +101,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(MENDED, "u / Z if Z > 0 else torch.zeros_like(u)", "u / Z"),
             "all keys masked: the output is nan",
         ),
-        (NO_TILES, "tile = 4: softmax takes 9 keys at once: keep a maximum, a sum and an output"),
-        (ONE_MAXIMUM, "tile = 4: max takes 9 keys at once"),
+        (NO_TILES, "softmax has 9 keys, a tile 4: keep a maximum, a sum and an output"),
+        (ONE_MAXIMUM, "max has 9 keys, a tile 4"),
         (
             instead(ONE_MAXIMUM, "scores.max()", "max(a.max() for a in scores.split(tile))"),
-            "tile = 4: the maximum is sought in a first pass: read each tile once",
+            "max has 8 keys, a tile 4",
         ),
         (
             NO_MAXIMUM,
