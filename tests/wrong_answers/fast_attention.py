@@ -19,8 +19,25 @@ def one_query(scores, values, tile):
 """
 NO_MAXIMUM = """
 def one_query(scores, values, tile):
-    e = scores.exp()
-    return e @ values / e.sum()
+    Z, u = 0, 0
+    for a, v in zip(scores.split(tile), values.split(tile), strict=True):
+        Z, u = Z + a.exp().sum(), u + a.exp() @ v
+    return u / Z
+"""
+NO_TILES = """
+def one_query(scores, values, tile):
+    if (scores == float("-inf")).all():
+        return values.new_zeros(values.shape[1])
+    return scores.softmax(0) @ values
+"""
+ONE_MAXIMUM = """
+def one_query(scores, values, tile):
+    m = scores.max().clamp_min(-1e9)
+    Z, u = 0, 0
+    for a, v in zip(scores.split(tile), values.split(tile), strict=True):
+        e = (a - m).exp()
+        Z, u = Z + e.sum(), u + e @ v
+    return u / Z if Z > 0 else torch.zeros_like(u)
 """
 MERGED = """
 def merge(lse_a, out_a, lse_b, out_b):
@@ -83,6 +100,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             instead(MENDED, "u / Z if Z > 0 else torch.zeros_like(u)", "u / Z"),
             "all keys masked: the output is nan",
+        ),
+        (NO_TILES, "softmax has 9 keys, a tile 4: keep a maximum, a sum and an output"),
+        (ONE_MAXIMUM, "max has 9 keys, a tile 4"),
+        (
+            instead(ONE_MAXIMUM, "scores.max()", "max(a.max() for a in scores.split(tile))"),
+            "max has 8 keys, a tile 4",
         ),
         (
             NO_MAXIMUM,

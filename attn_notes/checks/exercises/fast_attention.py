@@ -8,15 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes.checks.exercises.base import (
-    compare,
-    draw,
-    exercise,
-    of_function,
-    pair,
-    prediction,
-)
+from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair, prediction
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax
@@ -30,6 +24,9 @@ __all__ = [
 ]
 
 INF = float("inf")
+MAXIMA, SUMS = {"max", "amax", "sort", "topk"}, {"exp", "softmax", "log_softmax", "logsumexp"}
+KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
+NAN = "the output is nan: what is -inf minus -inf?"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 COSTS: dict[str, tuple[str, str]] = {
@@ -66,28 +63,42 @@ def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r:
     return output / total
 
 
+class _InTiles(TorchDispatchMode):
+    """Refuses an answer that has looked at more keys than a tile holds before it adds them up."""
+
+    tile, seen = 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if (name := func.overloadpacket.__name__.strip("_")) in MAXIMA | SUMS:
+            seen = args[0].numel() + (0 if name in SUMS else self.seen)
+            if seen > self.tile + 1:  # a tile, and perhaps the old maximum
+                raise CheckFailed(f"{name} has {seen} keys, a tile {self.tile}: {KEEP_A_STATE}")
+            self.seen = 0 if name in SUMS else seen
+        return func(*args, **(kwargs or {}))
+
+
 @of_function
 def mended_rescaling(answer: Any) -> None:
     """One query's output, tile by tile."""
     scores, values = draw((9,), (9, 3))
     scores = 2 * scores.sort().values  # every tile brings a new maximum
     right = scores.softmax(0) @ values
-    low, late = scores.clone(), scores.clone()
+    low, late, falling, watch = scores.clone(), scores.clone(), scores.flip(0), _InTiles()
     low[:4] = late[5:] = -INF
-    falling = scores.flip(0)
     falling[0] += 1000
     for tile in (9, 4, 2, 1):
-        run, whole = (scores, values, tile), 9 // tile * tile
+        run, to, watch.tile = (scores, values, tile), slice(9 // tile * tile), tile
         mistakes = {
             "nothing is rescaled when the maximum rises": _by_tiles(*run, Z=False, u=False),
             "the sum is rescaled, but the output is not": _by_tiles(*run, Z=True, u=False),
             "the output is rescaled, but the sum is not": _by_tiles(*run, Z=False, u=True),
             "the factor is upside down: use exp(old - new)": _by_tiles(*run, Z=True, u=True, r=-1),
             "divide the output by the sum at the end": (scores - scores.max()).exp() @ values,
-            "the last tile is shorter, and it is left out": scores[:whole].softmax(0)
-            @ values[:whole],
+            "the last tile is shorter, and it is left out": scores[to].softmax(0) @ values[to],
         }
-        compare(answer(*run), right, "the output", mistakes, f"tile = {tile}: ")
+        with watch:
+            got = answer(*run)
+        compare(got, right, "the output", mistakes, f"tile = {tile}: ")
     hard = {
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
         "the largest score first: ": (falling, values[0]),
@@ -96,8 +107,8 @@ def mended_rescaling(answer: Any) -> None:
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right),
     }
     for case, (a, expected) in hard.items():
-        cause = KEEP_THE_LARGER if a is falling else "the output is nan: what is -inf minus -inf?"
-        compare(answer(a, values, 2), expected, "the output", {cause: right * torch.nan}, case)
+        cause = {KEEP_THE_LARGER if a is falling else NAN: right * torch.nan}
+        compare(answer(a, values, 2), expected, "the output", cause, case)
 
 
 @of_function
