@@ -5,8 +5,6 @@ holds the two together. Weights from 0 to 1 are drawn in cividis, and signed qua
 `NEGATIVE` through the page to `POSITIVE`.
 """
 
-__all__ = ["CATEGORICAL", "DARK", "FIGURE_INK", "LIGHT", "NEGATIVE", "POSITIVE", "SEQUENTIAL"]
-
 LIGHT = {
     "paper": "#fefefc",
     "surface": "#f6f6f2",
