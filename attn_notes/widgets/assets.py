@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 WIDGETS = (
-    *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
+    *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads"),
     *("position", "translator", "sampler", "family", "follow", "online"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order

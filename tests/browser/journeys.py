@@ -28,7 +28,6 @@ from attn_notes.widgets import (
     PositionExplorer,
     ScoreExplorer,
     Sentence,
-    SpellingAttention,
     TransformerPlayer,
     explore,
 )
@@ -141,7 +140,6 @@ HIDE, FIND = "Hide special tokens", "Heads that read"
 COLOURS, COLUMNS = "Colours", "Tokens in columns"
 COMBINE = "The map shows their"
 MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
-CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
@@ -174,10 +172,6 @@ SAME: dict[str, dict[str, Same]] = {
         "its size": sets("second_size", int),
         "by": sets("combine", one_of("and", "or")),
         "Layers": sets("layers", int),
-    },
-    "spelling": {
-        "Temperature": sets("temperature", two_digits(0.02, 5)),
-        CAUSAL: sets("causal", bool),
     },
     "alignment": {
         "Example": choose_example,
@@ -258,11 +252,10 @@ def same_move(widget: BookWidget, label: str, at: float) -> None:
 
 # ---- Journeys: every control, by keys that move it.
 
-TYPED = {"Words", "Translate", "Prompt", "Type a German number"}
+TYPED = {"Translate", "Prompt", "Type a German number"}
 # What shows nothing in the state that earlier controls have left: on a bare page, in a chapter.
 QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
-    "letters": {COLOUR},
     "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
     "model": {COMBINE},  # one head is its own mean
     "positions": {"Base"},  # a learned table has none
@@ -317,7 +310,6 @@ CONTROLS = {
     "points": ["Width", "Query", "Kernel", "Point", "Point x", "Point y", COLOUR],
     "arrows": ["Temperature", "Score", "Arrow x", "Move", "Arrow y", COLOUR],
     "mask": ["Combine with", "its size", "by", COLOUR, "Layers", SIZE],
-    "letters": ["Temperature", COLOUR, CAUSAL, "Words"],
     "function": ["width", COLOUR, "causal", "falls"],
     "steps": ["Step", "Network", "Example", COLOUR],
     "heads": ["Head", "Layer", FIND, "Sentence", HIDE, COLOUR, COLOURS, COLUMNS],
@@ -363,7 +355,7 @@ def assert_map(panel: Panel, widget: BookWidget) -> None:
 
 def mask_of(widget: BookWidget) -> Tensor | None:
     """The mask in force, which hatches the cells of a heatmap."""
-    if isinstance(widget, AttentionHeatmap | SpellingAttention):
+    if isinstance(widget, AttentionHeatmap):
         return widget._mask()
     return widget.attn_mask if isinstance(widget, MaskPainter) else None
 
@@ -764,7 +756,6 @@ def from_page(widget: str, state: dict) -> BookWidget:
             (0.0, 0.0), one.expand(1, 2), **scores_from_page(state["data"]["parameters"])
         ),
         "mask": lambda: MaskPainter(one),
-        "spelling": SpellingAttention,
         "position": PositionExplorer,
         "family": FamilyDiagram,
         "online": lambda: OnlineSoftmax([0.0], [[0.0, 0.0]]),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
-from attn_notes import palette
 from attn_notes.widgets.encoding import visible
+from tests.colours import LIGHT
 
 # Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the
 # columns and of the rows, in the canvas's own pixels.
@@ -157,7 +157,7 @@ def recording(visit: Callable[[str], Page], address: str) -> Page:
 def strengths(page: Page, hue: str) -> list[float]:
     """How strongly the curves of one of the palette's colours were drawn, one by one."""
     drawn_so_far = page.evaluate("curves")
-    return [strength for colour, strength in drawn_so_far if colour == palette.LIGHT[hue]]
+    return [strength for colour, strength in drawn_so_far if colour == LIGHT[hue]]
 
 
 def drawn(token: str) -> str:
