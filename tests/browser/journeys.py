@@ -292,14 +292,15 @@ def nudge(panel: Panel, label: str, keys: Iterable[str] = ONWARD) -> bool:
 def assert_moves(panel: Panel, widget: BookWidget, keys: Iterable[str] = ONWARD) -> dict[str, bool]:
     """Each control moves what torch says; for those that moved, whether anything else changed."""
     moved = {}
+    before = panel.picture(), panel.el.evaluate(WRITTEN)
     for label in panel.labels():
         if label in TYPED or label not in panel.labels():  # one may hide another
             continue
-        before = panel.picture(), panel.el.evaluate(WRITTEN)
         if nudge(panel, label, keys):
             same_move(widget, label, panel.value(label))
             assert_shown(panel, widget)
-            moved[label] = (panel.picture(), panel.el.evaluate(WRITTEN)) != before
+            after = panel.picture(), panel.el.evaluate(WRITTEN)
+            moved[label], before = after != before, after
     return moved
 
 
