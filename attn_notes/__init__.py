@@ -36,25 +36,6 @@ A tensor that has been split into heads is laid out as (B, H, L, D). Masks are b
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "Attention",
-    "DecoderOnly",
-    "Encoder",
-    "KVCache",
-    "KernelRegression",
-    "MultiHeadAttention",
-    "SelfAttention",
-    "Transformer",
-    "TransformerConfig",
-    "__version__",
-    "attention_weights",
-    "get_device",
-    "nadaraya_watson",
-    "scaled_dot_product_attention",
-    "show_attention",
-    "show_source",
-]
-
 __version__ = "0.1.0"
 
 _MODULES = (
@@ -72,6 +53,7 @@ _HOMES = {
     "transformer": ("DecoderOnly", "Encoder", "Transformer", "TransformerConfig"),
     "widgets": ("show_attention",),
 }
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,27 +12,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor, nn
 
-__all__ = [
-    "Device",
-    "check_bias",
-    "check_broadcast",
-    "check_choices",
-    "check_divides",
-    "check_finite",
-    "check_floating",
-    "check_fractions",
-    "check_integer_tensors",
-    "check_integers",
-    "check_mask",
-    "check_positive",
-    "check_query_key",
-    "check_tensors",
-    "check_value",
-    "extra",
-    "look_up",
-    "shapes_of",
-]
-
 Device = torch.device | str | None
 
 

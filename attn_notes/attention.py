@@ -23,8 +23,6 @@ from attn_notes.arguments import (
 )
 from attn_notes.masks import and_causal, masked_softmax
 
-__all__ = ["Attention", "attention_weights", "scaled_dot_product_attention"]
-
 
 def attention_weights(
     query: Tensor,

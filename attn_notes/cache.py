@@ -12,8 +12,6 @@ from torch import Tensor
 
 from attn_notes.arguments import shapes_of
 
-__all__ = ["KVCache"]
-
 
 @dataclass
 class _Room:

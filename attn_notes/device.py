@@ -4,8 +4,6 @@ import os
 
 import torch
 
-__all__ = ["get_device"]
-
 
 def get_device(name: str | None = None) -> torch.device:
     """The device that every chapter runs on: a GPU if there is one, otherwise the CPU.

@@ -25,8 +25,6 @@ from attn_notes.arguments import (
 )
 from attn_notes.masks import and_causal
 
-__all__ = ["Tile", "TiledAttention", "merge_tiles", "online_softmax", "tiled_attention"]
-
 INF = math.inf
 
 

@@ -21,16 +21,6 @@ from attn_notes.arguments import (
 )
 from attn_notes.masks import masked_softmax
 
-__all__ = [
-    "Kernel",
-    "KernelRegression",
-    "boxcar_kernel",
-    "epanechnikov_kernel",
-    "gaussian_kernel",
-    "nadaraya_watson",
-    "triangular_kernel",
-]
-
 Kernel = Callable[[Tensor], Tensor]
 
 

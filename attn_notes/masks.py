@@ -19,18 +19,6 @@ from attn_notes.arguments import (
     shapes_of,
 )
 
-__all__ = [
-    "and_causal",
-    "block_mask",
-    "causal_mask",
-    "masked_softmax",
-    "padding_mask",
-    "pair_mask",
-    "prefix_mask",
-    "relative_positions",
-    "sliding_window_mask",
-]
-
 Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 

@@ -23,8 +23,6 @@ from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 
-__all__ = ["Backend", "MultiHeadAttention", "Rotary", "SelfAttention", "merge_heads", "split_heads"]
-
 Backend = Literal["auto", "explicit", "fused"]
 Rotary = Callable[[Tensor], Tensor]
 

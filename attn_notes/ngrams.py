@@ -11,8 +11,6 @@ from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data import END, START, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 
-__all__ = ["NGramModel"]
-
 
 class NGramModel:
     r"""Interpolated Kneser-Ney smoothing of the counts of n characters. Chapter 9.

@@ -10,15 +10,6 @@ from torch import Tensor
 
 from attn_notes.arguments import Device, check_tensors, shapes_of
 
-__all__ = [
-    "PATTERNS",
-    "SEPARATORS",
-    "SPECIAL",
-    "pattern_cells",
-    "pattern_score",
-    "select_cells",
-]
-
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
 """The tokens that BERT adds to a text: others read them, but their own rows do not count."""
 

@@ -23,8 +23,6 @@ with extra("plot"):
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-__all__ = ["plot_attention", "plot_band", "plot_heads", "save_attention", "use_style"]
-
 MOST_LABELS = 60  # of an axis
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])

@@ -17,18 +17,6 @@ from torch import Tensor, nn
 from attn_notes.arguments import Device, check_floating, check_integers, check_positive, shapes_of
 from attn_notes.masks import relative_positions
 
-__all__ = [
-    "LearnedEncoding",
-    "RotaryLayout",
-    "SinusoidalEncoding",
-    "alibi_bias",
-    "alibi_slopes",
-    "apply_rotary",
-    "rotary_angles",
-    "rotation_between",
-    "sinusoidal_encoding",
-]
-
 RotaryLayout = Literal["pairs", "halves"]
 
 

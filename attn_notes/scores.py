@@ -17,15 +17,6 @@ from torch import Tensor, nn
 
 from attn_notes.arguments import check_integers, check_query_key, shapes_of
 
-__all__ = [
-    "AdditiveScore",
-    "BilinearScore",
-    "ConcatScore",
-    "DotProductScore",
-    "GaussianScore",
-    "ScaledDotProductScore",
-]
-
 
 class GaussianScore(nn.Module):
     r"""$-\tfrac12\lVert q-k\rVert^2$: the softmax of it is a Gaussian kernel of width 1.

@@ -17,8 +17,6 @@ from attn_notes.data import PAD, START
 from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.masks import padding_mask
 
-__all__ = ["AttentionDecoder", "DecoderState", "RNNDecoder", "RNNEncoder", "Seq2Seq"]
-
 
 class RNNEncoder(nn.Module):
     r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both. Chapter 4.

@@ -5,8 +5,6 @@ import inspect
 import textwrap
 from typing import Any
 
-__all__ = ["Source", "show_source"]
-
 
 class Source:
     """A piece of source code that a notebook displays as highlighted Python.

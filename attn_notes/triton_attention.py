@@ -28,10 +28,6 @@ try:
 except ModuleNotFoundError:  # the kernels can still be read
     triton, tl = SimpleNamespace(jit=lambda function: function), None
 
-__all__ = [
-    "TritonAttention", "backward_kernel", "forward_kernel", "triton_attention",
-]  # fmt: skip
-
 
 @triton.jit
 def forward_kernel(

@@ -153,9 +153,19 @@ def no_name_of_the_package_redefined(cells: list[Cell]) -> list[str]:
 
 
 def public_names() -> set[str]:
-    """The names of every `__all__` that readers import from."""
+    """The names of all modules and packages that readers import from."""
     modules = pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")
-    return {name for info in modules for name in importlib.import_module(info.name).__all__}
+    return {name for info in modules for name in names_of(importlib.import_module(info.name))}
+
+
+def names_of(module: Any) -> set[str]:
+    """What a package lists in `__all__`, or a module defines without an underscore."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    own = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+    tree.body = [node for node in tree.body if isinstance(node, own)]
+    return {name for name in bindings(tree) if not name.startswith("_")}
 
 
 def bindings(tree: ast.Module) -> set[str]:

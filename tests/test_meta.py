@@ -28,6 +28,7 @@ from attn_notes.decoding import sampling_distribution
 from attn_notes.flash import merge_tiles, online_softmax, tiled_attention
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.pretrained import mean_pooling
+from tests.notebook_rules import names_of
 from tests.oracles import DV, B, D, H, L, S
 from tests.small_models import SCHEMES, config
 
@@ -300,7 +301,7 @@ def takes_tensors(thing) -> bool:
 
 def test_everything_public_that_takes_tensors_has_a_call_or_a_reason():
     modules = [importlib.import_module(f"attn_notes.{name}") for name in MODULES]
-    public = {name: getattr(module, name) for module in modules for name in module.__all__}
+    public = {name: getattr(module, name) for module in modules for name in names_of(module)}
     tensors = {name for name, thing in public.items() if takes_tensors(thing)}
     assert tensors - {*CALLS, *VALUES_MATTER} == set()
     assert {*CALLS, *VALUES_MATTER} <= {*public}

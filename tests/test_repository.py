@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
+from tests.colours import DARK, LIGHT, css_variables
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -60,12 +61,6 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
 # ---- One palette -----------------------------------------------------------------------------
 
 
-def css_variables(selector: str) -> dict[str, str]:
-    css = (BOOK / "_static" / "book.css").read_text(encoding="utf-8")
-    block = css.split(f"{selector} {{", 1)[1].split("}", 1)[0]
-    return dict(re.findall(r"--attn-([\w-]+): (#[0-9a-f]{6});", block))
-
-
 def luminance(colour: str) -> float:
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
@@ -94,21 +89,19 @@ def contrast(one: str, other: str) -> float:
 def test_style_sheet_and_package_share_one_palette():
     light = css_variables(":root")
     expected = {f"category-{i}": colour for i, colour in enumerate(palette.CATEGORICAL, 1)}
-    expected |= {"negative": palette.NEGATIVE, "positive": palette.POSITIVE} | dict(palette.LIGHT)
+    expected |= {"negative": palette.NEGATIVE, "positive": palette.POSITIVE}
     expected |= {"figure-ink": palette.FIGURE_INK}
     assert {name: light[name] for name in expected} == expected
-    dark = css_variables('html[data-theme="dark"]')
-    assert {name: dark[name] for name in palette.DARK} == dict(palette.DARK)
 
 
-@pytest.mark.parametrize("page", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("page", [LIGHT, DARK], ids=["light", "dark"])
 def test_colours_can_be_read_on_both_pages(page):
     paper = page["paper"]
     for name in ("ink", "muted", "accent"):
         assert contrast(page[name], paper) >= 4.5, name
         assert contrast(page[name], page["surface"]) >= 4.5, name
     # On the dark page figures are drawn brighter; only text and axes are read at 4.5.
-    brighter = figures_brighter() if paper == palette.DARK["paper"] else 1
+    brighter = figures_brighter() if paper == DARK["paper"] else 1
     assert contrast(brightened(palette.FIGURE_INK, brighter), paper) >= 4.5
     for colour in (*palette.CATEGORICAL, palette.NEGATIVE, palette.POSITIVE):
         assert contrast(colour, paper) >= 3, colour

@@ -11,16 +11,17 @@ import torch
 
 import attn_notes
 from attn_notes.source import show_source
+from tests.notebook_rules import names_of
 
 
 def public_code():
     """Every public function and class of the package that is written in it."""
     found = {}
-    for info in pkgutil.walk_packages(attn_notes.__path__, "attn_notes."):
+    for info in pkgutil.iter_modules(attn_notes.__path__, "attn_notes."):
         if info.name.startswith("attn_notes.widgets"):
             continue
         module = importlib.import_module(info.name)
-        for name in getattr(module, "__all__", []):
+        for name in names_of(module):
             thing = getattr(module, name)
             if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
                 thing.__module__.startswith("attn_notes.")

@@ -25,7 +25,6 @@ from attn_notes.widgets import (
     MaskPainter,
     PositionExplorer,
     ScoreExplorer,
-    SpellingAttention,
     assets,
     explore,
     page_script,
@@ -151,7 +150,7 @@ def test_a_token_comes_out_of_the_state_exactly_and_out_of_the_table_visibly(tok
     sent.encode("utf-8")
     assert all(0xD800 <= ord(lost) < 0xE000 for lost in {*token} - {*sent})
     assert data["queries"] == data["keys"] == [sent, "b"]
-    assert data["title"] == page_state(SpellingAttention(token))["text"] == sent
+    assert data["title"] == sent
     headers = [cell for cell in Element(widget.page_html()).cells if cell.strip("01.")]
     assert headers == [visible(token), "b"] * 2
 
@@ -299,17 +298,6 @@ def test_the_painter_combines_what_is_painted_with_the_package_s_masks(name, siz
         torch.testing.assert_close(
             widget.shown(), masked_softmax(numbers, expected), atol=1e-4, rtol=0
         )
-
-
-def test_the_spelling_widget_shows_the_softmax_of_cosines_of_letter_counts():
-    widget = SpellingAttention("Tea eat ox")
-    cosine = torch.tensor([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]]).double()
-    torch.testing.assert_close(widget.shown(), (cosine / 0.2).softmax(-1))
-    widget.temperature, widget.causal = 2.0, True
-    torch.testing.assert_close(widget.shown(), masked_softmax(cosine / 2, causal_mask(3)))
-    widget.text = ""
-    assert widget.shown().shape == (0, 0)
-    assert repr(widget) == "SpellingAttention(0 words at temperature 2.00)"
 
 
 # Steps of a decoding

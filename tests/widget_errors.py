@@ -20,7 +20,6 @@ from attn_notes.widgets import (
     OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
-    SpellingAttention,
     TransformerPlayer,
     explore,
 )
@@ -187,7 +186,6 @@ TYPES = [
 TRAITS = [
     (lambda: KernelExplorer([0.0], [0.0], bandwidth=0), "bandwidth"),
     (lambda: ScoreExplorer((0, 0), EYE, score="additive"), "dot, scaled_dot, gaussian, got 'add"),
-    (lambda: SpellingAttention(["a"]), "text"),
     (lambda: FamilyDiagram(family="decoder"), "family"),
     (lambda: OnlineSoftmax([0.0, 1.0], EYE, tile=0), "tile"),
     (

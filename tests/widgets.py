@@ -30,7 +30,6 @@ from attn_notes.widgets import (
     PositionExplorer,
     ScoreExplorer,
     Sentence,
-    SpellingAttention,
     TransformerPlayer,
     explore,
     show_attention,
@@ -124,10 +123,6 @@ def of_arrows(tokens: Sequence[str] = WORDS) -> ScoreExplorer:
 def of_mask(tokens: Sequence[str] = WORDS) -> MaskPainter:
     n = len(tokens)
     return MaskPainter(scores(n, n), mask=causal_mask(n), query_tokens=tokens)
-
-
-def of_letters(tokens: Sequence[str] = ("tea", "eat", "oats", "ox")) -> SpellingAttention:
-    return SpellingAttention(" ".join(tokens))
 
 
 def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
@@ -343,7 +338,6 @@ TOKENISED = {
     "layers": of_layers,
     "arrows": of_arrows,
     "mask": of_mask,
-    "letters": of_letters,
     "function": of_function,
     "steps": of_steps,
     "heads": of_heads,

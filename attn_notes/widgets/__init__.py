@@ -21,7 +21,6 @@ with extra("widgets"):
     from attn_notes.widgets.sampler import LanguageModelPlayer
     from attn_notes.widgets.score import ScoreExplorer
     from attn_notes.widgets.show import show_attention
-    from attn_notes.widgets.spelling import SpellingAttention
     from attn_notes.widgets.switches import HeadSwitches
     from attn_notes.widgets.translator import TransformerPlayer
 
@@ -40,7 +39,6 @@ __all__ = [
     "PositionExplorer",
     "ScoreExplorer",
     "Sentence",
-    "SpellingAttention",
     "TransformerPlayer",
     "explore",
     "page_script",

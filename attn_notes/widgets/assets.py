@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 
 WIDGETS = (
-    *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family", "follow", "online", "switches"),
+    *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
+    *("translator", "sampler", "family", "follow", "online", "switches"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
 # What some widgets share beside; the page has each once.

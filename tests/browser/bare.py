@@ -6,7 +6,6 @@ from attn_notes.widgets import (
     FamilyDiagram,
     HeadExplorer,
     PositionExplorer,
-    SpellingAttention,
     page_script,
     page_style,
 )
@@ -67,5 +66,4 @@ def write_bare_pages(folder: Path) -> None:
         write_page(folder, f"family-{name}", FamilyDiagram(source, target).page_html())
     # Without a policy, which would stop a token's script even where the widget doesn't.
     hostile = [make(HOSTILE).page_html() for make in TOKENISED.values()]
-    hostile += [SpellingAttention(token).page_html() for token in HOSTILE]
     write_page(folder, "hostile", *hostile, policy="")

@@ -30,7 +30,6 @@ from attn_notes.widgets import (
     PositionExplorer,
     ScoreExplorer,
     Sentence,
-    SpellingAttention,
     TransformerPlayer,
     explore,
 )
@@ -156,7 +155,6 @@ HIDE, FIND = "Hide special tokens", "Heads that read"
 COLOURS, COLUMNS = "Colours", "Tokens in columns"
 COMBINE = "The map shows their"
 MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
-CAUSAL = "Read no later word (causal mask)"
 SIZE = "Size of window, prefix, padding, block"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
@@ -189,10 +187,6 @@ SAME: dict[str, dict[str, Same]] = {
         "its size": sets("second_size", int),
         "by": sets("combine", one_of("and", "or")),
         "Layers": sets("layers", int),
-    },
-    "spelling": {
-        "Temperature": sets("temperature", two_digits(0.02, 5)),
-        CAUSAL: sets("causal", bool),
     },
     "alignment": {
         "Example": choose_example,
@@ -281,11 +275,10 @@ def same_move(widget: BookWidget, label: str, at: float) -> None:
 
 # ---- Journeys: every control, by keys that move it.
 
-TYPED = {"Words", "Translate", "Other text", "Prompt", "Type a German number"}
+TYPED = {"Translate", "Other text", "Prompt", "Type a German number"}
 # What shows nothing in the state that earlier controls have left: on a bare page, in a chapter.
 QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
-    "letters": {COLOUR},
     "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
     "model": {COMBINE},  # one head is its own mean
     "positions": {"Base"},  # a learned table has none
@@ -322,14 +315,15 @@ def nudge(panel: Panel, label: str, keys: Iterable[str] = ONWARD) -> bool:
 def assert_moves(panel: Panel, widget: BookWidget, keys: Iterable[str] = ONWARD) -> dict[str, bool]:
     """Each control moves what torch says; for those that moved, whether anything else changed."""
     moved = {}
+    before = panel.picture(), panel.el.evaluate(WRITTEN)
     for label in panel.labels():
         if label in TYPED or label not in panel.labels():  # one may hide another
             continue
-        before = panel.picture(), panel.el.evaluate(WRITTEN)
         if nudge(panel, label, keys):
             same_move(widget, label, panel.value(label))
             assert_shown(panel, widget)
-            moved[label] = (panel.picture(), panel.el.evaluate(WRITTEN)) != before
+            after = panel.picture(), panel.el.evaluate(WRITTEN)
+            moved[label], before = after != before, after
     return moved
 
 
@@ -340,7 +334,6 @@ CONTROLS = {
     "points": ["Width", "Query", "Kernel", "Point", "Point x", "Point y", COLOUR],
     "arrows": ["Temperature", "Score", "Arrow x", "Move", "Arrow y", COLOUR],
     "mask": ["Combine with", "its size", "by", COLOUR, "Layers", SIZE],
-    "letters": ["Temperature", COLOUR, CAUSAL, "Words"],
     "function": ["width", COLOUR, "causal", "falls"],
     "steps": ["Step", "Network", "Example", COLOUR],
     "heads": ["Head", "Layer", FIND, "Sentence", HIDE, COLOUR, COLOURS, COLUMNS],
@@ -388,7 +381,7 @@ def assert_map(panel: Panel, widget: BookWidget) -> None:
 
 def mask_of(widget: BookWidget) -> Tensor | None:
     """The mask in force, which hatches the cells of a heatmap."""
-    if isinstance(widget, AttentionHeatmap | SpellingAttention):
+    if isinstance(widget, AttentionHeatmap):
         return widget._mask()
     return widget.attn_mask if isinstance(widget, MaskPainter) else None
 
@@ -837,7 +830,6 @@ def from_page(widget: str, state: dict) -> BookWidget:
             (0.0, 0.0), one.expand(1, 2), **scores_from_page(state["data"]["parameters"])
         ),
         "mask": lambda: MaskPainter(one),
-        "spelling": SpellingAttention,
         "position": PositionExplorer,
         "family": FamilyDiagram,
         "online": lambda: OnlineSoftmax([0.0], [[0.0, 0.0]]),

@@ -1,14 +1,13 @@
 """A widget on a page, as a reader meets it: controls, table, readout, canvas."""
 
-import hashlib
 import math
 from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
-from attn_notes import palette
 from attn_notes.widgets.encoding import visible
+from tests.colours import LIGHT
 
 # Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the
 # columns and of the rows, in the canvas's own pixels.
@@ -58,6 +57,19 @@ PIXELS = """async (canvas, places) => {
   const ratio = canvas.width / parseFloat(canvas.style.width);
   return places.map(([x, y]) => [...context.getImageData(x * ratio, y * ratio, 1, 1).data]);
 }"""
+
+# The size of each canvas on show, and a hash of its pixels (FNV): a picture in PNG takes longer.
+PICTURE = """(el) => [...el.querySelectorAll("canvas")]
+  .filter((canvas) => canvas.offsetWidth && canvas.width && canvas.height)
+  .map((canvas) => {
+    const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    const context = copy.getContext("2d", { willReadFrequently: true });
+    context.drawImage(canvas, 0, 0);
+    const { data } = context.getImageData(0, 0, copy.width, copy.height);
+    let hash = 2166136261;
+    for (const pixel of new Uint32Array(data.buffer)) hash = Math.imul(hash ^ pixel, 16777619);
+    return `${copy.width} x ${copy.height}: ${hash >>> 0}`;
+  }).join()"""
 
 # Writes down how strongly each curve is drawn, and in which colour.
 RECORD_CURVES = """
@@ -125,9 +137,7 @@ class Panel:
         """All that is drawn, in one word, once all that was asked for is."""
         if settled:  # where time stands, no frame ever comes
             settle(self.page)
-        read = """(el) => [...el.querySelectorAll("canvas")]
-          .filter((canvas) => canvas.offsetWidth).map((canvas) => canvas.toDataURL()).join()"""
-        return hashlib.sha256(self.el.evaluate(read).encode()).hexdigest()
+        return self.el.evaluate(PICTURE)
 
     def cells(self, nth: int = 0) -> dict:
         return self.map(nth).evaluate(FIND_CELLS)
@@ -157,7 +167,7 @@ def recording(visit: Callable[[str], Page], address: str) -> Page:
 def strengths(page: Page, hue: str) -> list[float]:
     """How strongly the curves of one of the palette's colours were drawn, one by one."""
     drawn_so_far = page.evaluate("curves")
-    return [strength for colour, strength in drawn_so_far if colour == palette.LIGHT[hue]]
+    return [strength for colour, strength in drawn_so_far if colour == LIGHT[hue]]
 
 
 def drawn(token: str) -> str:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from attn_notes import palette
 from attn_notes.data import END, PAD, Vocabulary
 from attn_notes.decoding import greedy
 from attn_notes.scores import AdditiveScore
@@ -19,6 +18,7 @@ from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import PIXELS, Panel, assert_cells, recording, stop_time, strengths
+from tests.colours import LIGHT
 from tests.widgets import of_steps
 
 
@@ -31,7 +31,7 @@ def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
     panel.press("Step", "End")
     found = panel.cells()
     cividis = mpl.colormaps["cividis"]
-    blank = [int(palette.LIGHT["surface"][n : n + 2], 16) for n in (1, 3, 5)]
+    blank = [int(LIGHT["surface"][n : n + 2], 16) for n in (1, 3, 5)]
     for step in (4, 3, 2, 1, 0):
         widget.step = step
         assert_shown(panel, widget)

@@ -10,11 +10,10 @@ from attn_notes.widgets import FamilyDiagram
 from attn_notes.widgets.family import FAMILIES
 from tests.browser.journeys import assert_shown, same_move
 from tests.browser.panel import PIXELS, Panel, stop_time
+from tests.colours import LIGHT
 from tests.widgets import of_family, wired
 
-LIGHT = {
-    name: [int(colour[n : n + 2], 16) for n in (1, 3, 5)] for name, colour in palette.LIGHT.items()
-}
+LIGHT = {name: [int(colour[n : n + 2], 16) for n in (1, 3, 5)] for name, colour in LIGHT.items()}
 CROSS = [int(palette.CATEGORICAL[1][n : n + 2], 16) for n in (1, 3, 5)]
 S = T = 5  # of the widget that is tested
 

@@ -20,6 +20,7 @@ from tests.browser.journeys import (
     scores_of,
 )
 from tests.browser.panel import PIXELS, Panel, assert_cells, recording, strengths
+from tests.colours import DARK, LIGHT
 from tests.widgets import of_heads, of_many_tokens, of_model
 
 
@@ -216,7 +217,7 @@ def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):
     links_of(panel).press("ArrowRight")
     every = widget.weights[1] ** (1 / 3)
     drawn_links = page.evaluate("curves")
-    hues = {0: palette.CATEGORICAL[1], 1: palette.LIGHT["accent"]}
+    hues = {0: palette.CATEGORICAL[1], 1: LIGHT["accent"]}
     for head, hue in hues.items():
         strong = [float(w) for w in every[head, 3] if w > 0.004]
         assert [part for colour, part in drawn_links if colour == hue] == pytest.approx(
@@ -302,7 +303,7 @@ def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(visit, bare,
 
 def test_a_saved_page_follows_its_reader_s_theme(visit, bare):
     page = visit(bare("saved", "file"))
-    for scheme, colours in (("dark", palette.DARK), ("light", palette.LIGHT)):
+    for scheme, colours in (("dark", DARK), ("light", LIGHT)):
         page.emulate_media(color_scheme=scheme)
         paper = tuple(int(colours["paper"][n : n + 2], 16) for n in (1, 3, 5))
         for element in ("body", ".attn-root"):

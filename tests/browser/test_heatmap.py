@@ -6,10 +6,10 @@ import matplotlib as mpl
 import pytest
 import torch
 
-from attn_notes import palette
 from attn_notes.widgets import AttentionHeatmap
 from attn_notes.widgets.encoding import decode
 from tests.browser.panel import PIXELS, Panel, settle
+from tests.colours import LIGHT
 from tests.widgets import of_many
 
 COLOURS, OVERVIEW = "Colours", "All heads at once"
@@ -38,7 +38,7 @@ def recorded(visit, address, **options):
 
 
 def hex_of(name: str) -> list[int]:
-    return [int(palette.LIGHT[name][n : n + 2], 16) for n in (1, 3, 5)]
+    return [int(LIGHT[name][n : n + 2], 16) for n in (1, 3, 5)]
 
 
 def near_colours(share: float) -> list[list[int]]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from playwright.sync_api import Browser, expect
 
-from attn_notes import palette
 from attn_notes.masks import causal_mask, masked_softmax
 from tests.browser.lab import Lab, open_lab
 from tests.browser.panel import Panel, assert_cells, drawn
+from tests.colours import LIGHT
 from tests.hostile import HOSTILE, SCRIPTS
 
 pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
@@ -250,7 +250,7 @@ def test_a_live_widget_is_drawn_in_the_colours_of_its_page(lab: Lab):
     canvas.scroll_into_view_if_needed()
     wanted = set()
     for name in ("accent", "surface", "muted"):
-        red, green, blue = (palette.LIGHT[name][n : n + 2] for n in (1, 3, 5))
+        red, green, blue = (LIGHT[name][n : n + 2] for n in (1, 3, 5))
         wanted.add(f"ff{blue}{green}{red}")
     for _ in range(200):  # the links move for a moment after each step
         missing = wanted - set(canvas.evaluate(HUES))

@@ -3,56 +3,67 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from attn_notes.widgets import SpellingAttention
+from attn_notes.data import Vocabulary
+from attn_notes.widgets import LanguageModelPlayer
 from attn_notes.widgets.base import BookWidget
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, settle
-from tests.widgets import of_player, of_points
+from tests.widgets import of_mask, of_player, of_points, random_decoder
 
-LINK = '<p><a href="#spelling-2?temperature=0.5&amp;causal=true">cooler</a></p>'
+LINK = '<p><a href="#mask-2?second=window&amp;layers=3">three layers</a></p>'
+TEXT = "<b>&amp; a+b=c #1 % \u00e9"
 
 
 @pytest.fixture(scope="module")
-def page_of_three(tmp_path_factory):
-    """The address of a page with a kernel widget and two of spelling, and a link to the last."""
-    spelling = [SpellingAttention(text).page_html() for text in ("tea eat", "rose sore ore")]
-    return page_of(tmp_path_factory.mktemp("links"), of_points().page_html(), *spelling, LINK)
+def page_of_four(tmp_path_factory):
+    """The address of a page with a kernel widget, two of masks and a writer, and a link."""
+    widgets = (of_points(), of_mask(), of_mask(["a", "rose"]), of_text())
+    elements = [widget.page_html() for widget in widgets]
+    return page_of(tmp_path_factory.mktemp("links"), *elements, LINK)
+
+
+def of_text() -> LanguageModelPlayer:
+    """A random language model that knows the characters which an address must escape."""
+    vocab = Vocabulary(dict.fromkeys(TEXT))
+    sizes = {"vocab_size": len(vocab), "embed_dim": 8, "num_heads": 2, "ffn_dim": 6}
+    return LanguageModelPlayer(random_decoder(**sizes), vocab, prompt="a")
 
 
 def reached(page: Page, widget: BookWidget, nth: int) -> None:
     assert_shown(Panel(page, nth), widget)
 
 
-def test_a_link_in_the_text_sets_the_widget_that_it_names(visit, page_of_three):
-    page = visit(page_of_three)
-    page.get_by_role("link", name="cooler").click()
-    second = SpellingAttention("rose sore ore")
-    second.temperature, second.causal = 0.5, True
+def test_a_link_in_the_text_sets_the_widget_that_it_names(visit, page_of_four):
+    page = visit(page_of_four)
+    page.get_by_role("link", name="three layers").click()
+    second = of_mask(["a", "rose"])
+    second.second, second.layers = "window", 3
     reached(page, second, 2)
-    reached(page, SpellingAttention("tea eat"), 1)
-    assert page.url.endswith("#spelling-2?temperature=0.5&causal=true")
+    reached(page, of_mask(), 1)
+    assert page.url.endswith("#mask-2?second=window&layers=3")
 
 
-def test_an_address_opens_the_page_with_the_state_that_it_names(visit, page_of_three):
-    page = visit(f"{page_of_three}#kernel?bandwidth=0.37&kernel=boxcar")
+def test_an_address_opens_the_page_with_the_state_that_it_names(visit, page_of_four):
+    page = visit(f"{page_of_four}#kernel?bandwidth=0.37&kernel=boxcar")
     widget = of_points()
     widget.bandwidth, widget.kernel = 0.37, "boxcar"
     reached(page, widget, 0)
 
 
-def test_the_link_of_a_widget_opens_it_as_the_reader_left_it(visit, page_of_three):
-    page = visit(page_of_three)
-    panel = Panel(page, 2)
-    panel.control("Words").fill("<b>&amp; a+b=c #1 % \u2028 \u00e9")
-    panel.press("Read no later word (causal mask)", " ")
-    widget = SpellingAttention(panel.control("Words").input_value())
-    widget.causal = True
+def test_the_link_of_a_widget_opens_it_as_the_reader_left_it(visit, page_of_four):
+    page = visit(page_of_four)
+    panel = Panel(page, 3)
+    panel.control("Prompt").fill(TEXT)
+    panel.press("Temperature", "End")
+    widget = of_text()
+    widget.prompt, widget.temperature = panel.control("Prompt").input_value(), 3.0
+    assert widget.prompt == TEXT
     panel.el.get_by_role("button", name="Copy link").press("Enter")
     expect(panel.el.locator(".attn-copied")).to_contain_text("link")
     again = visit(page.url)
-    reached(again, widget, 2)
-    reached(again, SpellingAttention("tea eat"), 1)
+    reached(again, widget, 3)
+    reached(again, of_mask(), 1)
     assert again.evaluate("window.ran") is None
 
 
@@ -64,8 +75,8 @@ BAD = (
 )
 
 
-def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, page_of_three):
-    page = visit(page_of_three)
+def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, page_of_four):
+    page = visit(page_of_four)
     for state in BAD:
         page.evaluate("(state) => { location.hash = state; }", state)
         settle(page)

@@ -12,7 +12,7 @@ from attn_notes.kernels import nadaraya_watson
 from attn_notes.masks import masked_softmax
 from attn_notes.patterns import SPECIAL, select_cells
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
-from attn_notes.widgets import PositionExplorer, ScoreExplorer, SpellingAttention
+from attn_notes.widgets import PositionExplorer, ScoreExplorer
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
 from attn_notes.widgets.kernel import KERNELS
@@ -158,28 +158,6 @@ def rounded(module: torch.nn.Module) -> torch.nn.Module:
             [[round(x, 4) for x in row] for row in parameter.data.tolist()], dtype=torch.float64
         )
     return module
-
-
-TEXTS = [
-    "she sells sea shells by the sea shore",
-    "",
-    " ",
-    "one",
-    "Tea EAT eat tea",
-    "aab a",
-    "\u0130stanbul stra\u00dfe \u03a3\u03a3 \u0436\u0443\u043a",
-    "\U0001f600 \U0001f600\U0001f601 \U0001f601",
-    "\u00e9t\u00e9 e\u0301te\u0301",
-]
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=ascii)
-def test_spelling_scores(js, text):
-    widget = SpellingAttention(text)
-    widget.temperature, words = 1.0, widget.words()
-    (found,) = js("spelling", "spellingScores", (words,))
-    (weights,) = js("core", "maskedSoftmax", (found, None, len(words), len(words)))
-    assert_equal(weights, widget.shown())
 
 
 # Patterns of heads

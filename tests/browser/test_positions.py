@@ -13,6 +13,7 @@ from attn_notes import palette
 from attn_notes.widgets import PositionExplorer
 from tests.browser.journeys import DISTANCE, PAIR, UNLIKE, assert_shown
 from tests.browser.panel import PIXELS, Panel
+from tests.colours import LIGHT
 from tests.widgets import of_positions
 
 SHARP = {"device_scale_factor": 4}  # so that a line is more than its edges
@@ -24,7 +25,7 @@ def rgb(colour: str) -> list[int]:
 
 
 ACCENT, OTHER, LINE = (
-    rgb(c) for c in (palette.LIGHT["accent"], palette.CATEGORICAL[1], palette.CATEGORICAL[0])
+    rgb(c) for c in (LIGHT["accent"], palette.CATEGORICAL[1], palette.CATEGORICAL[0])
 )
 
 

@@ -46,7 +46,7 @@ class AttnWidget extends HTMLElement {
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
     // The book's style lets such an element take the margin; one small map has no use for it.
-    this.classList.toggle("full-width", !["spelling", "explore"].includes(widget));
+    this.classList.toggle("full-width", widget !== "explore");
     try {
       const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
       this.end = () => { life.end(); end(); el.remove(); };
