@@ -147,7 +147,7 @@ FAULTS = [
           "return total / count.clamp(min=1)", "return total / labels.numel()",
           "test_training_losses.py::test_it_is_the_mean_over_real_tokens_of_minus_log_p"),
     Fault("the label is the input itself", "training/metrics.py",
-          "masked_cross_entropy(logits, tokens[:, 1:]", "masked_cross_entropy(logits, tokens[:, :-1]",
+          "(logits, tokens[:, 1:],", "(logits, tokens[:, :-1],",
           "test_training_losses.py::test_a_sequence_is_its_own_label_one_place_on"),
     # ---- fast attention
     Fault("old sums not rescaled", "flash.py",
