@@ -1,0 +1,41 @@
+"""Looking inside a trained model: what a part of it computes, and what changes without it (ch. 11).
+
+`record` reads activations while the model runs and `patch` changes them, so that `effects` can say
+what each change does to a measurement: ablation and activation patching. `contributions` splits
+the residual stream into what every part has written; `direct_logits` and `logit_lens` read it in
+the vocabulary. The scores say what a head does, from its map or from its weights alone. Everything
+works by torch's hooks, on the models of `attn_notes.transformer`, trained here or published.
+"""
+
+from attn_notes.inside.activations import (
+    Change,
+    Head,
+    Place,
+    effects,
+    find_heads,
+    find_streams,
+    patch,
+    record,
+)
+from attn_notes.inside.attribution import integrated_gradients, rollout
+from attn_notes.inside.scores import composition, copying_score, prefix_matching_score
+from attn_notes.inside.streams import contributions, direct_logits, logit_lens
+
+__all__ = [
+    "Change",
+    "Head",
+    "Place",
+    "composition",
+    "contributions",
+    "copying_score",
+    "direct_logits",
+    "effects",
+    "find_heads",
+    "find_streams",
+    "integrated_gradients",
+    "logit_lens",
+    "patch",
+    "prefix_matching_score",
+    "record",
+    "rollout",
+]

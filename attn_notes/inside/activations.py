@@ -1,0 +1,242 @@
+"""Activations by name: read them, change them, and measure what a change does (chapter 11)."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from attn_notes.arguments import check_broadcast
+from attn_notes.decoding.generate import evaluating
+from attn_notes.multihead import MultiHeadAttention
+from attn_notes.transformer import DecoderBlock, Embeddings, EncoderBlock, FeedForward
+
+STREAMS = (Embeddings, EncoderBlock, DecoderBlock)  # their outputs are the residual stream
+Measured = TypeVar("Measured", float, Tensor)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head by its place: the name of the attention layer in the model, and which head of it.
+
+    Args:
+        layer: the name of a `MultiHeadAttention`, as in `model.named_modules()`.
+        index: from 0 to H - 1.
+
+    Example:
+        >>> print(Head("decoder.blocks.1.cross_attn", 2))
+        decoder.blocks.1.cross_attn.2
+    """
+
+    layer: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.index}".lstrip(".")
+
+
+Place = Head | str
+"""Where an activation is: a head, (B, L, D), what it passes to `out_proj`; or the name of a module,
+such as "body.blocks.0", (B, L, E), its output, or the first of several."""
+
+Change = float | Tensor | Callable[[Tensor], Tensor]
+"""What becomes of an activation: a number multiplies it, a tensor replaces it (any shape that
+broadcasts to it), and a function of it returns the new one."""
+
+
+def find_heads(model: nn.Module) -> list[Head]:
+    """Every attention head of a model. Chapter 11.
+
+    Args:
+        model: one of `attn_notes.transformer`, a block, or any module with `MultiHeadAttention`.
+
+    Returns:
+        The heads in the order in which the model computes them.
+
+    Example:
+        >>> from attn_notes.transformer import Encoder, TransformerConfig
+        >>> print(*find_heads(Encoder(TransformerConfig(vocab_size=9, num_heads=2, num_layers=1))))
+        blocks.0.self_attn.0 blocks.0.self_attn.1
+    """
+    return [place for place, _ in walk(model) if isinstance(place, Head)]
+
+
+def find_streams(model: nn.Module) -> list[str]:
+    """Every place of the residual stream: after the embeddings, and after each block. Chapter 11.
+
+    Args:
+        model: as in `find_heads`.
+
+    Returns:
+        The names in the order in which the model computes them.
+
+    Example:
+        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
+        >>> find_streams(DecoderOnly(TransformerConfig(vocab_size=9)))
+        ['body.embeddings', 'body.blocks.0', 'body.blocks.1']
+    """
+    return [str(place) for place, module in walk(model) if isinstance(module, STREAMS)]
+
+
+@contextmanager
+def record(
+    model: nn.Module, places: Iterable[Place] | None = None
+) -> Iterator[dict[Place, Tensor]]:
+    """Keep the activations of whatever the model computes inside the `with`. Chapter 11.
+
+    They are the tensors of the run itself, gradients included: wrap the run in `torch.no_grad()`
+    where none are wanted. Of several calls the last one's are kept. Changes by a `patch` that was
+    entered before are seen.
+
+    Args:
+        model: any that `find_heads` takes.
+        places: by default all heads, embeddings, blocks and feed-forward networks.
+
+    Returns:
+        A context manager that gives a dictionary, empty at first, from place to activation.
+
+    Raises:
+        ValueError: if a place is not in the model.
+
+    Example:
+        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> with record(model) as activations:
+        ...     output = model(torch.tensor([[5, 6, 7]]))
+        >>> activations["body.blocks.0"].shape
+        torch.Size([1, 3, 8])
+        >>> activations[Head("body.blocks.0.self_attn", 1)].shape
+        torch.Size([1, 3, 4])
+    """
+    found: dict[Place, Tensor] = {}
+
+    def keep(place: Place, x: Tensor) -> Tensor:
+        found[place] = x
+        return x
+
+    with ExitStack() as hooks:
+        for place in [place for place, _ in walk(model)] if places is None else places:
+            hooks.callback(_hook(model, place, partial(keep, place)).remove)
+        yield found
+
+
+@contextmanager
+def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
+    """Change activations while the model computes inside the `with`. Chapter 11.
+
+    Ablation: `{head: 0.0}`, or a mean in place of 0. Activation patching (Vig et al., 2020; Meng et
+    al., 2022): an activation that `record` kept of another run. Gradients flow through a change.
+    In nested contexts the inner change is made of what the outer one has left. Afterwards, also
+    after an error, the model is as before.
+
+    Args:
+        model: any that `find_heads` takes; in cached decoding, every step is changed.
+        changes: from place to change; see `Change`.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        ValueError: if a place is not in the model, or, while it runs, a change does not fit.
+
+    Example:
+        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> head = Head("body.blocks.0.self_attn", 1)
+        >>> with patch(model, {head: 0.0}), record(model) as activations:
+        ...     output = model(torch.tensor([[5, 6, 7]]))
+        >>> bool(activations[head].any())
+        False
+    """
+    with ExitStack() as hooks:
+        for place, change in changes.items():
+            hooks.callback(_hook(model, place, partial(_changed, place, change)).remove)
+        yield
+
+
+def effects(
+    model: nn.Module, measure: Callable[[], Measured], changes: Mapping[Place, Change]
+) -> dict[Place, Measured]:
+    """What each change does alone: the measurement with it, minus the one without. Chapter 11.
+
+    Args:
+        model: any that `find_heads` takes; it is in evaluation mode, without gradients, meanwhile.
+        measure: runs the model and returns a number, or a tensor, such as (B,).
+        changes: from place to change, as in `patch`.
+
+    Returns:
+        From each place to its effect, in the order of the changes.
+
+    Example:
+        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> tokens = torch.tensor([[5, 6, 7]])
+        >>> zeros = {head: 0.0 for head in find_heads(model)}
+        >>> found = effects(model, lambda: model(tokens).logits[:, -1, 8], zeros)
+        >>> len(found), found[Head("body.blocks.1.self_attn", 0)].shape
+        (4, torch.Size([1]))
+    """
+    with evaluating(model):
+        untouched = measure()
+        found = {}
+        for place, change in changes.items():
+            with patch(model, {place: change}):
+                found[place] = measure() - untouched
+    return found
+
+
+def walk(model: nn.Module) -> Iterator[tuple[Place, Any]]:
+    """Every place that `record` keeps by default, and its module, in the order of computation."""
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            yield from ((Head(name, index), module) for index in range(module.num_heads))
+        elif isinstance(module, (*STREAMS, FeedForward)):
+            yield name, module
+
+
+def _hook(model: nn.Module, place: Place, visit: Callable[[Tensor], Tensor]) -> RemovableHandle:
+    """Pass the activation at a place through `visit` whenever the model computes it."""
+    module = find_module(model, place)
+    index = place.index if isinstance(place, Head) else -1
+
+    def before_projection(_: nn.Module, args: tuple[Tensor]) -> Tensor:
+        heads = [*args[0].unflatten(-1, (module.num_heads, -1)).unbind(-2)]  # H of (B, L, D)
+        heads[index] = visit(heads[index])
+        return torch.cat(heads, dim=-1)  # (B, L, E), through which gradients reach what was kept
+
+    def after_module(_: nn.Module, _args: Any, output: Any) -> Any:
+        if isinstance(output, tuple):  # with weights, or named
+            return getattr(output, "_make", tuple)([visit(output[0]), *output[1:]])
+        return visit(output)
+
+    if isinstance(place, Head):
+        return module.out_proj.register_forward_pre_hook(before_projection)
+    return module.register_forward_hook(after_module)
+
+
+def find_module(model: nn.Module, place: Place) -> Any:
+    """The module of a place, a head's attention layer; raise if the model has no such place."""
+    name, index = (place.layer, place.index) if isinstance(place, Head) else (place, None)
+    module = dict(model.named_modules()).get(name)
+    is_head = isinstance(module, MultiHeadAttention) and index in range(module.num_heads)
+    if module is None or (index is not None and not is_head):
+        wanted = "a head of find_heads(model), or the name of a module"
+        raise ValueError(f"a place must be {wanted}, got {place!r}")
+    return module
+
+
+def _changed(place: Place, change: Any, x: Tensor) -> Tensor:
+    """The activation x of a place after the change."""
+    if isinstance(change, Real):
+        return x * float(change)
+    new = change(x) if callable(change) else change
+    if not isinstance(new, Tensor):
+        wanted = "a number, a tensor or a function that returns a tensor"
+        raise TypeError(f"the change of {place} must be {wanted}, got {type(new).__name__}")
+    check_broadcast(f"the change of {place}", new, x.shape, of="activation")
+    return new.to(x).expand_as(x)

@@ -1,0 +1,147 @@
+"""What a head does, in one number: from its map, or from its weights alone (chapter 11)."""
+
+import re
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes.arguments import check_integer_tensors, check_tensors, shapes_of
+from attn_notes.inside.activations import Head, find_module
+from attn_notes.inside.streams import last_stack, reading_weight
+from attn_notes.patterns import pattern_score
+from attn_notes.transformer import DecoderOnly, Transformer
+
+
+def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
+    """How much of a head's weight goes to tokens that followed the same token. Chapter 11.
+
+    Olsson et al. (2022): in A B ... A, the second A should read B. It is the mean, over the tokens
+    that have occurred before, of the weight on the tokens after those occurrences.
+
+    Args:
+        weights: (B, H, L, L), of one layer.
+        tokens: (B, L), ids.
+
+    Returns:
+        (B, H), from 0 to 1; NaN where no token has an earlier twin whose next token it can read.
+
+    Example:
+        >>> tokens = torch.tensor([[5, 6, 7, 5]])
+        >>> weights = torch.eye(4)[None, None].clone()
+        >>> weights[0, 0, 3] = torch.tensor([0.0, 0.75, 0.25, 0.0])
+        >>> prefix_matching_score(weights, tokens)
+        tensor([[0.7500]])
+    """
+    check_tensors(weights=weights)
+    check_integer_tensors(tokens=tokens)
+    if tokens.dim() != 2 or weights.dim() != 4 or {*weights.shape[2:]} != {tokens.shape[1]}:
+        got = shapes_of(weights=weights, tokens=tokens)
+        raise ValueError(f"weights must be (B, H, L, L) and tokens (B, L), got {got}")
+    i = torch.arange(tokens.shape[1], device=tokens.device)  # (L,), of the keys
+    same = tokens[:, :, None] == tokens.roll(1, dims=1)[:, None]  # (B, L, L): i - 1 is like t
+    cells = same & (i > 0) & (i < i[:, None])
+    return torch.stack([pattern_score(w, c) for w, c in zip(weights, cells, strict=True)])
+
+
+def copying_score(model: nn.Module, head: Head) -> float:
+    r"""Whether a head that reads a token makes that token likelier: from its weights. Chapter 11.
+
+    Elhage et al. (2021): $\sum\lambda/\sum|\lambda|$ over the eigenvalues of $W_U W_O W_V W_E$,
+    from token to logit, with the gains of the norms before $W_V$ and $W_U$ multiplied in. A
+    positive eigenvalue raises the logits of the very tokens that are read.
+
+    Args:
+        model: a `DecoderOnly`, or a `Transformer`, whose decoder is meant.
+        head: of its self-attention.
+
+    Returns:
+        From -1 to 1; about 0 for random weights.
+
+    Raises:
+        TypeError, ValueError: if the model is another, or the head is.
+
+    Example:
+        >>> from attn_notes.transformer import TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> -1 <= copying_score(model, Head("body.blocks.0.self_attn", 1)) <= 1
+        True
+    """
+    if not isinstance(model, Transformer | DecoderOnly):
+        raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
+    name, stack = last_stack(model)
+    own = head_weights(model, head)
+    if not head.layer.startswith(name):
+        raise ValueError(f"head must be one of the {type(stack).__name__}'s, got {head}")
+    embedded = own.value @ stack.embeddings.tokens.weight.detach().double().T  # (D, V)
+    unembedding = reading_weight(stack.norm, model.out_proj.weight.detach().double())  # (V, E)
+    values = torch.linalg.eigvals(embedded @ unembedding @ own.output)  # (D,), the others are 0
+    return float(values.real.sum() / values.abs().sum())
+
+
+def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float]:
+    r"""How far a later head reads what an earlier one writes: from the weights alone. Chapter 11.
+
+    Elhage et al. (2021): $\lVert AB\rVert/(\lVert A\rVert\lVert B\rVert)$, in Frobenius norms, of
+    $B=W_OW_V$ of the earlier head and A of the later: $W_Q^\top W_K$ transposed for its queries, as
+    it is for its keys, $W_OW_V$ for its values; gains of norms are multiplied in. If the stream
+    between the two is turned at random, the root mean square is $1/\sqrt E$: compare with that.
+
+    Args:
+        model: any that `find_heads` takes.
+        earlier, later: of the self-attention of two blocks of one stack.
+
+    Returns:
+        "q", "k" and "v", each from 0 to 1.
+
+    Raises:
+        ValueError: if the heads are others.
+
+    Example:
+        >>> from attn_notes.transformer import TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
+        >>> heads = Head("body.blocks.0.self_attn", 1), Head("body.blocks.1.self_attn", 0)
+        >>> sorted(composition(model, *heads))
+        ['k', 'q', 'v']
+    """
+    places = [re.fullmatch(r"(.*)blocks\.(\d+)\.self_attn", x.layer) for x in (earlier, later)]
+    stacks, blocks = zip(*[(p[1], int(p[2])) if p else (None, 0) for p in places], strict=True)
+    if None in stacks or stacks[0] != stacks[1] or blocks[0] >= blocks[1]:
+        wanted = "in the self-attention of an earlier and a later block of one stack"
+        raise ValueError(f"heads must be {wanted}, got {earlier} and {later}")
+    a, b = head_weights(model, earlier), head_weights(model, later)
+    written, scored = a.output @ a.value, b.query.T @ b.key  # (E, E)
+    norm = torch.linalg.matrix_norm
+    readers = {"q": scored.T, "k": scored, "v": b.output @ b.value}
+    return {n: float(norm(x @ written) / norm(x) / norm(written)) for n, x in readers.items()}
+
+
+class HeadWeights(NamedTuple):
+    """The matrices of one head, in float64; the gains of the norm before it are multiplied in."""
+
+    query: Tensor  # (D, E)
+    key: Tensor  # (D, E), shared where G < H
+    value: Tensor  # (D, E)
+    output: Tensor  # (E, D)
+
+
+def head_weights(model: nn.Module, head: Head) -> HeadWeights:
+    """The matrices of a head of a block's self-attention; raise if the head is another."""
+    layer = find_module(model, head)
+    block = find_module(model, head.layer.rpartition(".")[0])
+    is_own = getattr(block, "self_attn", None) is layer
+    if not is_own:
+        raise ValueError(f"head must be one of a block's self-attention, got {head}")
+    norm = block.norm1 if block.norm_first else None
+    shared = head.index * layer.num_kv_heads // layer.num_heads  # the key-value head it reads
+
+    def rows(projection: nn.Linear, heads: int, index: int) -> Tensor:
+        weight = projection.weight.detach().double().unflatten(0, (heads, -1))[index]  # (D, E)
+        return reading_weight(norm, weight)
+
+    return HeadWeights(
+        rows(layer.q_proj, layer.num_heads, head.index),
+        rows(layer.k_proj, layer.num_kv_heads, shared),
+        rows(layer.v_proj, layer.num_kv_heads, shared),
+        layer.out_proj.weight.detach().double().unflatten(1, (layer.num_heads, -1))[:, head.index],
+    )
