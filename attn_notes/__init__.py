@@ -19,6 +19,7 @@ The modules in the order of the chapters::
     9  ngrams       what a model of characters must beat
    10  flash        attention tile by tile, forward and backward
        triton_attention  the same as kernels for a GPU
+   11  inside       ablation, patching, attribution: what a part of a model does
 
 Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `cli`, which trains
 larger what a chapter trains small.
@@ -57,9 +58,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = (
-    "attention", "cache", "checks", "cli", "data", "decoding", "flash", "kernels", "masks",
-    "multihead", "ngrams", "patterns", "plotting", "positions", "pretrained", "scores", "seq2seq",
-    "training", "transformer", "triton_attention", "widgets",
+    "attention", "cache", "checks", "cli", "data", "decoding", "flash", "inside", "kernels",
+    "masks", "multihead", "ngrams", "patterns", "plotting", "positions", "pretrained", "scores",
+    "seq2seq", "training", "transformer", "triton_attention", "widgets",
 )  # fmt: skip
 _HOMES = {
     "attention": ("Attention", "attention_weights", "scaled_dot_product_attention"),

@@ -31,6 +31,7 @@ from attn_notes.plotting import plot_attention, plot_band, plot_heads
 from tests import (
     data_errors,
     decoding_errors,
+    inside_errors,
     positions_errors,
     pretrained_errors,
     text_errors,
@@ -443,6 +444,7 @@ BUT_LAST = "all axes but the last"
 TABLE = [
     *data_errors.TABLE,
     *decoding_errors.TABLE,
+    *inside_errors.TABLE,
     *positions_errors.TABLE,
     *pretrained_errors.TABLE,
     *text_errors.TABLE,

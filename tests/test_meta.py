@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes import data
+from attn_notes import inside as I
 from attn_notes import kernels as K
 from attn_notes import masks as M
 from attn_notes import patterns as W
@@ -33,6 +34,7 @@ from tests.small_models import SCHEMES, config
 MODULES = (
     "kernels", "scores", "masks", "positions", "cache", "attention", "data", "ngrams", "seq2seq",
     "decoding", "training", "multihead", "transformer", "pretrained", "patterns", "flash",
+    "inside",
 )  # fmt: skip
 
 VALUES_MATTER = {
@@ -135,6 +137,19 @@ def next_tokens(*tensors):
 def attention_keywords(positions):
     found = X.attention_positions(config(embed_dim=12, positions=positions), STREAM, offset=2)
     return [value(meta(B, 3, L, 4)) if callable(value) else value for value in found.values()]
+
+
+def looked_into(kind, look=lambda model, found: [*found.values()], changes=None):
+    """What `look` makes of a pre-norm model on the meta device and of its activations."""
+    model = of(kind, config(embed_dim=12, norm="pre"))
+    source = (integers(B, S), integers(B)) if kind is X.Transformer else ()
+    with I.patch(model, changes or {}), I.record(model) as found:
+        model(*source, TOKENS)
+    return look(model, found)
+
+
+def shares(model, found):
+    return [*I.direct_logits(model, found, meta(B, L, 12)).values()]
 
 
 CALLS = {
@@ -242,6 +257,33 @@ CALLS = {
     ],
     "attention_positions": [partial(attention_keywords, positions) for positions in SCHEMES],
     "Transformer": [partial(of_transformer, positions) for positions in ("learned", "rotary")],
+    "record": [partial(looked_into, kind) for kind in (X.DecoderOnly, X.Transformer)],
+    "patch": [
+        partial(looked_into, X.DecoderOnly, changes={"body.blocks.1": change})
+        for change in (0.5, meta(B, L, 12), lambda x: x.cos())
+    ],
+    "effects": [
+        lambda: looked_into(
+            X.DecoderOnly,
+            lambda model, found: [
+                *I.effects(model, lambda: model(TOKENS).logits, {"body": 0.0}).values()
+            ],
+        )
+    ],
+    "logit_lens": [
+        partial(looked_into, kind, lambda model, found: I.logit_lens(model, STREAM))
+        for kind in (X.DecoderOnly, X.MaskedLanguageModel, X.Transformer)
+    ],
+    "contributions": [
+        partial(looked_into, kind, lambda *run: [*I.contributions(*run).values()])
+        for kind in (X.Encoder, X.Transformer)
+    ],
+    "direct_logits": [
+        partial(looked_into, kind, shares) for kind in (X.DecoderOnly, X.Transformer)
+    ],
+    "prefix_matching_score": [lambda: I.prefix_matching_score(meta(B, H, L, L), TOKENS)],
+    "rollout": [lambda: I.rollout([meta(B, H, L, L)] * 2)],
+    "integrated_gradients": [lambda: I.integrated_gradients(torch.sin, meta(B, L), meta(L))],
     "DecoderOnly": [partial(of_decoder_only, positions) for positions in SCHEMES],
 }
 

@@ -35,7 +35,8 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     """
     check_tensors(weights=weights)
     check_integer_tensors(tokens=tokens)
-    if tokens.dim() != 2 or weights.dim() != 4 or {*weights.shape[2:]} != {tokens.shape[1]}:
+    wanted = (*tokens.shape, *tokens.shape[1:])  # (B, L, L), and an axis for the heads
+    if weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != wanted:
         got = shapes_of(weights=weights, tokens=tokens)
         raise ValueError(f"weights must be (B, H, L, L) and tokens (B, L), got {got}")
     i = torch.arange(tokens.shape[1], device=tokens.device)  # (L,), of the keys
@@ -48,8 +49,8 @@ def copying_score(model: nn.Module, head: Head) -> float:
     r"""Whether a head that reads a token makes that token likelier: from its weights. Chapter 11.
 
     Elhage et al. (2021): $\sum\lambda/\sum|\lambda|$ over the eigenvalues of $W_U W_O W_V W_E$,
-    from token to logit, with the gains of the norms before $W_V$ and $W_U$ multiplied in. A
-    positive eigenvalue raises the logits of the very tokens that are read.
+    from token to logit, with the gains of the norms before $W_V$ and $W_U$ multiplied in, and
+    biases left out. A positive eigenvalue raises the logits of the very tokens that are read.
 
     Args:
         model: a `DecoderOnly`, or a `Transformer`, whose decoder is meant.
@@ -84,8 +85,9 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
     Elhage et al. (2021): $\lVert AB\rVert/(\lVert A\rVert\lVert B\rVert)$, in Frobenius norms, of
     $B=W_OW_V$ of the earlier head and A of the later: $W_Q^\top W_K$ transposed for its queries, as
-    it is for its keys, $W_OW_V$ for its values; gains of norms are multiplied in. If the stream
-    between the two is turned at random, the root mean square is $1/\sqrt E$: compare with that.
+    it is for its keys, $W_OW_V$ for its values. The gains of the norms before the projections are
+    multiplied in; biases, positions and post-norms are left out. If the stream between the two
+    heads is rotated at random, the root mean square is $1/\sqrt E$: compare with that.
 
     Args:
         model: any that `find_heads` takes.
