@@ -22,6 +22,7 @@ with extra("widgets"):
     from attn_notes.widgets.score import ScoreExplorer
     from attn_notes.widgets.show import show_attention
     from attn_notes.widgets.spelling import SpellingAttention
+    from attn_notes.widgets.switches import HeadSwitches
     from attn_notes.widgets.translator import TransformerPlayer
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "FamilyDiagram",
     "FollowToken",
     "HeadExplorer",
+    "HeadSwitches",
     "KernelExplorer",
     "LanguageModelPlayer",
     "MaskPainter",

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "spelling", "alignment", "heads"),
-    *("position", "translator", "sampler", "family", "follow", "online"),
+    *("position", "translator", "sampler", "family", "follow", "online", "switches"),
 )
 CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
 # What some widgets share beside; the page has each once.
@@ -15,10 +15,11 @@ SHARED = {
     "heatmap": ("grid",),
     "alignment": ("links", "steps", "typing", "cutting", "transformer_model", "recurrent_model"),
     "heads": ("grid", "links", "typing"),
-    "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options"),
+    "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options", "texts"),
     "sampler": ("transformer_model", "options"),
     "follow": ("steps", "transformer_model"),
     "online": ("steps",),
+    "switches": ("grid", "cutting", "transformer_model", "texts"),
 }
 
 

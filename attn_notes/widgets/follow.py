@@ -14,7 +14,8 @@ from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visibl
 from attn_notes.widgets.packing import checksum, pack_transformer
 from attn_notes.widgets.parts import READ, Part, of_head, run
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
-from attn_notes.widgets.translator import SPECIAL, TransformerPlayer
+from attn_notes.widgets.texts import SPECIAL
+from attn_notes.widgets.translator import TransformerPlayer
 
 MOST_TOKENS = 64
 

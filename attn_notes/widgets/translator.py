@@ -1,36 +1,22 @@
 """A Transformer that translates in the page, token by token (chapter 7)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import traitlets
 from torch import Tensor
-from traitlets import TraitError
 
 from attn_notes.data import END, START, Vocabulary
 from attn_notes.masks import causal_mask
 from attn_notes.transformer import Transformer, TransformerWeights
 from attn_notes.widgets.base import Table
-from attn_notes.widgets.encoding import check_tokens, replace_surrogates
 from attn_notes.widgets.heatmap import weights_table
-from attn_notes.widgets.packing import pack_transformer
-from attn_notes.widgets.player import ModelPlayer, chance, check_vocabulary, cut, drawn
-
-SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")  # as the front end shows them
-MOST_SOURCE = 40  # tokens of a text
+from attn_notes.widgets.player import ModelPlayer, chance, drawn
+from attn_notes.widgets.texts import SPECIAL, TextReader, Translation, text_data
 
 
-class Translation(NamedTuple):
-    """A source and its translation, all steps of it."""
-
-    source: list[str]  # S tokens, the tag of the language among them
-    tokens: list[int]  # T ids, END among them if it was reached
-    probabilities: Tensor  # (T, V), float64: those that each token is taken from
-    weights: TransformerWeights  # of all heads, (1, H, ., .) for each layer
-
-
-class TransformerPlayer(ModelPlayer):
+class TransformerPlayer(TextReader, ModelPlayer):
     """A trained Transformer at work in the page: type a text, and watch it being translated.
 
     The page computes the forward pass itself, from weights of 8 bits each. A step shows what each
@@ -60,8 +46,6 @@ class TransformerPlayer(ModelPlayer):
     """
 
     _widget = "translator"
-    text = traitlets.Unicode("").tag(sync=True)
-    language = traitlets.Unicode("").tag(sync=True)
     temperature = traitlets.Float(0.0, min=0.0, max=3.0).tag(sync=True)  # 0: the likeliest
     prefix = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that the reader put there
     step = traitlets.Int(0, min=0).tag(sync=True)  # beyond the last: that of the last word
@@ -83,53 +67,13 @@ class TransformerPlayer(ModelPlayer):
         most: int = 32,
         title: str = "",
     ) -> None:
-        config, size = model.config, model.config.vocab_size
-        check_vocabulary("source_vocab", source_vocab, size)
-        check_vocabulary("target_vocab", target_vocab, config.target_vocab_size or size)
-        known, named = source_vocab.tokens, (languages or {}).items()
-        tags = {key if key in known else f"<{key}>": name for key, name in named}
-        reach = config.max_length if config.positions == "learned" else MOST_SOURCE
-        data = {
-            "model": pack_transformer(model),
-            "source": check_tokens("source_vocab", source_vocab.tokens),
-            "target": check_tokens("target_vocab", target_vocab.tokens),
-            "languages": [[tag, replace_surrogates(name)] for tag, name in tags.items()],
-            "compound": [tag for tag in tags if tag.strip("<>") == "de"],  # written as one word
-            "examples": check_tokens("examples", examples),
-            "domain": None if domain is None else check_tokens("domain", domain, 2),
-            "compact": compact,
-            "most": min(most, reach),
-            "most_source": min(MOST_SOURCE, reach),
-            "title": replace_surrogates(title),
-        }
-        start = {"text": examples[0], "language": next(iter(tags), ""), "step": data["most"]}
-        super().__init__(data=data, **start)
-
-    @property
-    def _names(self) -> list[str]:
-        """The tokens of the translation, as the front end shows them."""
-        return [*SPECIAL, *self.data["target"]]
-
-    @traitlets.validate("text")
-    def _check_text(self, proposal: Any) -> str:
-        text = replace_surrogates(proposal["value"])
-        self._cut(text)
-        return text
-
-    def _cut(self, text: str) -> list[str]:
-        tags = dict(self.data["languages"])
-        tokens = cut(text, [token for token in self.data["source"] if token not in tags])
-        most = self.data["most_source"] - bool(tags)
-        if not 0 < len(tokens) <= most:
-            raise TraitError(f"text must have from 1 to {most} tokens, got {len(tokens)}")
-        return tokens
+        given: dict[str, Any] = {"languages": languages, "examples": examples, "domain": domain}
+        data = text_data(model, source_vocab, target_vocab, **given, most=most, title=title)
+        super().__init__(data | {"compact": compact}, step=data["most"])
 
     def translation(self, text: str | None = None) -> Translation:
         """The model's translation of the text, or of another, with the reader's tokens first."""
-        words = self._cut(self.text if text is None else text)
-        source = [tag for tag in [self.language] if tag] + words
-        ids = [self.data["source"].index(token) + len(SPECIAL) for token in source]
-        given = torch.tensor([ids], device="cpu"), torch.tensor([len(ids)], device="cpu")
+        source, *given = self._read(self.text if text is None else text)
         key = (*source, self.temperature, self.seed, *self.prefix)
         if self._made is None or self._made[0] != key:
             with torch.no_grad():
@@ -178,8 +122,7 @@ class TransformerPlayer(ModelPlayer):
     def _summary(self) -> str:
         made, step, _, place = self._now()
         words = " ".join(self._names[token] for token in made.tokens)
-        into = f" in {dict(self.data['languages'])[self.language]}" if self.language else ""
-        return f"{self.text}{into}: {words}; step {step + 1}, {place}"
+        return f"{self._asked()}: {words}; step {step + 1}, {place}"
 
     def _table(self) -> Table:
         made, _, weights, _ = self._now()

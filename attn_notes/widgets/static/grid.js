@@ -7,9 +7,11 @@ const MOST_HEADS = 65_536; // more are no model's
 // chosen head is framed while it is `outlined()`; a map is `side` pixels wide, or as much as there is room.
 // `pins()`, where heads can be pinned, lists those that are, [layer, head, colour], and `onPin(layer, head)`
 // hears of a press with Shift, or of the space bar. `made()` lists what the maps are made of, where that is
-// known: while it is the same, none is filled again.
+// known: while it is the same, none is filled again. `square` maps are as high as wide, whatever their size. Below
+// each map `foot` pixels are for `paintFoot(context, colours, layer, head, [x, y, width])`; a press there pins, too.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true,
-  pins = () => [], onPin = null, made = () => [], side = 44 }) {
+  pins = () => [], onPin = null, pinning = "pins it", made = () => [], side = 44, square = false, foot = 0,
+  paintFoot = () => {} }) {
   const gap = 1, left = 22, below = 18;
   checked(layers * heads, MOST_HEADS);
   let sheet = null, rows = 0, columns = 0, filled = [];
@@ -25,7 +27,8 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   function place(width) {
     if (!sheet || String(size()) !== String([rows, columns])) renew();
     const wide = Math.min(width - left - 4, Math.max(heads * side, 160));
-    return { wide, tall: (wide * sheet.canvas.height) / sheet.canvas.width };
+    const whole = square ? (wide * layers) / heads : (wide * sheet.canvas.height) / sheet.canvas.width;
+    return { wide, tall: whole + layers * foot };
   }
   function fill() {
     const { words, canvas, pen, image } = sheet, { panel, line } = view.colours;
@@ -43,7 +46,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     context.fillStyle = view.colours.paper;
     for (let n = 0; n < layers * heads; n++) {
       context.globalAlpha = 0.7 * (1 - strength((n / heads) | 0, n % heads));
-      context.fillRect(left + (n % heads) * w, ((n / heads) | 0) * t, w, t);
+      context.fillRect(left + (n % heads) * w, ((n / heads) | 0) * t, w, t - foot);
     }
     context.globalAlpha = 1;
     context.strokeStyle = PALETTE.categorical[3]; context.lineWidth = 2;
@@ -63,7 +66,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   }
   const view = sharpCanvas(life, {
     label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one`
-      + `${onPin ? ", the space bar pins it" : ""}.`,
+      + `${onPin ? `, the space bar ${pinning}` : ""}.`,
     keyboard: true,
     height: (width) => place(width).tall + below,
     paint(context, width) {
@@ -71,8 +74,17 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
       fill();
       context.imageSmoothingEnabled = sheet.canvas.width > wide * view.ratio;
       context.imageSmoothingQuality = "high"; // a diagonal one cell wide must not fall between the pixels
-      context.drawImage(sheet.canvas, left, 0, wide, tall);
+      for (let band = 0, high = sheet.canvas.height / (foot ? layers : 1); band * high < sheet.canvas.height; band++) {
+        context.drawImage(sheet.canvas, 0, band * high, sheet.canvas.width, high,
+          left, band * t, wide, foot ? t - foot : tall);
+      }
       if (marked) paintMarks(context, marked, w, t);
+      if (foot) {
+        for (let n = 0; n < layers * heads; n++) {
+          const layer = (n / heads) | 0, head = n % heads;
+          paintFoot(context, view.colours, layer, head, [left + head * w, (layer + 1) * t - foot, w]);
+        }
+      }
       for (const [layer, head, colour] of pins()) {
         context.fillStyle = colour;
         context.fillRect(left + head * w + w - 12, layer * t, 11, 6);
@@ -91,7 +103,8 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   life.listen(view.canvas, "click", (event) => { // and not when a finger is put down: it may want to scroll
     const [x, y] = view.at(event), { wide, tall } = place(parseFloat(view.canvas.style.width));
     const at = [Math.floor((y / tall) * layers), Math.floor(((x - left) / wide) * heads)];
-    if (onPin && event.shiftKey) onPin(...at.map((n, axis) => Math.max(0, Math.min([layers, heads][axis] - 1, n))));
+    const t = tall / layers, isFoot = x >= left && y < tall && y % t > t - foot, last = [layers - 1, heads - 1];
+    if (onPin && (event.shiftKey || isFoot)) onPin(...at.map((n, axis) => Math.max(0, Math.min(last[axis], n))));
     else pick(...at);
   });
   life.listen(view.canvas, "keydown", (event) => {

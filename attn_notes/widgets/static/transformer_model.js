@@ -50,6 +50,7 @@ const sinusoid = (position, E) => Float64Array.from({ length: E }, (_, n) => {
 
 // What both models below are built of: embeddings, and the sublayers of a block.
 class Blocks {
+  edit = null; // `edit(heads, attention)`, if there is one, may change what the heads of an attention have read
   constructor(stored) {
     this.config = stored.config;
     const { num_heads: heads, embed_dim: E } = this.config;
@@ -86,9 +87,9 @@ class Blocks {
   // What a vector reads in a cache, or in the first `reach` places of it, each head with a slice of
   // its own of queries, keys and values: a record of all that is computed on the way to `after`, the
   // stream after it. The scores are divided by the root of D already.
-  attend({ q_proj, out_proj }, norm, before, { keys, values }, reach = keys.length) {
+  attend(attention, norm, before, { keys, values }, reach = keys.length) {
     const { num_heads: H, embed_dim: E } = this.config, D = E / H, input = this.read(norm, before);
-    const query = affine(q_proj, input), heads = new Float64Array(E), scores = [], weights = [];
+    const query = affine(attention.q_proj, input), heads = new Float64Array(E), scores = [], weights = [];
     const open = reach < keys.length ? keys.map((_, j) => +(j < reach)) : null;
     for (let h = 0; h < H; h++) {
       const start = h * D, end = start + D, mine = query.subarray(start, end);
@@ -98,7 +99,8 @@ class Blocks {
         for (let d = start; d < end; d++) heads[d] += weights[h][j] * value[d];
       });
     }
-    const y = affine(out_proj, heads), after = this.write(norm, before, y);
+    if (this.edit) this.edit(heads, attention);
+    const y = affine(attention.out_proj, heads), after = this.write(norm, before, y);
     return { before, input, query, keys, values, scores, weights, reach, heads, y, after };
   }
 

@@ -3,9 +3,8 @@
 // title}, text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
 // (from the number of steps on: the last word), attention ("cross", "decoder" or "encoder"), layer, head.
 
-const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"], UNSAID = "\u00b7";
+const UNSAID = "\u00b7";
 const OPTIONS = 5, HOTTEST = 3, SEEDS = 100, PACE = 650; // milliseconds a step
-const MOST_STEPS = 4096;
 
 // Tokens as one writes them: a hyphen joins, and so does a language whose words are written as one.
 function written(tokens, compound) {
@@ -13,28 +12,15 @@ function written(tokens, compound) {
   return joined(tokens, joins);
 }
 
-// Rows of weights, the later ones perhaps longer, as one map of `width` columns.
-function together(rows, width) {
-  const all = new Float64Array(rows.length * width);
-  rows.forEach((row, i) => all.set(row, i * width));
-  return all;
-}
-
 // The translation that the traits ask for, where in it one is, and what its heads read.
 function translator(model) {
-  const data = model.get("data");
-  checked(data.most, MOST_STEPS);
-  const network = new TransformerModel(data.model), tags = data.languages.map(([tag]) => tag);
-  const known = data.source.filter((token) => !tags.includes(token)), heads = data.model.config.num_heads;
+  const data = model.get("data"), network = new TransformerModel(data.model), heads = data.model.config.num_heads;
+  const reads = sourceReader(data), { name } = reads;
   const depth = (part) => Object.keys(network[part === "encoder" ? part : "decoder"].blocks).length;
-  const name = (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length];
-  const here = { data, known, heads, depth, name, room: data.most_source - (tags.length > 0),
+  const here = { ...reads, heads, depth,
     // The whole translation, made anew where something that it hangs on has changed.
     renew() {
-      const tokens = cut(model.get("text"), known).tokens;
-      const source = tags.length ? [model.get("language"), ...tokens] : tokens;
-      const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
-      if (ids.includes(SPECIAL.length - 1)) throw new RangeError("a token of the source is not known");
+      const { source, ids } = reads.read(model.get("text"), model.get("language"));
       const options = { temperature: model.get("temperature"), seed: model.get("seed"), prefix: model.get("prefix") };
       Object.assign(here, translateTokens(network, ids, { ...options, most: data.most }), { source, peek: null });
       here.said = here.steps.map(({ token }) => name(token));
@@ -137,61 +123,6 @@ function stepOptions(model, life, here, { play }) {
   } };
 }
 
-// The box and the examples. A new text is shown as a whole at once; Enter shows how it comes.
-function textBox(model, life, here, { begin, play }) {
-  const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
-  const { known, room, data } = here, problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
-  const trouble = h("div", { role: "status" }, problem, hint);
-  const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
-  const byName = (a, b) => a.startsWith("-") - b.startsWith("-") || (a < b ? -1 : 1), MOST = 60;
-  const words = [...known].sort(byName).slice(0, MOST).map((token) => `\u2068${visible(token)}\u2069`).join(" ");
-  let readable = true;
-  const help = `It knows: ${words}${known.length > MOST ? ` and ${known.length - MOST} more` : ""}.`;
-  function say(what, more = "") {
-    problem.textContent = what;
-    hint.textContent = more;
-    trouble.hidden = !what;
-    return !what;
-  }
-  // Say where a text is not of the kind that the model was trained on: it translates that, too.
-  function warn(text) {
-    if (!domain || domain.test(text.trim().toLowerCase().replace(/[ \t\r\n]+/g, " "))) return say("");
-    return say(`The model was trained on ${visible(data.domain[1], 80)} only. `
-      + `What it writes for ${quoted(text, 40)} is a guess.`);
-  }
-  function read(text) {
-    const { tokens, wrong } = cut(text, known);
-    readable = false;
-    if (wrong) return say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
-    if (!tokens.length) return say("Type what is to be translated.", help);
-    if (tokens.length > room) return say(`That makes ${tokens.length} tokens; the model reads at most ${room}.`);
-    readable = true;
-    begin({ text });
-    return warn(text);
-  }
-  const examples = data.examples.map((text) => {
-    const press = button(life, "", () => { input.value = text; read(text); });
-    press.append(h("bdi", {}, visible(text, 40)));
-    return { el: press, draw: () => press.setAttribute("aria-pressed", text === model.get("text")) };
-  });
-  life.listen(input, "input", () => read(input.value));
-  life.listen(input, "keydown", (event) => {
-    if (event.key !== "Enter" || event.isComposing) return;
-    event.preventDefault();
-    if (readable) play();
-  });
-  const box = labelled("Translate", input);
-  box.classList.add("attn-text");
-  const list = h("div", { class: "attn-controls attn-buttons attn-inline", role: "group", "aria-label": "Examples" },
-    ...examples.map(({ el }) => el));
-  say("");
-  return { controls: [box], examples: examples.length ? [list] : [], trouble, draw() {
-    const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
-    if (!same(input.value, model.get("text"))) { input.value = model.get("text"); readable = true; warn(input.value); }
-    examples.forEach((example) => example.draw());
-  } };
-}
-
 // All heads: of each kind what they read at this step, or everywhere, and the chosen one in full.
 function allHeads(model, life, here, { look, optionTable }) {
   const { kinds, heads, depth } = here;
@@ -286,17 +217,14 @@ function render({ model, el }) {
   }
   const place = () => ({ step: here.last, count: here.said.length, whole: here.whole });
   const steps = stepper(model, life, { pace: PACE, place });
-  const box = textBox(model, life, here, { begin, play: () => { begin({}); steps.start(); } });
+  const box = textBox(model, life, here, { examples: data.examples, begin, play: () => { begin({}); steps.start(); } });
   // From a token that the reader chose, the rest comes step by step, or at once where nothing shall move.
   const options = stepOptions(model, life, here, { play: () => {
     if (here.last >= here.whole) return;
     if (mayMove()) steps.start(PACE);
     else put(model, { step: data.most });
   } });
-  const ofLanguage = { get: () => model.get("language"), set: (_, language) => begin({ language }),
-    on: (...all) => model.on(...all), off: (...all) => model.off && model.off(...all) };
-  const languages = data.languages.length
-    ? [choice(ofLanguage, life, "language", { label: "into", choices: data.languages })] : [];
+  const languages = languageChoice(model, life, data, begin);
   const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, said, steps.el), options.el);
   const overview = data.compact ? { els: [options.table], draw() {} }
     : allHeads(model, life, here, { look, optionTable: options.table });

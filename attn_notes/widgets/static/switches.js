@@ -1,0 +1,399 @@
+// Heads of a Transformer switched off, scaled, or given another output, in the page, and what comes of it.
+// Traits: text, language, data {model, source, target, ... as in texts.js, means (of what the heads of each attention
+// write, in the order of the forward pass, or null)}, other (a text), head ("cross.1.2": layer 1, head 2), edits
+// ("cross.1.2:0,encoder.0.3:mean": by what each head is multiplied, or whose output it writes).
+
+const SLICE = 8; // milliseconds of a frame that the ranking may take
+const MOST_SCALE = 2, HALF = 0.5;
+const EDIT = /^((?:encoder|decoder|cross)\.[0-9]+\.[0-9]+):(mean|other|[0-9](?:\.[0-9]+)?)$/;
+const KINDS = { encoder: ["Encoder\u2019s self-attention", "Encoder: source reads source"],
+  decoder: ["Decoder\u2019s self-attention", "Decoder: output reads output"],
+  cross: ["Cross-attention", "Cross: output reads source"] };
+
+// ---------------------------------------------------------------- what is computed
+
+// All heads in the order of the forward pass, each with the attention that it is part of.
+function headsOf(network) {
+  const found = [];
+  const add = (kind, layer, attention) => {
+    for (let head = 0; head < network.config.num_heads; head++) {
+      found.push({ name: `${kind}.${layer}.${head}`, kind, layer, head, attention });
+    }
+  };
+  Object.values(network.encoder.blocks).forEach((block, layer) => add("encoder", layer, block.self_attn));
+  Object.values(network.decoder.blocks).forEach((block, layer) => {
+    add("decoder", layer, block.self_attn);
+    add("cross", layer, block.cross_attn);
+  });
+  return found;
+}
+
+// The edits as a Map: from a head to its factor, "mean" or "other".
+function readEdits(text, heads, means) {
+  const edits = new Map();
+  for (const one of text.split(",").filter(Boolean)) {
+    const [, name, to] = EDIT.exec(one) || [], head = heads.find((some) => some.name === name);
+    const change = to === "mean" || to === "other" ? to : Number(to);
+    if (!head || change > MOST_SCALE || (to === "mean" && !means)) throw new RangeError(`no edit of a head: "${one}"`);
+    edits.set(head, change);
+  }
+  return edits;
+}
+const writeEdits = (edits, heads) => heads.filter((head) => edits.has(head) && edits.get(head) !== 1)
+  .map((head) => `${head.name}:${edits.get(head)}`).join(",");
+
+// For each attention the mean of what its heads write, joined.
+function unpackMeans(packed, heads, E) {
+  if (!packed) return null;
+  const numbers = new Float32Array(Uint8Array.from(atob(packed.b64), (character) => character.charCodeAt(0)).buffer);
+  const attentions = [...new Set(heads.map(({ attention }) => attention))];
+  if (numbers.length !== attentions.length * E) throw new RangeError(`${numbers.length} numbers of means do not fit`);
+  return new Map(attentions.map((attention, n) => [attention, numbers.subarray(n * E, (n + 1) * E)]));
+}
+
+// A Transformer some of whose heads are changed; it starts and steps as a TransformerModel does. The output of a head
+// in another text is taken at the same position, after the same tokens of the translation; a position that the other
+// text lacks keeps its own.
+class Switched {
+  constructor(network, edits, { means = null, other = null } = {}) {
+    const reads = [...edits.values()].includes("other");
+    Object.assign(this, { network, means, other: reads ? other : null, changes: new Map() });
+    for (const [{ attention, head }, change] of edits) {
+      this.changes.set(attention, [...(this.changes.get(attention) || []), [head, change]]);
+    }
+  }
+  start(source) {
+    this.written = new Map();
+    this.count = new Map();
+    if (this.other) this.twin = this.during(this.note, () => this.network.start(this.other));
+    return this.during(this.change, () => this.network.start(source));
+  }
+  step(token, state) {
+    if (this.other) this.during(this.note, () => this.network.step(token, this.twin));
+    return this.during(this.change, () => this.network.step(token, state));
+  }
+  during(edit, run) {
+    this.network.edit = edit.bind(this);
+    try { return run(); } finally { this.network.edit = null; }
+  }
+  note(heads, attention) {
+    this.written.set(attention, [...(this.written.get(attention) || []), heads.slice()]);
+  }
+  change(heads, attention) {
+    const at = this.count.get(attention) || 0, D = heads.length / this.network.config.num_heads;
+    this.count.set(attention, at + 1);
+    for (const [head, change] of this.changes.get(attention) || []) {
+      const from = change === "mean" ? this.means.get(attention)
+        : change === "other" ? this.written.get(attention)[at] || heads : null;
+      for (let d = head * D; d < (head + 1) * D; d++) heads[d] = from ? from[d] : change * heads[d];
+    }
+  }
+}
+
+// The base-2 logarithm of the probability of a token among those that can be said.
+function bitsOf(logits, token) {
+  const said = logits.subarray(END), top = Math.max(...said);
+  return (logits[token] - top) / Math.LN2 - Math.log2(said.reduce((sum, x) => sum + Math.exp(x - top), 0));
+}
+
+// The log-probabilities of the tokens of a translation, each after those before it; a pause after each.
+function* forced(model, source, tokens) {
+  const state = model.start(source), bits = [];
+  for (let n = 0; n < tokens.length; n++) {
+    yield;
+    bits.push(bitsOf(model.step(n ? tokens[n - 1] : START, state).logits, tokens[n]));
+  }
+  return bits;
+}
+const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
+
+// By how many bits the log-probability of a translation changes when each head alone is switched off.
+function* ranking(network, heads, source, tokens) {
+  const whole = total(yield* forced(network, source, tokens)), found = [];
+  for (const head of heads) {
+    found.push(total(yield* forced(new Switched(network, new Map([[head, 0]])), source, tokens)) - whole);
+  }
+  return found;
+}
+
+// Work that pauses: all of it at once, or a slice at a time, so that the page stays quick.
+function finish(work) {
+  let now;
+  do now = work.next(); while (!now.done);
+  return now.value;
+}
+function inSlices(life) {
+  let timer = 0;
+  life.onEnd(() => clearTimeout(timer));
+  return (work, done) => {
+    clearTimeout(timer);
+    const go = () => {
+      const begun = performance.now();
+      let now;
+      do now = work.next(); while (!now.done && performance.now() - begun < SLICE);
+      if (now.done) done(now.value);
+      else timer = setTimeout(go);
+    };
+    timer = setTimeout(go);
+  };
+}
+
+// Which tokens of two lists belong to their longest common subsequence.
+function common(a, b) {
+  const most = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  const found = [new Set(), new Set()];
+  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) {
+    most[i][j] = a[i] === b[j] ? most[i + 1][j + 1] + 1 : Math.max(most[i + 1][j], most[i][j + 1]);
+  }
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) { found[0].add(i++); found[1].add(j++); }
+    else if (most[i + 1][j] >= most[i][j + 1]) i++;
+    else j++;
+  }
+  return found;
+}
+
+// Both translations, what the edits do to the first, and what the heads read in the second.
+function switchboard(model) {
+  const data = model.get("data"), network = new TransformerModel(data.model), reads = sourceReader(data);
+  const heads = headsOf(network), means = unpackMeans(data.means, heads, data.model.config.embed_dim);
+  const tokensOf = ({ steps }) => steps.map(({ token }) => token);
+  const board = { ...reads, heads, means, bits: null,
+    // Another text or language: what the model says with all heads on, and how probable that is.
+    begin() {
+      Object.assign(board, reads.read(model.get("text"), model.get("language")));
+      board.plain = translateTokens(network, board.ids, { most: data.most });
+      board.tokens = tokensOf(board.plain);
+      board.plain.bits = board.plain.steps.map(({ logits, token }) => bitsOf(logits, token));
+    },
+    // Other edits, or another text that they read.
+    change() {
+      const edits = readEdits(model.get("edits"), heads, means);
+      const { ids: other } = reads.read(model.get("other"), model.get("language"));
+      const switched = new Switched(network, edits, { means, other });
+      const found = edits.size ? translateTokens(switched, board.ids, { most: data.most }) : board.plain;
+      const bits = edits.size ? finish(forced(switched, board.ids, board.tokens)) : board.plain.bits;
+      Object.assign(board, { edits, now: { ...found, tokens: tokensOf(found) }, bits });
+    },
+    rank: () => ranking(network, heads, board.ids, board.tokens),
+    get chosen() {
+      const head = heads.find(({ name }) => name === model.get("head"));
+      if (!head) throw new RangeError(`there is no head "${visible(model.get("head"))}"`);
+      return head;
+    },
+    size: (kind) => [kind === "encoder" ? board.source.length : board.now.tokens.length,
+      kind === "decoder" ? board.now.tokens.length : board.source.length],
+    // What is read and who reads, and with which weights, in the translation as it now is.
+    map(kind, layer, head) {
+      const { now: { encoder, steps, tokens }, source } = board, said = tokens.map(board.name);
+      const heard = [SPECIAL[START], ...said.slice(0, -1)];
+      const rows = kind === "encoder" ? encoder[layer].map((token) => token[head])
+        : steps.map((step) => step[kind][layer][head]);
+      const keys = kind === "decoder" ? heard : source, [L, S] = board.size(kind);
+      return { queries: kind === "encoder" ? source : said, keys, L, S, values: together(rows, S),
+        mask: kind === "decoder" ? namedMask("causal", L, S) : null, top: 1 };
+    },
+  };
+  return board;
+}
+
+// ---------------------------------------------------------------- what is shown
+
+const short = ({ kind, layer, head }) => `${kind} ${layer}.${head}`;
+const long = ({ kind, layer, head }) => `${KINDS[kind][0]}, layer ${layer}, head ${head}`;
+const signed = (x) => `${x < -0.005 ? "\u2212" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
+
+// All heads of one kind, each with a switch. To choose one is to walk to it or to press it.
+function kindGrid(life, board, kind, { choose, toggle, told }) {
+  const own = board.heads.filter((head) => head.kind === kind), layers = Math.max(...own.map(({ layer }) => layer)) + 1;
+  const at = (layer, head) => own.find((one) => one.layer === layer && one.head === head);
+  let moved = {};
+  const chosen = { get: (trait) => (trait === "layer" ? Math.min(board.chosen.layer, layers - 1) : board.chosen.head),
+    set(trait, value) { moved[trait] = value; },
+    save_changes() { choose(at(moved.layer, moved.head)); moved = {}; } };
+  function paintFoot(context, colours, layer, head, [x, y, width]) {
+    const change = board.edits.get(at(layer, head)) ?? 1, isOn = change === 1;
+    const wide = Math.min(width - 6, 30), left = x + (width - wide) / 2, top = y + 5, high = 14;
+    context.lineWidth = 1.5; context.strokeStyle = isOn ? colours.accent : colours.muted;
+    context.fillStyle = isOn ? colours.accent : colours.paper;
+    if (change === 1 || change === 0) {
+      context.beginPath(); context.roundRect(left, top, wide, high, high / 2); context.fill(); context.stroke();
+      context.beginPath(); context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, 4.5, 0, 7);
+      context.fillStyle = isOn ? colours.paper : colours.muted; context.fill();
+      return;
+    }
+    context.strokeRect(x + 3, top, width - 6, high);
+    context.fillStyle = colours.ink; context.font = `600 11px ${colours.font}`;
+    context.textAlign = "center"; context.textBaseline = "middle";
+    context.fillText(told(change), x + width / 2, top + high / 2 + 0.5, width - 10);
+  }
+  const [, title] = KINDS[kind], strength = (layer, head) => {
+    const change = board.edits.get(at(layer, head)) ?? 1;
+    return typeof change === "number" ? Math.min(1, change) : HALF;
+  };
+  const grid = headGrid(life, chosen, { layers, heads: own.length / layers, side: 72, square: true, foot: 24, paintFoot,
+    size: () => board.size(kind), map: (layer, head) => board.map(kind, layer, head),
+    marks: () => ({ strength, best: [] }), outlined: () => board.chosen.kind === kind,
+    pinning: "switches it", onPin: (layer, head) => toggle(at(layer, head)) });
+  return { el: h("div", {}, h("p", { class: "attn-heading" }, title), grid.el), draw: grid.draw };
+}
+
+// The heads by what each alone does, as a list of one stop: the arrow keys walk it, and choose.
+function rankedList(life, board, { choose, toggle }) {
+  let order = board.heads, effects = null;
+  const rows = board.heads.map(() => {
+    const word = h("span"), bar = h("span", { class: "attn-filled" }), share = h("span", { class: "attn-share" });
+    const el = h("div", { class: "attn-ranked", role: "option", id: unique("option") }, word,
+      h("span", { class: "attn-bar" }, bar), share);
+    return { el, word, bar, share };
+  });
+  const list = h("div", { class: "attn-ranking", role: "listbox", tabindex: 0, "aria-label":
+    "Heads by what switching each off alone does to the log-probability, in bits", ...KEEP_KEYS },
+  ...rows.map(({ el }) => el));
+  rows.forEach(({ el }, n) => life.listen(el, "click", () => choose(order[n])));
+  life.listen(list, "keydown", (event) => {
+    const n = order.indexOf(board.chosen), last = order.length - 1;
+    const to = { ArrowUp: n - 1, ArrowDown: n + 1, Home: 0, End: last }[event.key];
+    if (withModifier(event) || (to === undefined && event.key !== " ")) return;
+    event.preventDefault();
+    if (event.key === " ") toggle(order[n]);
+    else choose(order[Math.max(0, Math.min(last, to))]);
+  });
+  function draw() {
+    const most = effects && Math.max(...effects.values(), -Math.min(...effects.values()), 1e-9);
+    rows.forEach(({ el, word, bar, share }, n) => {
+      const head = order[n], effect = effects ? effects.get(head) : 0;
+      word.textContent = short(head);
+      bar.style.width = effects ? `${(100 * Math.abs(effect)) / most}%` : 0;
+      bar.classList.toggle("attn-gain", effect > 0);
+      share.textContent = effects ? signed(effect) : "\u2026";
+      el.setAttribute("aria-selected", head === board.chosen);
+    });
+    const { el } = rows[order.indexOf(board.chosen)];
+    list.setAttribute("aria-activedescendant", el.id);
+  }
+  return { el: list, draw,
+    get effects() { return effects; },
+    rank: (head) => order.indexOf(head) + 1,
+    wait() { list.classList.add("attn-stale"); },
+    show(found) {
+      effects = new Map(board.heads.map((head, n) => [head, found[n]]));
+      order = [...board.heads].sort((a, b) => effects.get(a) - effects.get(b));
+      list.classList.remove("attn-stale");
+      draw();
+    } };
+}
+
+// A translation token by token, each with its numbers; what the other translation lacks is marked.
+function tokenRow(label) {
+  const words = h("span", { class: "attn-tokens" });
+  return { el: h("p", { class: "attn-translated" }, h("span", { class: "attn-heading" }, label), words),
+    show(names, kept, mark, numbers) {
+      words.replaceChildren(...names.map((name, n) => {
+        const word = h("bdi", {}, visible(name, 16));
+        return h("span", { class: "attn-token" }, kept.has(n) ? word : h(mark, {}, word), h("span", {}, numbers[n]));
+      }));
+    } };
+}
+
+function render({ model, el }) {
+  const life = lifetime(model), board = switchboard(model), { data, heads, means } = board;
+  const choose = (head) => { if (head.name !== model.get("head")) put(model, { head: head.name }); };
+  function edit(head, change) {
+    put(model, { edits: writeEdits(new Map(board.edits).set(head, change), heads), head: head.name });
+  }
+  const toggle = (head) => edit(head, (board.edits.get(head) ?? 1) === 1 ? 0 : 1);
+  const told = (change) => (change === "other" ? visible(model.get("other"), 12) : change === 0 ? "off"
+    : typeof change === "number" ? `\u00d7${change}` : change);
+
+  const grids = Object.keys(KINDS).map((kind) => kindGrid(life, board, kind, { choose, toggle, told }));
+  const list = rankedList(life, board, { choose, toggle });
+  const plain = tokenRow("All on"), now = tokenRow("Switched");
+  const said = h("p", { class: "attn-said", role: "status" }), about = h("p", { class: "attn-said", role: "status" });
+  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 22,
+    tableLabel: "The chosen head as a table" });
+  const table = foldedTable(life, "The translation with all heads on, as a table", () => ({
+    corner: "token", columns: ["probability, all on", "switched", "bits, all on", "switched"],
+    rows: board.tokens.map((token, n) => {
+      const [a, b] = [board.plain.bits[n], board.bits[n]];
+      return [visible(board.name(token)), ...[2 ** a, 2 ** b, a, b].map((x) => x.toFixed(4))];
+    }) }));
+
+  // ---- the chosen head
+  const change = () => board.edits.get(board.chosen) ?? 1;
+  const onward = ["edits", "head"];
+  const ways = [["on", "on"], ["off", "off"], ["scaled", "scaled"], ...(means ? [["mean", "its mean"]] : []),
+    ["other", "another text’s"]];
+  const way = part(model, onward, () => {
+    const to = change();
+    return to === 1 ? "on" : to === 0 ? "off" : typeof to === "number" ? "scaled" : to;
+  }, (to) => edit(board.chosen, { on: 1, off: 0, scaled: HALF }[to] ?? to));
+  const scale = part(model, onward, () => (typeof change() === "number" ? change() : 1),
+    (to) => edit(board.chosen, to));
+  board.begin();
+  board.change();
+  const controls = [choice(way, life, "way", { label: "Output", choices: ways }),
+    slider(scale, life, "scale", { label: "times", min: 0, max: MOST_SCALE, step: 0.05, format: (x) => x.toFixed(2) })];
+  const scaling = controls[1].querySelector("input");
+  const begin = (values) => put(model, values);
+  const box = textBox(model, life, board, { examples: data.examples, begin });
+  const other = textBox(model, life, board, { trait: "other", label: "Other text", examples: [], begin });
+  const again = button(life, "All on again", () => { if (model.get("edits")) put(model, { edits: "" }); });
+  const name = h("p", { class: "attn-heading" }), rule = h("p", { class: "attn-note" },
+    "Patched heads read it at the same position, after the same words. Positions that it lacks stay as they are.");
+  const panel = h("div", { class: "attn-controls" }, ...controls, ...other.controls, again);
+
+  function effectWords() {
+    const from = total(board.plain.bits), to = total(board.bits), count = board.tokens.length, many = board.edits.size;
+    if (!many) return `All heads are on. Log-probability of the translation: ${signed(from)} bits.`;
+    const which = many > 3 ? `${many} of ${heads.length} heads changed`
+      : [...board.edits].map(([head, to]) => `${short(head)}: ${told(to)}`).join(", ");
+    const isSame = String(board.tokens) === String(board.now.tokens) ? "The translation stays. " : "";
+    return `${which}. ${isSame}Log-probability of the first translation: ${signed(from)} \u2192 ${signed(to)} bits, `
+      + `a change of ${signed(to - from)}, ${signed((to - from) / count)} a token.`;
+  }
+  function headWords() {
+    const { effects } = list, own = board.chosen;
+    if (!effects) return "";
+    return `Switched off alone: ${signed(effects.get(own))} bits, ${list.rank(own)} of ${heads.length}.`;
+  }
+  function draw() {
+    const names = (tokens) => tokens.map(board.name), { plain: first, now: second, bits } = board;
+    const [mine, theirs] = common(board.tokens, second.tokens), p = (x) => (2 ** x).toFixed(2);
+    plain.show(names(board.tokens), mine, "del", first.bits.map((x, n) =>
+      (board.edits.size ? `${p(x)} \u2192 ${p(bits[n])}` : p(x))));
+    now.show(names(second.tokens), theirs, "ins", second.steps.map(({ probabilities, token }) =>
+      probabilities[token].toFixed(2)));
+    said.textContent = effectWords();
+    const { kind, layer, head } = board.chosen;
+    name.textContent = long(board.chosen);
+    about.textContent = headWords();
+    map.show(board.map(kind, layer, head));
+    scaling.disabled = typeof change() !== "number";
+    const reads = [...board.edits.values()].includes("other");
+    for (const one of [...other.controls, rule]) one.hidden = !reads;
+    other.trouble.hidden ||= !reads;
+    again.setAttribute("aria-disabled", !board.edits.size); // and not disabled: it would lose the focus
+    for (const one of [...grids, list, box, other]) one.draw();
+    table.fill();
+  }
+  const slice = inSlices(life);
+  function rank() {
+    list.wait();
+    slice(board.rank(), (found) => { list.show(found); about.textContent = headWords(); });
+  }
+  frame(el, life, { title: data.title,
+    controls: [...box.controls, ...languageChoice(model, life, data, begin), ...box.examples],
+    body: [box.trouble, plain.el, now.el, said, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
+      h("div", { class: "attn-switches" }, map.el, h("div", {}, name, about, panel, rule, other.trouble),
+        h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
+      h("div", { class: "attn-tables attn-panels" }, table.el, map.table)] });
+  life.watch(["text", "language"], () => { board.begin(); board.change(); rank(); draw(); });
+  life.watch(["other", "edits"], () => { board.change(); draw(); });
+  life.watch(["head"], draw);
+  draw();
+  rank();
+  return life.end;
+}
+
+export default { render };

@@ -1,0 +1,89 @@
+// What widgets share in which the reader types a text that a Transformer of transformer_model.js translates.
+// Traits: text, language, and data {source, target, languages, examples, domain, most, most_source}.
+
+const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"];
+const MOST_STEPS = 4096;
+
+// Which tokens a text is made of, how many of them there is room for, and what a text is to the model.
+function sourceReader(data) {
+  checked(data.most, MOST_STEPS);
+  const tags = data.languages.map(([tag]) => tag), known = data.source.filter((token) => !tags.includes(token));
+  return { data, known, room: data.most_source - (tags.length > 0),
+    name: (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length],
+    read(text, language) {
+      const { tokens } = cut(text, known), source = tags.length ? [language, ...tokens] : tokens;
+      const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
+      if (ids.includes(SPECIAL.length - 1)) throw new RangeError("a token of the source is not known");
+      return { source, ids };
+    },
+  };
+}
+
+// Rows of weights, the later ones perhaps longer, as one map of `width` columns.
+function together(rows, width) {
+  const all = new Float64Array(rows.length * width);
+  rows.forEach((row, i) => all.set(row, i * width));
+  return all;
+}
+
+// The box and the examples. A new text is shown as a whole at once; Enter shows how it comes.
+// `trait` is what it sets; `begin` hears of it, and `play`, if there is one, of Enter.
+function textBox(model, life, here, { trait = "text", label = "Translate", examples, begin, play = () => {} }) {
+  const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
+  const { known, room, data } = here, problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
+  const trouble = h("div", { role: "status" }, problem, hint);
+  const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
+  const byName = (a, b) => a.startsWith("-") - b.startsWith("-") || (a < b ? -1 : 1), MOST = 60;
+  const words = [...known].sort(byName).slice(0, MOST).map((token) => `\u2068${visible(token)}\u2069`).join(" ");
+  let readable = true;
+  const help = `It knows: ${words}${known.length > MOST ? ` and ${known.length - MOST} more` : ""}.`;
+  function say(what, more = "") {
+    problem.textContent = what;
+    hint.textContent = more;
+    trouble.hidden = !what;
+    return !what;
+  }
+  // Say where a text is not of the kind that the model was trained on: it translates that, too.
+  function warn(text) {
+    if (!domain || domain.test(text.trim().toLowerCase().replace(/[ \t\r\n]+/g, " "))) return say("");
+    return say(`The model was trained on ${visible(data.domain[1], 80)} only. `
+      + `What it writes for ${quoted(text, 40)} is a guess.`);
+  }
+  function read(text) {
+    const { tokens, wrong } = cut(text, known);
+    readable = false;
+    if (wrong) return say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
+    if (!tokens.length) return say("Type what is to be translated.", help);
+    if (tokens.length > room) return say(`That makes ${tokens.length} tokens; the model reads at most ${room}.`);
+    readable = true;
+    begin({ [trait]: text });
+    return warn(text);
+  }
+  const offered = examples.map((text) => {
+    const press = button(life, "", () => { input.value = text; read(text); });
+    press.append(h("bdi", {}, visible(text, 40)));
+    return { el: press, draw: () => press.setAttribute("aria-pressed", text === model.get(trait)) };
+  });
+  life.listen(input, "input", () => read(input.value));
+  life.listen(input, "keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (readable) play();
+  });
+  const box = labelled(label, input);
+  box.classList.add("attn-text");
+  const list = h("div", { class: "attn-controls attn-buttons attn-inline", role: "group", "aria-label": "Examples" },
+    ...offered.map(({ el }) => el));
+  say("");
+  return { controls: [box], examples: offered.length ? [list] : [], trouble, draw() {
+    const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
+    if (!same(input.value, model.get(trait))) { input.value = model.get(trait); readable = true; warn(input.value); }
+    offered.forEach((example) => example.draw());
+  } };
+}
+
+// The language, where the model knows more than one; `begin` hears of it.
+function languageChoice(model, life, { languages }, begin) {
+  const language = part(model, ["language"], () => model.get("language"), (tag) => begin({ language: tag }));
+  return languages.length ? [choice(language, life, "language", { label: "into", choices: languages })] : [];
+}

@@ -1,0 +1,247 @@
+"""A Transformer whose heads the reader switches off, scales and patches (chapter 11)."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+import traitlets
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from traitlets import TraitError
+
+from attn_notes import inside
+from attn_notes.data import END, PAD, START, Vocabulary
+from attn_notes.decoding import greedy
+from attn_notes.inside import Change, Head, Place, find_heads
+from attn_notes.transformer import Transformer, TransformerWeights
+from attn_notes.widgets.base import Table, check_offered, plural
+from attn_notes.widgets.encoding import from_base64, to_base64
+from attn_notes.widgets.packing import unpack_transformer
+from attn_notes.widgets.player import cut
+from attn_notes.widgets.texts import TextReader, Translation, text_data
+
+__all__ = ["HeadSwitches", "Switched"]
+
+MOST_SCALE = 2.0
+EDIT = re.compile(r"([a-z]+\.[0-9]+\.[0-9]+):(mean|other|[0-9](?:\.[0-9]+)?)")
+Edits = Mapping[Head, float | str]  # its factor, "mean" or "other"
+
+
+class Switched(NamedTuple):
+    """A translation with all heads on, one with the edits, and what these do to the first."""
+
+    untouched: Translation
+    switched: Translation
+    bits: Tensor
+    """(2, T), float64: log2-probabilities of the T untouched tokens, all heads on and edited."""
+
+
+class HeadSwitches(TextReader):
+    """Heads of a Transformer switched off, scaled or patched, and what becomes of a translation.
+
+    An edit multiplies what a head passes to `out_proj` by a number from 0 (off) to 2, or replaces
+    it: by its `mean`, or by what the same head, all heads on, passes on for the `other` text at the
+    same position, after the same tokens of the translation. A source position that the other text
+    lacks keeps its own. The page computes all of it, from weights of 8 bits each.
+
+    Args:
+        model, source_vocab, target_vocab, languages, examples, domain, most, title: as for
+            `TransformerPlayer`.
+        reference: texts over whose positions, and those of their translations into all languages,
+            the means are taken. Without them no head can be set to its mean.
+
+    Example:
+        >>> from attn_notes.transformer import TransformerConfig
+        >>> digits, words = Vocabulary([*"0123456789"]), Vocabulary(["eins", "zwei"])
+        >>> config = TransformerConfig(vocab_size=14, target_vocab_size=6, embed_dim=8, num_heads=2)
+        >>> switches = HeadSwitches(Transformer(config), digits, words, most=1)
+        >>> switches.edits = "cross.1.0:0,encoder.0.1:0.5"
+        >>> switches.shown().bits.shape
+        torch.Size([2, 1])
+    """
+
+    _widget = "switches"
+    other = traitlets.Unicode("").tag(sync=True)  # a text that patched heads read
+    head = traitlets.Unicode("").tag(sync=True)  # the chosen one, such as "cross.1.0"
+    edits = traitlets.Unicode("").tag(sync=True)  # such as "cross.1.0:0,encoder.0.1:mean"
+    _made: Mapping[str, tuple[object, Any]] = {}
+
+    def __init__(
+        self,
+        model: Transformer,
+        source_vocab: Vocabulary,
+        target_vocab: Vocabulary,
+        *,
+        languages: Mapping[str, str] | None = None,
+        examples: Sequence[str] = ("1999", "1998"),
+        reference: Sequence[str] = (),
+        domain: tuple[str, str] | None = None,
+        most: int = 32,
+        title: str = "",
+    ) -> None:
+        given: dict[str, Any] = {"languages": languages, "examples": examples, "domain": domain}
+        data = text_data(model, source_vocab, target_vocab, **given, most=most, title=title)
+        means = {"b64": to_base64(_means(data, reference))} if reference else None
+        other, head = examples[:2][-1], _name(find_heads(model)[-1])
+        super().__init__(data | {"means": means}, other=other, head=head)
+
+    @property
+    def _heads(self) -> dict[str, Head]:
+        """The heads by name, in the order of the forward pass."""
+        return {_name(head): head for head in find_heads(self._model)}
+
+    @traitlets.validate("other")
+    def _check_other(self, proposal: Any) -> str:
+        return self._check_text(proposal)
+
+    @traitlets.validate("head")
+    def _check_head(self, proposal: Any) -> Any:
+        return check_offered(proposal, head=list(self._heads))
+
+    @traitlets.validate("edits")
+    def _check_edits(self, proposal: Any) -> str:
+        changes = self._changes(proposal["value"])
+        written = {
+            head: to if isinstance(to, str) else f"{to:.12g}" for head, to in changes.items()
+        }
+        return ",".join(
+            f"{n}:{written[head]}" for n, head in self._heads.items() if head in written
+        )
+
+    def _changes(self, edits: str) -> Edits:
+        """What is to become of each head that does not stay as it is."""
+        heads, found = self._heads, {}
+        for edit in filter(None, edits.split(",")):
+            read = EDIT.fullmatch(edit)
+            name, to = read.groups() if read else ("", "")
+            offered = {"other", "mean"} if self.data["means"] else {"other"}
+            if name not in heads or (to not in offered and not float(to) <= MOST_SCALE):
+                wanted = f"{next(iter(heads))}:0.5, from 0 to 2, or {' or '.join(sorted(offered))}"
+                raise TraitError(f"edits must be such as {wanted}, got {edit!r}")
+            found[heads[name]] = to if to in offered else float(to)
+        return {head: change for head, change in found.items() if change != 1}
+
+    def shown(self) -> Switched:
+        """Both translations, and how probable the first is before and after the edits."""
+        changes = self._changes(self.edits)
+        key = self.text, self.language, self.other, changes
+        return self._once("shown", key, lambda: self._switch(changes))
+
+    def effects(self) -> dict[Head, float]:
+        """What each head does when it alone is switched off.
+
+        Returns:
+            From each head to the change in the log-probability of the untouched translation, in
+            bits, in the order of the forward pass.
+        """
+        return self._once("effects", (self.text, self.language), self._effects)
+
+    def _once(self, name: str, key: object, make: Callable[[], Any]) -> Any:
+        """What was made of this key last, or else is made now."""
+        if self._made.get(name, (None,))[0] != key:
+            self._made = {**self._made, name: (key, make())}
+        return self._made[name][1]
+
+    def _switch(self, changes: Edits) -> Switched:
+        untouched = self._translate({})
+        bits = [self._score(untouched.tokens, {}), self._score(untouched.tokens, changes)]
+        return Switched(untouched, self._translate(changes), torch.stack(bits))
+
+    def _effects(self) -> dict[Head, float]:
+        tokens = self.shown().untouched.tokens
+        found = inside.effects(
+            self._model,
+            lambda: float(self._score(tokens, {}).sum()),
+            dict.fromkeys(find_heads(self._model), 0.0),
+        )
+        return {head: found[head] for head in find_heads(self._model)}
+
+    def _score(self, tokens: Sequence[int], changes: Edits) -> Tensor:
+        """(T,): the log2-probability of each token after those before it."""
+        bits, _ = self._run(tokens[:-1], changes)
+        return bits.gather(1, torch.tensor(tokens, device="cpu")[:, None])[:, 0]
+
+    def _run(self, tokens: Sequence[int], changes: Edits) -> tuple[Tensor, TransformerWeights]:
+        """log2-probabilities (L, V) of what follows START and each token, and all weights."""
+        inputs = torch.tensor([[START, *tokens]], device="cpu")  # (1, L)
+        with torch.no_grad():
+            with inside.record(self._model, changes) as there:
+                self._model(*self._read(self.other)[1:], inputs)
+            changed: dict[Place, Change] = {
+                head: self._change(head, to, there[head]) for head, to in changes.items()
+            }
+            with inside.patch(self._model, changed):
+                given = self._read(self.text)[1:]
+                logits, weights = self._model(*given, inputs, need_weights=True)
+        never = torch.arange(logits.shape[-1], device="cpu") < END
+        return logits[0].masked_fill(never, -math.inf).log_softmax(-1) / math.log(2), weights
+
+    def _change(self, head: Head, to: float | str, there: Tensor) -> Change:
+        """The change of a head that passes on `there` for the other text."""
+        if to == "mean":
+            means = from_base64(self.data["means"]["b64"], torch.float32).double()
+            return means.view(-1, there.shape[-1])[find_heads(self._model).index(head)]  # (D,)
+        return partial(_overwritten, there) if to == "other" else float(to)
+
+    def _translate(self, changes: Edits) -> Translation:
+        """Token by token, at each step the most probable."""
+        tokens: list[int] = []
+        while True:
+            bits, weights = self._run(tokens, changes)
+            tokens.append(int(bits[-1].argmax()))
+            if tokens[-1] == END or len(tokens) == self.data["most"]:
+                return Translation(self._read(self.text)[0], tokens, bits.exp2(), weights)
+
+    def _summary(self) -> str:
+        made, names = self.shown(), self._names
+        first, then = (" ".join(names[token] for token in one.tokens) for one in made[:2])
+        if not self.edits:
+            return f"{self._asked()}: {first}; all {plural(len(self._heads), 'head')} on"
+        change = float(made.bits.sum(1).diff())
+        edits = self.edits.replace(",", ", ")
+        return f"{self._asked()}: {first}; {edits}: {then}, {_signed(change)} bits"
+
+    def _table(self) -> Table:
+        count, found = len(self.shown().untouched.tokens), self.effects()
+        order = sorted(found, key=lambda head: round(found[head], 6))
+        rows = [[_name(one), *(_signed(found[one] / n) for n in (1, count))] for one in order]
+        what = (
+            "What each head switched off alone adds to the translation's log-probability, in bits"
+        )
+        return f"{self._summary()}. {what}.", ["in all", "a token"], rows
+
+
+def _name(head: Head) -> str:
+    """A head of a Transformer as the reader knows it: "cross.1.2" is layer 1, head 2."""
+    stack, _, layer, kind = head.layer.split(".")
+    return f"{'cross' if kind == 'cross_attn' else stack}.{layer}.{head.index}"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}" if abs(number) >= 0.005 else "0.00"
+
+
+def _overwritten(new: Tensor, x: Tensor) -> Tensor:
+    """The activation x (B, L, D), overwritten by `new` (B, L', D) as far as both go."""
+    count = min(new.shape[1], x.shape[1])
+    return torch.cat([new[:, :count], x[:, count:]], dim=1)
+
+
+def _means(data: dict[str, Any], texts: Sequence[str]) -> Tensor:
+    """(heads, D), float32: over the positions of the texts, or those of their translations."""
+    model, vocab = unpack_transformer(data["model"]), Vocabulary(data["source"])
+    tags = [[tag] for tag, _ in data["languages"]]
+    known = [token for token in data["source"] if [token] not in tags]
+    rows = [vocab.encode([*tag, *cut(text, known)]) for tag in tags or [[]] for text in texts]
+    source = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)  # (B, S)
+    lengths = (source != PAD).sum(1)
+    said = greedy(model, source, lengths, max_length=data["most"]).tokens  # (B, T)
+    inputs = torch.cat([torch.full_like(said[:, :1], START), said[:, :-1]], dim=1)
+    heads = find_heads(model)
+    with torch.no_grad(), inside.record(model, heads) as found:
+        model(source, lengths, inputs)
+    real = {head: source != PAD if _name(head)[0] == "e" else said != PAD for head in heads}
+    return torch.stack([found[head][real[head]].mean(0) for head in heads]).float()
