@@ -30,7 +30,118 @@ def integrated(f, x, baseline, steps):
     return (x - baseline) * total / steps
 """
 
+PARCELS = {"tells: star moved": "place", "tells: both exchanged": "digit"}
+PARCELS |= {"tells: equal weights": "place", "random: star moved": "both"}
+PARCELS |= {"random: both exchanged": "digit", "random: equal weights": "both"}
+PARCELS |= {"random: other digits": "neither"}
+
+SHARES = """
+def shares(parts, u, gamma, beta, eps):
+    centred = parts - parts.mean(-1, keepdim=True)
+    scale = (parts.sum(0).var(correction=0) + eps).sqrt()
+    return torch.cat([centred @ (gamma * u) / scale, (u @ beta)[None]])
+"""
+EACH_NORMED = """
+def shares(parts, u, gamma, beta, eps):
+    norm = nn.functional.layer_norm(parts, (parts.shape[-1],), gamma, None, eps)
+    return torch.cat([norm @ u, (u @ beta)[None]])
+"""
+
 ANSWERS: dict[str, list[tuple[str, str]]] = {
+    "parcel_changes": [
+        (
+            f"answer = {PARCELS | {'tells: star moved': 'both'}}",
+            "tells: star moved is not 'both': the digit is in the stamp",
+        ),
+        (
+            f"answer = {PARCELS | {'tells: both exchanged': 'neither'}}",
+            "tells: both exchanged is not 'neither': the stamp gives the new digit",
+        ),
+        (
+            f"answer = {PARCELS | {'tells: equal weights': 'both'}}",
+            "tells: equal weights is not 'both': the head finds the star",
+        ),
+        (
+            f"answer = {PARCELS | {'random: star moved': 'place'}}",
+            "random: star moved is not 'place': the head reads digit and place",
+        ),
+        (
+            f"answer = {PARCELS | {'random: equal weights': 'neither'}}",
+            "random: equal weights is not 'neither': both answers come from",
+        ),
+        (
+            f"answer = {PARCELS | {'random: other digits': 'digit'}}",
+            "random: other digits is not 'digit': the head reads the starred digit alone",
+        ),
+        (
+            f"answer = {PARCELS | {'random: other digits': 'none'}}",
+            'random: other digits should be "digit", "place", "both" or "neither"',
+        ),
+        ("answer = ['both'] * 7", "the answer must be a dictionary, got list"),
+    ],
+    "shares_of_a_logit": [
+        (EACH_NORMED, "each part has its own standard deviation: divide by that of the sum"),
+        (
+            instead(SHARES, "centred = parts - parts.mean(-1, keepdim=True)", "centred = parts"),
+            "subtract the mean of each part",
+        ),
+        (instead(SHARES, "(gamma * u)", "u"), "the gain is missing"),
+        (
+            instead(SHARES, "correction=0", "correction=1"),
+            "the standard deviation divides by E, and not by E - 1",
+        ),
+        (instead(SHARES, " + eps", ""), "eps is missing under the root"),
+        (
+            instead(
+                SHARES,
+                "(parts.sum(0).var(correction=0) + eps).sqrt()",
+                "parts.sum(0).std(correction=0) + eps",
+            ),
+            "eps stands under the root",
+        ),
+        (
+            instead(
+                SHARES,
+                "centred = parts - parts",
+                "parts = gamma * parts\n    centred = parts - parts",
+            )
+            .replace("(gamma * u)", "u")
+            .replace("parts.sum(0).var", "(parts / gamma).sum(0).var"),
+            "the gain multiplies before the mean is subtracted",
+        ),
+        (instead(SHARES, "eps).sqrt()", "eps)"), "divide by the standard deviation, and not by"),
+        (instead(SHARES, " / scale", ""), "nothing is divided by the standard deviation"),
+        (
+            instead(SHARES, "/ scale,", "/ scale + u @ beta / len(parts),"),
+            "the bias is a part of its own",
+        ),
+        (instead(SHARES, "(u @ beta)[None]", "(u @ beta)[None] / scale"), "with no division"),
+        (
+            instead(
+                SHARES,
+                "torch.cat([centred @ (gamma * u) / scale, (u @ beta)[None]])",
+                "centred @ (gamma * u) / scale",
+            ),
+            "the share of the bias is missing: return P + 1 shares",
+        ),
+        (instead(SHARES, "[None]])", "[None]]).sum()"), "return the shares, and not their sum"),
+        (
+            instead(
+                SHARES,
+                "[centred @ (gamma * u) / scale, (u @ beta)[None]]",
+                "[(u @ beta)[None], centred @ (gamma * u) / scale]",
+            ),
+            "the share of the bias stands last",
+        ),
+        (
+            instead(SHARES, "[None]])", "[None]]).tolist()"),
+            "the shares should be a tensor, got list",
+        ),
+        (
+            instead(SHARES, "    centred", "    parts += 1\n    centred"),
+            "changes its argument in place",
+        ),
+    ],
     "layers_needed": [
         (
             f"answer = {LAYERS | {'the token twelve places back': 'two'}}",
@@ -81,6 +192,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             instead(INDUCTION, "cells / cells.sum(-1, keepdim=True).clamp(min=1)", "cells"),
             "have dtype",
+        ),
+        (
+            instead(
+                INDUCTION, "return cells /", "cells = cells.float() + 1e-9\n    return cells /"
+            ).replace(".clamp(min=1)", ""),
+            "masked scores still give weights",
         ),
         ("induction = None", "the answer is still to be written"),
     ],
