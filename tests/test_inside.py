@@ -214,8 +214,16 @@ def test_nothing_is_changed_in_place():
     with record(model) as clean:
         model(TOKENS)
     copies, before = {place: x.clone() for place, x in clean.items()}, value.clone()
-    with patch(model, clean | {head: value, "body.blocks.2": lambda x: 3 * x}):
+    with patch(model, clean | {head: value}):
         model(TOKENS)
+    last, later = find_heads(model)[-1], ("body.blocks.2.feed_forward", "body.blocks.2")
+    with torch.no_grad(), record(model) as outside:  # where nothing would forbid it
+        with patch(model, {later[1]: 3.0}):
+            model(TOKENS)
+        assert all(torch.equal(x, copies[place]) for place, x in outside.items())
+        with patch(model, {last: -2.0}):
+            model(TOKENS)
+    assert all(torch.equal(x, copies[p]) != (p in later) for p, x in outside.items())
     assert torch.equal(value, before)
     assert all(torch.equal(x, copies[place]) for place, x in clean.items())
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,6 @@ from attn_notes.multihead import MultiHeadAttention
 from attn_notes.transformer import DecoderBlock, Embeddings, EncoderBlock, FeedForward
 
 STREAMS = (Embeddings, EncoderBlock, DecoderBlock)  # their outputs are the residual stream
-Measured = TypeVar("Measured", float, Tensor)
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,10 @@ class Head:
 
 
 Place = Head | str
-"""Where an activation is: a head, (B, L, D), what it passes to `out_proj`; or the name of a module,
-such as "body.blocks.0", (B, L, E), its output, or the first of several."""
+"""Where an activation is: see `record`."""
 
 Change = float | Tensor | Callable[[Tensor], Tensor]
-"""What becomes of an activation: a number multiplies it, a tensor replaces it (any shape that
-broadcasts to it), and a function of it returns the new one."""
+"""What becomes of an activation: see `patch`."""
 
 
 def find_heads(model: nn.Module) -> list[Head]:
@@ -95,7 +92,9 @@ def record(
 
     Args:
         model: any that `find_heads` takes.
-        places: by default all heads, embeddings, blocks and feed-forward networks.
+        places: each a `Head`, whose activation (B, L, D) is what it passes to `out_proj`, or the
+            name of any module, such as "body.blocks.0", (B, L, E), its output or the first of
+            several. By default all heads, embeddings, blocks and feed-forward networks.
 
     Returns:
         A context manager that gives a dictionary, empty at first, from place to activation.
@@ -136,7 +135,8 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
 
     Args:
         model: any that `find_heads` takes; in cached decoding, every step is changed.
-        changes: from place to change; see `Change`.
+        changes: from place, as in `record`, to change. A number multiplies the activation, a tensor
+            replaces it (any shape that broadcasts to it), and a function of it returns the new one.
 
     Returns:
         A context manager.
@@ -160,8 +160,8 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
 
 
 def effects(
-    model: nn.Module, measure: Callable[[], Measured], changes: Mapping[Place, Change]
-) -> dict[Place, Measured]:
+    model: nn.Module, measure: Callable[[], Any], changes: Mapping[Place, Change]
+) -> dict[Place, Any]:
     """What each change does alone: the measurement with it, minus the one without. Chapter 11.
 
     Args:
