@@ -188,10 +188,12 @@ parcel_changes = prediction(PARCELS, '"digit", "place", "both" or "neither"')
 def shares_of_a_logit(answer: Any) -> None:
     """(P + 1,): the share of each of P parts in a logit, and last that of the norm's bias."""
     for eps, size in ((1e-5, 1.0), (0.5, 0.3)):
-        parts, *row = draw((4, 6), (6,), (6,), (6,))
-        given = size * parts + 0.5, *row, eps
-        case = f"eps = {eps}: "
-        compare(answer(*given), _shares(*given), "the shares", _wrong_shares(*given), case)
+        parts, u, gamma, beta = draw((4, 6), (6,), (6,), (6,))
+        parts = size * parts + 0.5
+        right = _shares(parts, u, gamma, beta, eps)
+        mistakes = _wrong_shares(parts, u, gamma, beta, eps)
+        got = answer(parts, u, gamma, beta, eps)
+        compare(got, right, "the shares", mistakes, f"eps = {eps}: ")
 
 
 def _wrong_shares(
