@@ -583,6 +583,14 @@ def test_rollout_of_two_layers_worked_out_by_hand():
     torch.testing.assert_close(rollout(batch), expected.expand(B, 2, 2))
 
 
+def test_rollout_begins_with_the_first_layer():
+    first = torch.tensor([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])  # the token before
+    second = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
+    # the last row: half of row 0, (1, 0, 0), and half of row 2 of the first, (0, 1/2, 1/2)
+    expected = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.25, 0.25]])
+    torch.testing.assert_close(rollout([first, second]), expected)
+
+
 def test_rollout_of_a_model_stays_a_distribution_and_empty_rows_keep_themselves():
     weights = grouped()(TOKENS, need_weights=True).weights
     got = rollout(weights)
