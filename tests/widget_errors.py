@@ -13,6 +13,7 @@ from attn_notes.widgets import (
     FamilyDiagram,
     FollowToken,
     HeadExplorer,
+    HeadSwitches,
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
@@ -33,8 +34,10 @@ from tests.widgets import (
     of_positions,
     of_scores,
     of_steps,
+    of_switches,
     random_decoder,
     random_transformer,
+    translating,
 )
 
 NAN = float("nan")
@@ -241,6 +244,22 @@ SETTINGS = [
     ),
     (of_scores, "scale", "square", "scale"),
     (player_of, "text", "x", "text must be made of known tokens, got 'x'"),
+    *(
+        (of_switches, "edits", edit, f"from 0 to 2, or mean or other, got {edit!r}")
+        for edit in (
+            *("cross.1.0", "cross.1.0:", "cross.1.0:-1", "cross.1.0:2.1", "cross.1.0:1e0"),
+            *("cross.2.0:0", "cross.1.2:0", "memory.0.0:0", "cross.1.0:off", " cross.1.0:0"),
+        )
+    ),
+    (
+        lambda: translating(HeadSwitches, ("a", "b")),
+        "edits",
+        "cross.1.0:mean",
+        "edits must be such as encoder.0.0:0.5, from 0 to 2, or other, got 'cross.1.0:mean'",
+    ),
+    (of_switches, "head", "cross.1.2", "head must be one of encoder.0.0, encoder.0.1, "),
+    (of_switches, "other", "x", "text must be made of known tokens, got 'x'"),
+    (of_switches, "text", "9" * 40, "text must have from 1 to 39 tokens, got 40"),
     (writer_of, "prompt", "c", "prompt must be made of known characters, got 'c'"),
 ]
 WRONG = [

@@ -22,6 +22,7 @@ from attn_notes.widgets import (
     FamilyDiagram,
     FollowToken,
     HeadExplorer,
+    HeadSwitches,
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
@@ -277,8 +278,8 @@ def random_decoder(**changes: object) -> DecoderOnly:
     return random_transformer(DecoderOnly, target_vocab_size=None, **changes).eval()
 
 
-def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
-    """A random Transformer from digits to words, in two languages."""
+def translating(kind: type, tokens: Sequence[str], **given: object) -> BookWidget:
+    """A widget with a random Transformer from digits to words, in two languages."""
     others = [token for token in dict.fromkeys(tokens) if token not in ("<fr>", "de")]
     source = Vocabulary([*"0123456789", "<fr>", "de", *others])
     target = Vocabulary(others)
@@ -286,16 +287,22 @@ def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
     model = random_transformer(
         noise=0.9, seed=13, embed_dim=8, num_heads=2, tie_embeddings=False, **sizes
     )
-    widget = TransformerPlayer(
-        model,
-        source,
-        target,
-        languages={"de": max(tokens), "fr": "French"},
-        examples=("407", "1999"),
-        most=7,
-        title=min(tokens),
-    )
+    languages = {"de": max(tokens), "fr": "French"}
+    titled = {"title": min(tokens), "languages": languages, "examples": ("407", "1999"), "most": 7}
+    return kind(model, source, target, **(titled | given))
+
+
+def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
+    """At the first step of a translation."""
+    widget = translating(TransformerPlayer, tokens)
     widget.step = 0
+    return widget
+
+
+def of_switches(tokens: Sequence[str] = WORDS) -> HeadSwitches:
+    """Of twelve heads one is halved, and one writes its mean."""
+    widget = translating(HeadSwitches, tokens, reference=("407", "1999", "5550123"))
+    widget.head, widget.edits = "encoder.0.1", "encoder.0.1:0.5,cross.1.0:mean"
     return widget
 
 
@@ -346,6 +353,7 @@ TOKENISED = {
     "family": of_family,
     "follow": of_follow,
     "online": of_online,
+    "switches": of_switches,
 }
 """Every widget that shows tokens, each a function of them."""
 

@@ -118,7 +118,8 @@ class HeadSwitches(TextReader):
             read = EDIT.fullmatch(edit)
             name, to = read.groups() if read else ("", "")
             offered = {"other", "mean"} if self.data["means"] else {"other"}
-            if name not in heads or (to not in offered and not float(to) <= MOST_SCALE):
+            is_scale = to[:1].isdigit() and float(to) <= MOST_SCALE
+            if name not in heads or not (is_scale or to in offered):
                 wanted = f"{next(iter(heads))}:0.5, from 0 to 2, or {' or '.join(sorted(offered))}"
                 raise TraitError(f"edits must be such as {wanted}, got {edit!r}")
             found[heads[name]] = to if to in offered else float(to)

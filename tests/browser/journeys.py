@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from playwright.sync_api import expect
 from torch import Tensor
 
 from attn_notes.data import Vocabulary
@@ -21,6 +22,7 @@ from attn_notes.widgets import (
     FamilyDiagram,
     FollowToken,
     HeadExplorer,
+    HeadSwitches,
     KernelExplorer,
     LanguageModelPlayer,
     MaskPainter,
@@ -128,6 +130,19 @@ def to_block(widget: FollowToken, at: float) -> None:
     widget.step = same[before] if len(same) > before else there[0]
 
 
+WAYS = ("on", "off", "scaled", "mean", "other")  # what a head may pass on
+
+
+def edit_head(widget: HeadSwitches, change: object) -> None:
+    others = [one for one in widget.edits.split(",") if one and not one.startswith(widget.head)]
+    widget.edits = ",".join([*others, f"{widget.head}:{change}"])
+
+
+def choose_way(widget: HeadSwitches, at: float) -> None:
+    way = WAYS[int(at)]
+    edit_head(widget, {"on": 1, "off": 0, "scaled": 0.5}.get(way, way))
+
+
 def explored(label: str, widget: BookWidget, at: float) -> None:
     for control in widget.data["controls"]:
         if control["name"].replace("_", " ") == label:
@@ -227,6 +242,14 @@ SAME: dict[str, dict[str, Same]] = {
         MASKED: mask_key,
         FORGET: sets("forget", bool),
     },
+    "switches": {
+        "Translate": sets("text", lambda at: str(int(at))),
+        "into": lambda widget, at: setattr(
+            widget, "language", widget.data["languages"][int(at)][0]
+        ),
+        "Output": choose_way,
+        "times": edit_head,
+    },
     "follow": {
         "Sentence": sets("sentence", int),
         "Token": sets("token", int),
@@ -258,7 +281,7 @@ def same_move(widget: BookWidget, label: str, at: float) -> None:
 
 # ---- Journeys: every control, by keys that move it.
 
-TYPED = {"Words", "Translate", "Prompt", "Type a German number"}
+TYPED = {"Words", "Translate", "Other text", "Prompt", "Type a German number"}
 # What shows nothing in the state that earlier controls have left: on a bare page, in a chapter.
 QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
@@ -325,6 +348,7 @@ CONTROLS = {
     "positions": ["Position", DISTANCE, PAIR, "Base", UNLIKE, "Scheme", "Dimensions"],
     "family": ["Position", "Blocks", "Family"],
     "online": ["Step", "its score", "Tile", FORGET, "Key", MASKED],
+    "switches": ["Translate", "into", "Output", "times"],
     "follow": ["Step", "Head", "Token", "Block", "Sentence"],
     "writer": ["Character", "Temperature", "Top k", "Top p", COLOUR, "Prompt", "Seed"],
     "player": ["Step", "Head", "Layer", "Translate", "Attention", "into", "Temperature", "Seed"],
@@ -348,6 +372,7 @@ BUTTONS = {
     ],
     "steps": ["Previous", "Play", "Next"],
     "online": ["Previous", "Play", "Next"],
+    "switches": ["407", "1999", "All on again"],
     "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10", "Pin head 1.0"],
     "model": ["Let go of head 1.0", "0.1 \u00d7"],
 }
@@ -613,6 +638,53 @@ def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
     assert float(found[2]) == pytest.approx(float(strongest), abs=0.00501)
 
 
+def assert_switched(panel: Panel, widget: HeadSwitches) -> None:
+    """The map of the chosen head, both translations with their numbers, and every head's effect."""
+    made, names = widget.shown(), widget._names
+    kind, layer, head = widget.head.split(".")
+    weights = getattr(made.switched.weights, kind)[int(layer)][0, int(head)]
+    mask = torch.ones_like(weights).tril().bool() if kind == "decoder" else None
+    assert_cells(panel.table()[1:], weights, mask)
+    first, then = made.untouched, made.switched
+    _, *rows = panel.table(1)
+    assert [row[0] for row in rows] == [visible(names[token]) for token in first.tokens]
+    for n, start in ((1, 0), (3, 1)):
+        for row, *expected in zip(rows, *made.bits.tolist(), strict=True):
+            numbers = [2**bits for bits in expected] if start == 0 else expected
+            assert [float(cell) for cell in row[n : n + 2]] == pytest.approx(numbers, abs=0.0000501)
+    lines = panel.el.locator(".attn-tokens").all()
+    for line, tokens in zip(lines, (first.tokens, then.tokens), strict=True):
+        found = line.locator("bdi").all_inner_texts()
+        assert found == [visible(names[token]) for token in tokens]
+    shares = lines[1].locator(".attn-token > span").all_inner_texts()
+    chosen = then.probabilities.gather(1, torch.tensor(then.tokens)[:, None])[:, 0]
+    assert [float(share) for share in shares] == pytest.approx(chosen.tolist(), abs=0.00501)
+    said = panel.el.locator(".attn-said").first.inner_text().replace("\u2212", "-")
+    before, after = made.bits.sum(1).tolist()
+    each = (after - before) / len(first.tokens)
+    numbers = [before, after, after - before, each] if widget.edits else [before]
+    found = re.findall(r"[-+]?\d+\.\d\d", said.rpartition("translation: ")[2])
+    assert [float(number) for number in found] == pytest.approx(numbers, abs=0.00501)
+    assert_ranked(panel, widget)
+
+
+def assert_ranked(panel: Panel, widget: HeadSwitches) -> None:
+    """The list of heads, once it is there: the worst to lose first, the chosen one marked."""
+    expect(panel.el.locator(".attn-stale")).to_have_count(0)
+    effects = dict(zip(widget._heads, widget.effects().values(), strict=True))
+    found = {}
+    for row in panel.el.locator(".attn-ranked").all():
+        name, number = (
+            part.inner_text() for part in row.locator(":scope > span:not(.attn-bar)").all()
+        )
+        found[name.replace(" ", ".")] = float(number.replace("\u2212", "-"))
+        assert (row.get_attribute("aria-selected") == "true") == (
+            name.replace(" ", ".") == widget.head
+        )
+    assert list(found.values()) == sorted(found.values())
+    assert found == pytest.approx(effects, abs=0.00501)
+
+
 def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
     """The table, the masks by the package's own functions, and what is said of the position."""
     inputs, says, _, encoder = widget.wiring()
@@ -733,6 +805,7 @@ ASSERTED = {
     FamilyDiagram: assert_wired,
     FollowToken: assert_followed,
     HeadExplorer: assert_heads,
+    HeadSwitches: assert_switched,
     KernelExplorer: assert_points,
     LanguageModelPlayer: assert_written,
     OnlineSoftmax: assert_online,
@@ -769,6 +842,7 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "family": FamilyDiagram,
         "online": lambda: OnlineSoftmax([0.0], [[0.0, 0.0]]),
         "translator": lambda: player_from_page(state["data"]),
+        "switches": lambda: switches_from_page(state["data"]),
         "sampler": lambda: writer_from_page(state["data"]),
         "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),
         "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
@@ -797,11 +871,19 @@ def scores_from_page(parameters: dict) -> dict[str, torch.nn.Module]:
 
 def player_from_page(data: dict) -> TransformerPlayer:
     """A player of the rounded model, which rounds to itself."""
+    return translating_from_page(TransformerPlayer, data, "compact")
+
+
+def switches_from_page(data: dict) -> HeadSwitches:
+    """The same model with its heads; their means come with the data."""
+    return translating_from_page(HeadSwitches, data)
+
+
+def translating_from_page(kind: type, data: dict, *more: str) -> BookWidget:
     vocabularies = Vocabulary(data["source"]), Vocabulary(data["target"])
     model = unpack_transformer(data["model"])
-    languages = dict(data["languages"])
-    given = {name: data[name] for name in ("examples", "domain", "compact")}
-    return TransformerPlayer(model, *vocabularies, languages=languages, **given)
+    given = {name: data[name] for name in ("examples", "domain", *more)}
+    return kind(model, *vocabularies, languages=dict(data["languages"]), **given)
 
 
 def writer_from_page(data: dict) -> LanguageModelPlayer:

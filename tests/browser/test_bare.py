@@ -85,7 +85,9 @@ def test_every_control_is_reached_by_keyboard_and_says_where_it_stands(visit, ba
 
 
 def assert_in_the_order_of_the_tab_key(panel: Panel) -> None:
-    reached = "input, select, textarea, button, canvas[tabindex], .attn-page, summary"
+    reached = (
+        "input, select, textarea, button, canvas[tabindex], .attn-page, .attn-ranking, summary"
+    )
     stops = [stop for stop in panel.el.locator(reached).element_handles() if stop.is_visible()]
     focused = "document.activeElement"
     for stop in stops:
@@ -344,7 +346,7 @@ HANDLERS = """() => [...document.querySelectorAll("main *")]
 OWN = {
     *("attn-widget", "h1", "div", "p", "span", "label", "output", "input", "select", "option"),
     *("button", "canvas", "details", "summary", "table", "caption", "thead", "tbody", "tr", "td"),
-    *("th", "bdi", "optgroup", "textarea", "strong", "pre"),
+    *("th", "bdi", "optgroup", "textarea", "strong", "pre", "ins", "del"),
 }
 
 

@@ -18,13 +18,17 @@ CELLS = (
     """
 import torch
 from attn_notes.masks import masked_softmax
-from attn_notes.transformer import Encoder, TransformerConfig
+from attn_notes.data import Vocabulary
+from attn_notes.transformer import Encoder, Transformer, TransformerConfig
 from attn_notes.widgets import (
     AlignmentSteps, AttentionHeatmap, Example, FamilyDiagram, FollowToken, HeadExplorer,
-    PositionExplorer, explore, show_attention)
+    HeadSwitches, OnlineSoftmax, PositionExplorer, explore, show_attention)
 
 calls, heard = [], []
 small = TransformerConfig(vocab_size=3, embed_dim=8, num_heads=2, num_layers=1, ffn_dim=8)
+digits, words = Vocabulary([*"0123456789"]), Vocabulary(["eins", "zwei", "drei"])
+tiny = Transformer(TransformerConfig(vocab_size=14, target_vocab_size=7, embed_dim=8, num_heads=2,
+                                     num_layers=1, ffn_dim=8, positions="sinusoidal"))
 
 def falling(width):
     calls.append(width)
@@ -127,6 +131,18 @@ LIVE = {
         "in block 0, head 1; step 3 of 11: scale",
         "chosen.token, chosen.head, chosen.step = 2, 1, 5",
         "Values. Each value is multiplied by its weight",
+    ),
+    "OnlineSoftmax([0.0, 2.0, 9.0, 1.0], torch.eye(4)[:, :2], tile=2)": (
+        {"Step": ["ArrowRight"], "Tile": ["ArrowRight"], "its score": ["ArrowRight"]},
+        "4 keys, tile 2 of 2: maximum 9.00, sum 1.00, ",
+        "chosen.tile, chosen.forget, chosen.step = 1, True, 3",
+        "The output is not the softmax\u2019s.",
+    ),
+    "HeadSwitches(tiny, digits, words, most=3)": (
+        {"Output": ["ArrowDown"], "times": ["ArrowRight"]},
+        "; cross.0.1:0.05: ",
+        "chosen.text, chosen.other, chosen.edits = '73', '37', 'encoder.0.0:other,cross.0.0:0'",
+        "encoder 0.0: 37, cross 0.0: off. ",
     ),
 }
 MADE = tuple(

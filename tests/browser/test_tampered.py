@@ -50,6 +50,8 @@ SIZES = {
     "many frames": ("function", at("frames", "shape", value=[HUGE, 5, 5])),
     "many heads of a model": ("player", at("data", "model", "config", "num_heads", value=HUGE)),
     "a long translation": ("player", at("data", "most", value=HUGE)),
+    "other means": ("switches", at("data", "means", "b64", value="AAAAAAAAAAA=")),
+    "a long translation switched": ("switches", at("data", "most", value=HUGE)),
     "many heads of a writer": ("writer", at("data", "model", "config", "num_heads", value=HUGE)),
     "a long text": ("writer", at("data", "most", value=HUGE)),
     "many heads of a sentence": (

@@ -298,6 +298,10 @@ function tokenRow(label) {
 
 function render({ model, el }) {
   const life = lifetime(model), board = switchboard(model), { data, heads, means } = board;
+  const begin = () => { board.begin(); board.change(); };
+  begin();
+  life.watch(["text", "language"], begin); // before the controls hear of it, which read the board
+  life.watch(["other", "edits"], board.change);
   const choose = (head) => { if (head.name !== model.get("head")) put(model, { head: head.name }); };
   function edit(head, change) {
     put(model, { edits: writeEdits(new Map(board.edits).set(head, change), heads), head: head.name });
@@ -330,14 +334,12 @@ function render({ model, el }) {
   }, (to) => edit(board.chosen, { on: 1, off: 0, scaled: HALF }[to] ?? to));
   const scale = part(model, onward, () => (typeof change() === "number" ? change() : 1),
     (to) => edit(board.chosen, to));
-  board.begin();
-  board.change();
   const controls = [choice(way, life, "way", { label: "Output", choices: ways }),
     slider(scale, life, "scale", { label: "times", min: 0, max: MOST_SCALE, step: 0.05, format: (x) => x.toFixed(2) })];
   const scaling = controls[1].querySelector("input");
-  const begin = (values) => put(model, values);
-  const box = textBox(model, life, board, { examples: data.examples, begin });
-  const other = textBox(model, life, board, { trait: "other", label: "Other text", examples: [], begin });
+  const type = (values) => put(model, values);
+  const box = textBox(model, life, board, { examples: data.examples, begin: type });
+  const other = textBox(model, life, board, { trait: "other", label: "Other text", examples: [], begin: type });
   const again = button(life, "All on again", () => { if (model.get("edits")) put(model, { edits: "" }); });
   const name = h("p", { class: "attn-heading" }), rule = h("p", { class: "attn-note" },
     "Patched heads read it at the same position, after the same words. Positions that it lacks stay as they are.");
@@ -383,14 +385,13 @@ function render({ model, el }) {
     slice(board.rank(), (found) => { list.show(found); about.textContent = headWords(); });
   }
   frame(el, life, { title: data.title,
-    controls: [...box.controls, ...languageChoice(model, life, data, begin), ...box.examples],
+    controls: [...box.controls, ...languageChoice(model, life, data, type), ...box.examples],
     body: [box.trouble, plain.el, now.el, said, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
       h("div", { class: "attn-switches" }, map.el, h("div", {}, name, about, panel, rule, other.trouble),
         h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
-      h("div", { class: "attn-tables attn-panels" }, table.el, map.table)] });
-  life.watch(["text", "language"], () => { board.begin(); board.change(); rank(); draw(); });
-  life.watch(["other", "edits"], () => { board.change(); draw(); });
-  life.watch(["head"], draw);
+      h("div", { class: "attn-tables attn-panels" }, map.table, table.el)] });
+  life.watch(["text", "language"], rank);
+  life.watch(["text", "language", "other", "edits", "head"], draw);
   draw();
   rank();
   return life.end;
