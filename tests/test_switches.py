@@ -11,7 +11,7 @@ from torch import Tensor
 from attn_notes.data import END, START
 from attn_notes.decoding import greedy
 from attn_notes.widgets import HeadSwitches
-from attn_notes.widgets.encoding import from_base64
+from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.packing import unpack_transformer
 from tests.widgets import WORDS, of_player, of_switches, translating
 
@@ -80,7 +80,7 @@ def test_an_edit_is_a_change_of_the_weights_that_read_the_head(head, change):
     with torch.no_grad():
         columns = layer.out_proj.weight[:, own]
         if change == "mean":
-            means = from_base64(widget.data["means"]["b64"], torch.float32).double().view(-1, D)
+            means = decode(widget.data["means"])
             layer.out_proj.bias += columns @ means[list(widget._heads).index(head)]
         columns *= 0 if change == "mean" else change
     assert_as(widget, model)
@@ -151,8 +151,8 @@ def test_the_means_are_over_all_positions_of_all_texts_in_all_languages():
                 model(ids, torch.tensor([ids.shape[1]]), inputs)
             hook.remove()
     expected = torch.stack([sums[name] / counts[name] for name in widget._heads])
-    means = from_base64(widget.data["means"]["b64"], torch.float32).double().view(-1, D)
-    torch.testing.assert_close(means, expected, rtol=1e-5, atol=1e-6)
+    quantum = 2 * float(expected.abs().max()) / 65535
+    torch.testing.assert_close(decode(widget.data["means"]), expected, rtol=0, atol=quantum)
     assert translating(HeadSwitches, WORDS).data["means"] is None
 
 

@@ -18,7 +18,7 @@ from attn_notes.decoding import greedy
 from attn_notes.inside import Change, Head, Place, find_heads
 from attn_notes.transformer import Transformer, TransformerWeights
 from attn_notes.widgets.base import Table, check_offered, plural
-from attn_notes.widgets.encoding import from_base64, to_base64
+from attn_notes.widgets.encoding import decode, encode
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import cut
 from attn_notes.widgets.texts import TextReader, Translation, text_data
@@ -84,7 +84,7 @@ class HeadSwitches(TextReader):
     ) -> None:
         given: dict[str, Any] = {"languages": languages, "examples": examples, "domain": domain}
         data = text_data(model, source_vocab, target_vocab, **given, most=most, title=title)
-        means = {"b64": to_base64(_means(data, reference))} if reference else None
+        means = _means(data, reference) if reference else None
         other, head = examples[:2][-1], _name(find_heads(model)[-1])
         super().__init__(data | {"means": means}, other=other, head=head)
 
@@ -183,8 +183,7 @@ class HeadSwitches(TextReader):
     def _change(self, head: Head, to: float | str, there: Tensor) -> Change:
         """The change of a head that passes on `there` for the other text."""
         if to == "mean":
-            means = from_base64(self.data["means"]["b64"], torch.float32).double()
-            return means.view(-1, there.shape[-1])[find_heads(self._model).index(head)]  # (D,)
+            return decode(self.data["means"])[find_heads(self._model).index(head)]  # (D,)
         return partial(_overwritten, there) if to == "other" else float(to)
 
     def _translate(self, changes: Edits) -> Translation:
@@ -231,8 +230,8 @@ def _overwritten(new: Tensor, x: Tensor) -> Tensor:
     return torch.cat([new[:, :count], x[:, count:]], dim=1)
 
 
-def _means(data: dict[str, Any], texts: Sequence[str]) -> Tensor:
-    """(heads, D), float32: over the positions of the texts, or those of their translations."""
+def _means(data: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """(heads, D) encoded: over the positions of the texts, or those of their translations."""
     model, vocab = unpack_transformer(data["model"]), Vocabulary(data["source"])
     tags = [[tag] for tag, _ in data["languages"]]
     known = [token for token in data["source"] if [token] not in tags]
@@ -245,4 +244,6 @@ def _means(data: dict[str, Any], texts: Sequence[str]) -> Tensor:
     with torch.no_grad(), inside.record(model, heads) as found:
         model(source, lengths, inputs)
     real = {head: source != PAD if _name(head)[0] == "e" else said != PAD for head in heads}
-    return torch.stack([found[head][real[head]].mean(0) for head in heads]).float()
+    means = torch.stack([found[head][real[head]].mean(0) for head in heads])
+    largest = float(means.abs().max())
+    return encode(means, -largest, largest)

@@ -45,8 +45,7 @@ const writeEdits = (edits, heads) => heads.filter((head) => edits.has(head) && e
 // For each attention the mean of what its heads write, joined.
 function unpackMeans(packed, heads, E) {
   if (!packed) return null;
-  const numbers = new Float32Array(Uint8Array.from(atob(packed.b64), (character) => character.charCodeAt(0)).buffer);
-  const attentions = [...new Set(heads.map(({ attention }) => attention))];
+  const numbers = decode(packed), attentions = [...new Set(heads.map(({ attention }) => attention))];
   if (numbers.length !== attentions.length * E) throw new RangeError(`${numbers.length} numbers of means do not fit`);
   return new Map(attentions.map((attention, n) => [attention, numbers.subarray(n * E, (n + 1) * E)]));
 }
@@ -77,7 +76,8 @@ class Switched {
     try { return run(); } finally { this.network.edit = null; }
   }
   note(heads, attention) {
-    this.written.set(attention, [...(this.written.get(attention) || []), heads.slice()]);
+    if (!this.written.has(attention)) this.written.set(attention, []);
+    this.written.get(attention).push(heads.slice());
   }
   change(heads, attention) {
     const at = this.count.get(attention) || 0, D = heads.length / this.network.config.num_heads;
@@ -158,13 +158,14 @@ function switchboard(model) {
   const data = model.get("data"), network = new TransformerModel(data.model), reads = sourceReader(data);
   const heads = headsOf(network), means = unpackMeans(data.means, heads, data.model.config.embed_dim);
   const tokensOf = ({ steps }) => steps.map(({ token }) => token);
+  const measured = ({ steps }) => steps.map(({ logits, token }) => bitsOf(logits, token));
   const board = { ...reads, heads, means, bits: null,
     // Another text or language: what the model says with all heads on, and how probable that is.
     begin() {
       Object.assign(board, reads.read(model.get("text"), model.get("language")));
       board.plain = translateTokens(network, board.ids, { most: data.most });
       board.tokens = tokensOf(board.plain);
-      board.plain.bits = board.plain.steps.map(({ logits, token }) => bitsOf(logits, token));
+      board.plain.bits = measured(board.plain);
     },
     // Other edits, or another text that they read.
     change() {
@@ -172,8 +173,9 @@ function switchboard(model) {
       const { ids: other } = reads.read(model.get("other"), model.get("language"));
       const switched = new Switched(network, edits, { means, other });
       const found = edits.size ? translateTokens(switched, board.ids, { most: data.most }) : board.plain;
-      const bits = edits.size ? finish(forced(switched, board.ids, board.tokens)) : board.plain.bits;
-      Object.assign(board, { edits, now: { ...found, tokens: tokensOf(found) }, bits });
+      const tokens = tokensOf(found), stays = String(tokens) === String(board.tokens);
+      const bits = stays ? measured(found) : finish(forced(switched, board.ids, board.tokens));
+      Object.assign(board, { edits, now: { ...found, tokens }, bits, stays });
     },
     rank: () => ranking(network, heads, board.ids, board.tokens),
     get chosen() {
@@ -240,7 +242,7 @@ function kindGrid(life, board, kind, { choose, toggle, told }) {
 
 // The heads by what each alone does, as a list of one stop: the arrow keys walk it, and choose.
 function rankedList(life, board, { choose, toggle }) {
-  let order = board.heads, effects = null;
+  let order = board.heads, effects = null, waits = true;
   const rows = board.heads.map(() => {
     const word = h("span"), bar = h("span", { class: "attn-filled" }), share = h("span", { class: "attn-share" });
     const el = h("div", { class: "attn-ranked", role: "option", id: unique("option") }, word,
@@ -273,12 +275,13 @@ function rankedList(life, board, { choose, toggle }) {
     list.setAttribute("aria-activedescendant", el.id);
   }
   return { el: list, draw,
-    get effects() { return effects; },
+    get effects() { return waits ? null : effects; },
     rank: (head) => order.indexOf(head) + 1,
-    wait() { list.classList.add("attn-stale"); },
+    wait() { waits = true; list.classList.add("attn-stale"); },
     show(found) {
       effects = new Map(board.heads.map((head, n) => [head, found[n]]));
       order = [...board.heads].sort((a, b) => effects.get(a) - effects.get(b));
+      waits = false;
       list.classList.remove("attn-stale");
       draw();
     } };
@@ -316,7 +319,7 @@ function render({ model, el }) {
   const said = h("p", { class: "attn-said", role: "status" }), about = h("p", { class: "attn-said", role: "status" });
   const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 22,
     tableLabel: "The chosen head as a table" });
-  const table = foldedTable(life, "The translation with all heads on, as a table", () => ({
+  const table = foldedTable(life, "The first translation as a table", () => ({
     corner: "token", columns: ["probability, all on", "switched", "bits, all on", "switched"],
     rows: board.tokens.map((token, n) => {
       const [a, b] = [board.plain.bits[n], board.bits[n]];
@@ -350,13 +353,13 @@ function render({ model, el }) {
     if (!many) return `All heads are on. Log-probability of the translation: ${signed(from)} bits.`;
     const which = many > 3 ? `${many} of ${heads.length} heads changed`
       : [...board.edits].map(([head, to]) => `${short(head)}: ${told(to)}`).join(", ");
-    const isSame = String(board.tokens) === String(board.now.tokens) ? "The translation stays. " : "";
-    return `${which}. ${isSame}Log-probability of the first translation: ${signed(from)} \u2192 ${signed(to)} bits, `
-      + `a change of ${signed(to - from)}, ${signed((to - from) / count)} a token.`;
+    const found = `${signed(from)} \u2192 ${signed(to)} bits, a change of ${signed(to - from)}`;
+    return `${which}. ${board.stays ? "The translation stays. " : ""}Log-probability of the first translation: `
+      + `${found}, ${signed((to - from) / count)} a token.`;
   }
   function headWords() {
     const { effects } = list, own = board.chosen;
-    if (!effects) return "";
+    if (!effects) return "\u2026";
     return `Switched off alone: ${signed(effects.get(own))} bits, ${list.rank(own)} of ${heads.length}.`;
   }
   function draw() {
