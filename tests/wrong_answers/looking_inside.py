@@ -43,7 +43,7 @@ def shares(parts, u, gamma, beta, eps):
 """
 EACH_NORMED = """
 def shares(parts, u, gamma, beta, eps):
-    norm = nn.functional.layer_norm(parts, (parts.shape[-1],), gamma, None, eps)
+    norm = F.layer_norm(parts, (parts.shape[-1],), gamma, None, eps)
     return torch.cat([norm @ u, (u @ beta)[None]])
 """
 
