@@ -160,7 +160,9 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
 
 
 def effects(
-    model: nn.Module, measure: Callable[[], Any], changes: Mapping[Place, Change]
+    model: nn.Module,
+    measure: Callable[[], Any],
+    changes: Mapping[Place, Change],
 ) -> dict[Place, Any]:
     """What each change does alone: the measurement with it, minus the one without. Chapter 11.
 
