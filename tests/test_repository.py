@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
@@ -55,6 +56,12 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
             needed = Requirement(stated)
             if name != "torch" and (not needed.marker or needed.marker.evaluate({"extra": ""})):
                 assert canonicalize_name(needed.name) in pinned, f"{name} needs {needed}"
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_every_pin_can_be_installed_with_the_first_release_of_each_python(python):
+    said = {name: importlib.metadata.metadata(name)["Requires-Python"] or "" for name in pins()}
+    assert {n: spec for n, spec in said.items() if not SpecifierSet(spec).contains(python)} == {}
 
 
 # ---- One palette -----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
 VERSIONS = (
     *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
-    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab", "nbval"),
+    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab"),
 )
 
 
