@@ -48,8 +48,8 @@ test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, a
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
 
-lab: .venv/ready  ## the chapters, live
-	$(PY) -m jupyter lab book
+lab: .venv/ready  ## copies of the chapters, live, in lab/
+	$(PY) tools/lab.py
 
 serve: book
 	$(PY) -m http.server --directory _build/html 8000

@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -66,17 +67,29 @@ def github_url(remote: str) -> str:
     return f"https://github.com/{match[1]}/{match[2]}" if match else ""
 
 
-def use_repository(app: Sphinx, config: Config) -> None:
-    """Launch buttons follow the repository the book is built from; without one there are none."""
+def remote_url(folder: Path) -> str:
+    """The GitHub address of the repository that a folder is a clone of; empty without one."""
     git = shutil.which("git")
-    command = [git or "git", "-C", str(app.srcdir), "remote", "get-url", "origin"]
+    command = [git or "git", "-C", str(folder), "remote", "get-url", "origin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False) if git else None
-    url = github_url(done.stdout) if done and done.returncode == 0 else ""
+    return github_url(done.stdout) if done and done.returncode == 0 else ""
+
+
+def use_repository(app: Sphinx, config: Config) -> None:
+    """Launch buttons follow the repository the book is built from; without one there are none.
+
+    Colab opens a single notebook: its button needs the cell that brings the rest.
+    """
+    settings = yaml.safe_load(Path(app.srcdir, "_config.yml").read_text(encoding="utf-8"))
+    named = github_url(settings["repository"]["url"] or "")
+    url = named or remote_url(Path(app.srcdir))
     options = config.html_theme_options
     options["repository_url"] = url
     options["use_repository_button"] = bool(url)
     if not url:
         options["launch_buttons"] = {}
+    elif not named:
+        options["launch_buttons"].pop("colab_url", None)
 
 
 def add_static_folder(app: Sphinx, config: Config) -> None:
