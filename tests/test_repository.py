@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
 sys.path.append(str(BOOK / "_ext"))
-import attn_book  # noqa: E402
+import attn_publish  # noqa: E402
 
 # ---- Requirements ----------------------------------------------------------------------------
 
@@ -178,7 +178,15 @@ def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
     ],
 )
 def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
-    assert attn_book.github_url(remote) == url
+    assert attn_publish.github_url(remote) == url
+
+
+def test_the_site_stands_where_pages_of_a_repository_do():
+    home = "https://github.com/Someone/notes"
+    assert attn_publish.site_url(home) == "https://someone.github.io/notes/"
+    alone = "https://github.com/someone/someone.github.io"
+    assert attn_publish.site_url(alone) == "https://someone.github.io/"
+    assert attn_publish.site_url("") == ""
 
 
 def test_the_book_is_built_from_stored_outputs_and_from_listed_pages_only():

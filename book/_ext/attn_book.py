@@ -10,12 +10,9 @@ import html
 import importlib.metadata
 import platform
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -56,40 +53,6 @@ class VersionsDirective(SphinxDirective):
             for name, version in rows
         ]
         return [nodes.bullet_list("", *items, classes=["versions"])]
-
-
-def github_url(remote: str) -> str:
-    """The https address of a GitHub remote in either spelling; empty for any other remote."""
-    match = re.fullmatch(
-        r"(?:https://|ssh://git@|git@)github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?",
-        remote.strip(),
-    )
-    return f"https://github.com/{match[1]}/{match[2]}" if match else ""
-
-
-def remote_url(folder: Path) -> str:
-    """The GitHub address of the repository that a folder is a clone of; empty without one."""
-    git = shutil.which("git")
-    command = [git or "git", "-C", str(folder), "remote", "get-url", "origin"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False) if git else None
-    return github_url(done.stdout) if done and done.returncode == 0 else ""
-
-
-def use_repository(app: Sphinx, config: Config) -> None:
-    """Launch buttons follow the repository the book is built from; without one there are none.
-
-    Colab opens a single notebook: its button needs the cell that brings the rest.
-    """
-    settings = yaml.safe_load(Path(app.srcdir, "_config.yml").read_text(encoding="utf-8"))
-    named = github_url(settings["repository"]["url"] or "")
-    url = named or remote_url(Path(app.srcdir))
-    options = config.html_theme_options
-    options["repository_url"] = url
-    options["use_repository_button"] = bool(url)
-    if not url:
-        options["launch_buttons"] = {}
-    elif not named:
-        options["launch_buttons"].pop("colab_url", None)
 
 
 def add_static_folder(app: Sphinx, config: Config) -> None:
@@ -358,7 +321,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("versions", VersionsDirective)
     for transform in (FoldDropdowns, CaptionFigures, FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)
-    app.connect("config-inited", use_repository)
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
