@@ -9,8 +9,9 @@ CHANGES = {
     # "RoPE" is no part of "property" where some page has the word itself.
     "if (word.length > 2) {": "if (word.length > 2 && !terms.hasOwnProperty(word)) {",
     # Code and formulas read badly in an excerpt of 240 letters.
-    '[".headerlink", "script", "style"]': '[".headerlink", "script", "style", ".math", ".cell_input", '
-    '"attn-widget", "svg", ".footnote-reference", "summary"]',
+    '[".headerlink", "script", "style"]': (
+        '[".headerlink", "script", "style", ".math", ".cell_input", "attn-widget", "svg", "summary"]'
+    ),
     # Not the buttons above the article and the contents beside it.
     "'[role=\"main\"]'": "'article'",
     '`[role="main"] ${anchor}`': "`article ${anchor}`",
