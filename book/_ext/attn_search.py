@@ -10,7 +10,7 @@ CHANGES = {
     "if (word.length > 2) {": "if (word.length > 2 && !terms.hasOwnProperty(word)) {",
     # Code and formulas read badly in an excerpt of 240 letters.
     '[".headerlink", "script", "style"]': (
-        '[".headerlink", "script", "style", ".math", ".cell_input", "attn-widget", "svg", "summary"]'
+        '[".headerlink", "script", "style", ".math", ".cell_input", "attn-widget", "svg"]'
     ),
     # Not the buttons above the article and the contents beside it.
     "'[role=\"main\"]'": "'article'",
