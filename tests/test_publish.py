@@ -28,7 +28,7 @@ def clone(tmp_path):
 
 def configured(folder):
     options = {"launch_buttons": {"colab_url": "c", "binderhub_url": "b"}}
-    config = SimpleNamespace(html_theme_options=options, html_baseurl="")
+    config = SimpleNamespace(html_theme_options=options, html_baseurl="", html_title="Notes")
     attn_publish.use_repository(SimpleNamespace(srcdir=folder), config)
     return config
 
@@ -56,7 +56,7 @@ def test_without_either_there_is_no_button_and_no_address(clone):
 
 def finished(site, base):
     builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
-    config = SimpleNamespace(html_baseurl=base, project="Notes & more", root_doc="book/index")
+    config = SimpleNamespace(html_baseurl=base, html_title="Notes & more", root_doc="book/index")
     env = SimpleNamespace(found_docs={"book/index", "book/01"})
     attn_publish.finish(SimpleNamespace(outdir=site, builder=builder, config=config, env=env), None)
     return {path.name for path in site.iterdir()}

@@ -72,6 +72,7 @@ def use_repository(app: Sphinx, config: Config) -> None:
     config.html_baseurl = config.html_baseurl or site_url(url)  # Sphinx's canonical links
     config.ogp_site_url, config.ogp_social_cards = config.html_baseurl, {"enable": False}
     config.ogp_custom_meta_tags = ['<meta name="twitter:card" content="summary_large_image">']
+    config.ogp_site_name = config.html_title
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
 
 
@@ -95,7 +96,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     site, base = Path(app.outdir), app.config.html_baseurl
     page = app.builder.get_target_uri(app.config.root_doc)
-    root = ROOT_PAGE.format(title=escape(app.config.project), page=page)
+    root = ROOT_PAGE.format(title=escape(app.config.html_title), page=page)
     (site / "index.html").write_text(root, encoding="utf-8")
     if not base:
         return
