@@ -125,11 +125,14 @@ def main(arguments: list[str]) -> int:
     settings = Path(sys.prefix, "share/jupyter/lab/settings/overrides.json")
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(SETTINGS, encoding="utf-8")
-    command = [sys.executable, "-m", "jupyter", "lab", "index.ipynb"]
+    opening = "--LabApp.default_url=/lab/tree/index.ipynb"
+    command = [sys.executable, "-m", "jupyter", "lab", opening]
     if getattr(os, "geteuid", lambda: 1)() == 0:  # as in a container, where there is no other user
         command.append("--allow-root")
     os.chdir(LAB)
-    return subprocess.run(command, check=False).returncode
+    if os.name != "nt":
+        os.execv(sys.executable, command)  # so that Ctrl-C reaches JupyterLab alone
+    return subprocess.call(command)
 
 
 if __name__ == "__main__":
