@@ -310,7 +310,12 @@ def links_set_what_a_widget_has(cells: list[Cell]) -> list[str]:
         kind, _, nth = name.partition("-")
         states = [one["state"] for one in shown if one["widget"] == kind]
         state = states[int(nth or 1) - 1] if len(states) >= int(nth or 1) else {}
+        grid = {one["name"]: one["choices"] for one in state.get("data", {}).get("controls", ())}
         for trait, text in parse_qsl(query):
+            if trait in grid:  # a control of `explore`
+                if text not in [c if isinstance(c, str) else json.dumps(c) for c in grid[trait]]:
+                    wrong.append(f"{link}: {trait} is one of {grid[trait]}")
+                continue
             now = state.get(trait)
             value = text if isinstance(now, str) else json.loads(text)
             kinds = [float if type(one) is int else type(one) for one in (now, value)]
