@@ -120,6 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
                     worst["moved"][:60] if worst["shift"] > 0.01 else "",
                 ]
             )
+            print(f"{name}: settled", file=sys.stderr, flush=True)
         browser.close()
     heads = ["page", "blocking, ms", "shift", "first paint, ms", "kB", "what moved most"]
     print_table(heads, rows)
