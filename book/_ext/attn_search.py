@@ -6,8 +6,10 @@ from sphinx.application import Sphinx
 
 # What stands in Sphinx's script, and what stands there instead.
 CHANGES = {
-    # "RoPE" is no part of "property" where some page has the word itself.
+    # A word that is typed is looked for as it is, else as the beginning of others: "RoPE" is no
+    # part of "property".
     "if (word.length > 2) {": "if (word.length > 2 && !terms.hasOwnProperty(word)) {",
+    "if (term.match(escapedWord))": "if (term.startsWith(word))",
     # Code and formulas read badly in an excerpt of 240 letters.
     '[".headerlink", "script", "style"]': (
         '[".headerlink", "script", "style", ".math", ".cell_input", "attn-widget", "svg"]'
