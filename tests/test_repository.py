@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
 sys.path.append(str(BOOK / "_ext"))
-import attn_book  # noqa: E402
+import attn_publish  # noqa: E402
 
 # ---- Requirements ----------------------------------------------------------------------------
 
@@ -56,6 +57,12 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
             needed = Requirement(stated)
             if name != "torch" and (not needed.marker or needed.marker.evaluate({"extra": ""})):
                 assert canonicalize_name(needed.name) in pinned, f"{name} needs {needed}"
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_every_pin_can_be_installed_with_the_first_release_of_each_python(python):
+    said = {name: importlib.metadata.metadata(name)["Requires-Python"] or "" for name in pins()}
+    assert {n: spec for n, spec in said.items() if not SpecifierSet(spec).contains(python)} == {}
 
 
 # ---- One palette -----------------------------------------------------------------------------
@@ -164,7 +171,15 @@ def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
     ],
 )
 def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
-    assert attn_book.github_url(remote) == url
+    assert attn_publish.github_url(remote) == url
+
+
+def test_the_site_stands_where_pages_of_a_repository_do():
+    home = "https://github.com/Someone/notes"
+    assert attn_publish.site_url(home) == "https://someone.github.io/notes/"
+    alone = "https://github.com/someone/someone.github.io"
+    assert attn_publish.site_url(alone) == "https://someone.github.io/"
+    assert attn_publish.site_url("") == ""
 
 
 def test_the_book_is_built_from_stored_outputs_and_from_listed_pages_only():

@@ -20,7 +20,11 @@ import nbclient
 import nbformat
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-BOOK = Path(__file__).resolve().parents[1] / "book"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import launch  # noqa: E402, this file is run as a script
+
+BOOK = ROOT / "book"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 CELL_METADATA = ("tags", "mystnb")
 TIMEOUT = 600  # seconds a cell
@@ -38,6 +42,7 @@ def clean(notebook: Notebook) -> Notebook:
         cell["metadata"] = kept
         if cell["cell_type"] == "code":
             cell["outputs"] = merge_streams([_clean_output(out) for out in cell["outputs"]])
+    cleaned["cells"] = launch.placed(cleaned["cells"], launch.repository())
     return cleaned
 
 

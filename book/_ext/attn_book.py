@@ -10,8 +10,6 @@ import html
 import importlib.metadata
 import platform
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
 VERSIONS = (
     *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
-    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab", "nbval"),
+    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab"),
 )
 
 
@@ -55,28 +53,6 @@ class VersionsDirective(SphinxDirective):
             for name, version in rows
         ]
         return [nodes.bullet_list("", *items, classes=["versions"])]
-
-
-def github_url(remote: str) -> str:
-    """The https address of a GitHub remote in either spelling; empty for any other remote."""
-    match = re.fullmatch(
-        r"(?:https://|ssh://git@|git@)github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?",
-        remote.strip(),
-    )
-    return f"https://github.com/{match[1]}/{match[2]}" if match else ""
-
-
-def use_repository(app: Sphinx, config: Config) -> None:
-    """Launch buttons follow the repository the book is built from; without one there are none."""
-    git = shutil.which("git")
-    command = [git or "git", "-C", str(app.srcdir), "remote", "get-url", "origin"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False) if git else None
-    url = github_url(done.stdout) if done and done.returncode == 0 else ""
-    options = config.html_theme_options
-    options["repository_url"] = url
-    options["use_repository_button"] = bool(url)
-    if not url:
-        options["launch_buttons"] = {}
 
 
 def add_static_folder(app: Sphinx, config: Config) -> None:
@@ -345,7 +321,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("versions", VersionsDirective)
     for transform in (FoldDropdowns, CaptionFigures, FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)
-    app.connect("config-inited", use_repository)
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)

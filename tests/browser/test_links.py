@@ -1,15 +1,17 @@
 """A link sets the state of a widget, and a widget's state can be copied as a link."""
 
+from functools import partial
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 from attn_notes.data import Vocabulary
-from attn_notes.widgets import LanguageModelPlayer
+from attn_notes.widgets import LanguageModelPlayer, explore
 from attn_notes.widgets.base import BookWidget
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, settle
-from tests.widgets import of_mask, of_player, of_points, random_decoder
+from tests.widgets import near, of_function, of_mask, of_player, of_points, random_decoder
 
 LINK = '<p><a href="#mask-2?second=window&amp;layers=3">three layers</a></p>'
 TEXT = "<b>&amp; a+b=c #1 % \u00e9"
@@ -95,3 +97,55 @@ def test_a_translator_keeps_its_state_where_a_link_makes_no_sense(visit, bare):
         page.evaluate("(state) => { location.hash = `translator?${state}`; }", state)
         settle(page)
         reached(page, of_player(), 0)
+
+
+def test_a_link_sets_one_control_of_a_function_and_leaves_the_others(visit, bare):
+    page = visit(bare("function"))
+    page.evaluate("location.hash = '#explore?width=1.50&shared_scale=true'")
+    settle(page)
+    widget = of_function()
+    widget.values, widget.shared_scale = {**widget.values, "width": 1.5}, True
+    reached(page, widget, 0)
+    page.evaluate("location.hash = '#explore?falls=sharp&causal=true'")
+    settle(page)
+    widget.values = {**widget.values, "falls": "sharp", "causal": True}
+    reached(page, widget, 0)
+    Panel(page).el.get_by_role("button", name="Copy link").press("Enter")
+    expect(Panel(page).el.locator(".attn-copied")).to_contain_text("link")
+    moved = page.url.partition("#explore?")[2].split("&")
+    assert sorted(moved) == ["causal=true", "falls=sharp", "shared_scale=true", "width=1.5"]
+    reached(visit(page.url), widget, 0)
+
+
+BESIDE_THE_GRID = (
+    *("width=0.7", "width=9", "width=%22round%22", "width=", "falls=flat", "falls=0", "causal=1"),
+    *("nothing=1", "values={}", "__proto__=1", "constructor=1"),
+    *("error=Send+your+password", "printed=hello", "title=hello", "frame=1", "frames=null"),
+)
+
+
+def test_a_control_that_there_is_not_and_a_value_off_the_grid_change_nothing(visit, bare):
+    page = visit(bare("function"))
+    shown = Panel(page).picture()
+    for state in BESIDE_THE_GRID:
+        page.evaluate("(state) => { location.hash = `explore?${state}`; }", state)
+        settle(page)
+        reached(page, of_function(), 0)
+        assert Panel(page).picture() == shown, state
+
+
+def test_a_function_takes_no_value_off_its_grid_from_anyone(visit, bare):
+    page = visit(bare("function"))
+    with pytest.raises(Error, match=r"width must be one of 0\.5,1,1\.5,2, got 0\.7"):
+        page.evaluate("""() => {
+          const { model } = document.querySelector("attn-widget");
+          model.set("values", { ...model.get("values"), width: 0.7 });
+        }""")
+
+
+def test_a_link_leaves_a_function_alone_that_only_a_kernel_can_answer(visit, tmp_path):
+    live = explore(partial(near, causal=False, falls="round"), width=[0.5, 1.0])
+    page = visit(f"{page_of(tmp_path, live.page_html())}#explore?width=1.0")
+    settle(page)
+    assert Panel(page).value("width") == 0
+    reached(page, live, 0)

@@ -22,7 +22,11 @@ function render({ model, el }) {
   function frameNow() {
     if (!frames) return decode(model.get("frame"));
     const values = model.get("values");
-    const at = controls.reduce((n, { name, choices }) => n * choices.length + choices.indexOf(values[name]), 0);
+    const at = controls.reduce((n, { name, choices }) => {
+      const place = choices.indexOf(values[name]);
+      if (place < 0) throw new RangeError(`${name} must be one of ${choices}, got ${values[name]}`);
+      return n * choices.length + place;
+    }, 0);
     return frames.subarray(at * L * S, (at + 1) * L * S);
   }
   function draw() {

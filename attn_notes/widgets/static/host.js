@@ -90,25 +90,39 @@ function fitting(text, now) {
   return fits(value, now) ? value : undefined;
 }
 
+// What a link can name: the traits; of `explore`, its controls.
+const named = (state) => (
+  state.values ? { shared_scale: state.shared_scale, ...(state.frames && state.values) } : state);
+
+// The value of a link for this name, or undefined where the widget cannot take it.
+function taken(state, name, text) {
+  const now = named(state), control = state.values && state.data.controls.find((one) => one.name === name);
+  if (!Object.hasOwn(now, name)) return undefined;
+  return control ? control.choices.find((choice) => fitting(text, choice) === choice) : fitting(text, now[name]);
+}
+
 function setState({ element, traits }) {
   const { model } = element, before = { ...model.state };
   try {
     for (const [name, text] of traits) {
-      const value = Object.hasOwn(before, name) ? fitting(text, before[name]) : undefined;
-      if (value !== undefined) model.set(name, value);
+      const value = taken(model.state, name, text);
+      if (value === undefined) continue;
+      const isControl = Object.hasOwn(before.values || {}, name);
+      model.set(...(isControl ? ["values", { ...model.get("values"), [name]: value }] : [name, value]));
     }
   } catch { // a value that the widget does not know
-    for (const [name] of traits) if (Object.hasOwn(before, name)) model.set(name, before[name]);
+    for (const name of Object.keys(before)) model.set(name, before[name]);
   }
   element.scrollIntoView({ block: "nearest", behavior: mayMove() ? "smooth" : "auto" });
 }
 
-// The traits that the reader has moved, as a link.
+// What the reader has moved, as a link.
 function stateLink(element) {
   const { model, start, dataset: { widget } } = element, nth = ofKind(widget).indexOf(element) + 1;
-  const moved = Object.keys(start).filter((name) => fitting(asText(start[name]), start[name]) !== undefined
-    && asText(model.get(name)) !== asText(start[name]));
-  const traits = new URLSearchParams(moved.map((name) => [name, asText(model.get(name))]));
+  const first = named(start), now = named(model.state);
+  const moved = Object.keys(first).filter((name) => asText(now[name]) !== asText(first[name])
+    && taken(start, name, asText(first[name])) !== undefined);
+  const traits = new URLSearchParams(moved.map((name) => [name, asText(now[name])]));
   return `#${widget}${nth > 1 ? `-${nth}` : ""}?${traits}`;
 }
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");

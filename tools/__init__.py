@@ -1,0 +1,1 @@
+"""What is run from the repository: each module says how."""

@@ -1,0 +1,139 @@
+"""Opens the chapters in JupyterLab: copies of them in lab/, which a reader may change.
+
+A copy that has been changed stays as it is; the others follow the book. Delete a copy to have it
+anew. What only the built book resolves becomes plain Markdown in the copies: links to pages,
+citations, terms of the glossary, and references to what stands in another chapter.
+
+python tools/lab.py           copies, and opens the opening page
+python tools/lab.py --copy    only copies
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from pybtex.database import BibliographyData, Entry, parse_file
+
+ROOT = Path(__file__).resolve().parents[1]
+BOOK, LAB = ROOT / "book", ROOT / "lab"
+UNTOUCHED = 946_684_800  # the first second of 2000: the time of a copy that nobody has changed
+ROLE = re.compile(r"\{(doc|cite|cite:t|term|ref|eq)\}`(?:([^`<]+?)\s*<([^`>]+)>|([^`]+))`")
+DEFINED = re.compile(r"^\(([\w-]+)\)=|\$\$ \((eq-[\w-]+)\)|^:label: ([\w-]+)", re.MULTILINE)
+LINK = re.compile(r"\]\(([a-z][\w-]+)\)")
+TO_MODULES = re.compile(r"\[([^\]]+)\]\(api/[^)]*\)")
+GLOSSARY = re.compile(r"^```\{glossary\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SETTINGS = """{"@jupyterlab/docmanager-extension:plugin":
+  {"defaultViewers": {"markdown": "Markdown Preview"}}}
+"""
+
+
+class Plain:
+    """Rewrites Markdown of the book so that JupyterLab can follow its references."""
+
+    def __init__(self, book: Path) -> None:
+        self.book = book
+        self.works: BibliographyData = parse_file(str(book / "references.bib"))
+        self.home = {
+            next(filter(None, found)): path.name
+            for path in sorted(book.glob("*.ipynb"))
+            for cell in nbformat.read(path, as_version=4).cells
+            for found in DEFINED.findall(cell.source)
+        }
+
+    def __call__(self, text: str, page: str) -> str:
+        """The text of the page with this file name."""
+        text = ROLE.sub(lambda found: self._resolved(found, page), text)
+        text = TO_MODULES.sub(r"\1", text)
+        text = LINK.sub(lambda found: f"]({self.home.get(found[1], found[1])})", text)
+        return GLOSSARY.sub(lambda found: self._entries(found[1]), text)
+
+    def _resolved(self, found: re.Match[str], page: str) -> str:
+        role, words, target, bare = found.groups()
+        target = target or bare
+        if role.startswith("cite"):
+            works = [self._cited(key.strip(), role) for key in target.split(",")]
+            return "; ".join(works) if role == "cite:t" else f"({'; '.join(works)})"
+        if role == "term":
+            return f"[{words or target}](glossary.md)"
+        if role == "doc":
+            return self._page(words, target)
+        home = self.home[target]
+        if role == "eq":
+            chapter = f"(chapter {int(home[:2])})" if home[:2].isdigit() else "(another page)"
+            return found[0] if home == page else f"[{chapter}]({home})"
+        return f"[{words or 'an exercise'}]({home})"
+
+    def _page(self, words: str | None, target: str) -> str:
+        """A link to a page that is copied, or the name of a module, whose page is not."""
+        if target.startswith("api/"):
+            return words or f"`attn_notes.{target.removeprefix('api/')}`"
+        suffix = ".ipynb" if (self.book / f"{target}.ipynb").is_file() else ".md"
+        return f"[{words or target.replace('_', ' ')}]({target}{suffix})"
+
+    def _cited(self, key: str, role: str) -> str:
+        """Authors and year, linked to the work where it has an address."""
+        entry: Entry = self.works.entries[key]
+        names = [
+            " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
+            for person in entry.persons["author"]
+        ]
+        who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        year = entry.fields["year"]
+        words = f"{who} ({year})" if role == "cite:t" else f"{who}, {year}"
+        stems = {"url": "", "doi": "https://doi.org/", "eprint": "https://arxiv.org/abs/"}
+        urls = [stem + entry.fields[name] for name, stem in stems.items() if name in entry.fields]
+        return f"[{words}]({urls[0]})" if urls else words
+
+    @staticmethod
+    def _entries(text: str) -> str:
+        """The entries of the glossary as paragraphs, each under its term."""
+        return re.sub(r"^(\S.*)\n((?:[ \t]+.*\n)+)", r"**\1**  \n\2", text, flags=re.MULTILINE)
+
+
+def copy(book: Path, lab: Path) -> list[str]:
+    """Bring the copies up to date; return the names of those that their reader has changed."""
+    plain, changed = Plain(book), []
+    for folder in ("_data", "drawings"):
+        shutil.copytree(book / folder, lab / folder, dirs_exist_ok=True)
+    for path in sorted([*book.glob("*.ipynb"), *book.glob("*.md")]):
+        target = lab / path.name
+        if target.exists() and target.stat().st_mtime != UNTOUCHED:
+            changed.append(target.name)
+            continue
+        if path.suffix == ".md":
+            target.write_text(plain(path.read_text("utf-8"), path.name), encoding="utf-8")
+        else:
+            notebook = nbformat.read(path, as_version=4)
+            for cell in notebook.cells:
+                if cell.cell_type == "markdown":
+                    cell.source = plain(cell.source, path.name)
+            nbformat.write(notebook, target)
+        os.utime(target, (UNTOUCHED, UNTOUCHED))
+    return changed
+
+
+def main(arguments: list[str]) -> int:
+    LAB.mkdir(exist_ok=True)
+    for name in copy(BOOK, LAB):
+        print(f"lab/{name} has been changed, and is left as it is")
+    if "--copy" in arguments:
+        return 0
+    settings = Path(sys.prefix, "share/jupyter/lab/settings/overrides.json")
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(SETTINGS, encoding="utf-8")
+    opening = "--LabApp.default_url=/lab/tree/index.ipynb"
+    command = [sys.executable, "-m", "jupyter", "lab", opening]
+    if getattr(os, "geteuid", lambda: 1)() == 0:  # as in a container, where there is no other user
+        command.append("--allow-root")
+    os.chdir(LAB)
+    if os.name != "nt":
+        os.execv(sys.executable, command)  # so that Ctrl-C reaches JupyterLab alone
+    return subprocess.call(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
