@@ -236,7 +236,8 @@ def _means(data: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     tags = [[tag] for tag, _ in data["languages"]]
     known = [token for token in data["source"] if [token] not in tags]
     rows = [vocab.encode([*tag, *cut(text, known)]) for tag in tags or [[]] for text in texts]
-    source = pad_sequence([torch.tensor(row, device="cpu") for row in rows], batch_first=True)  # (B, S)
+    ids = [torch.tensor(row, device="cpu") for row in rows]
+    source = pad_sequence(ids, batch_first=True)  # (B, S)
     lengths = (source != PAD).sum(1)
     said = greedy(model, source, lengths, max_length=data["most"]).tokens  # (B, T)
     inputs = torch.cat([torch.full_like(said[:, :1], START), said[:, :-1]], dim=1)
