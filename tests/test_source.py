@@ -21,7 +21,7 @@ def public_code():
         if info.name.startswith("attn_notes.widgets"):
             continue
         module = importlib.import_module(info.name)
-        for name in names_of(module):
+        for name in sorted(names_of(module)):
             thing = getattr(module, name)
             if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
                 thing.__module__.startswith("attn_notes.")
