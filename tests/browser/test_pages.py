@@ -261,24 +261,21 @@ def test_a_chapter_is_light(opened):
 
 
 @every_chapter
-def test_a_page_and_its_widgets_are_no_taller_than_they_may_be(opened):
-    page = opened.page
-    page.set_viewport_size({"width": 1280, "height": 900})
-    settle(page)
-    heights = "[...document.querySelectorAll('attn-widget')].map((one) => one.offsetHeight)"
-    tallest = max(page.evaluate(heights))
-    whole = page.evaluate("document.documentElement.scrollHeight")
-    page.set_viewport_size({"width": 900, "height": 1000})
-    assert 100 < tallest <= TALLEST_WIDGET
-    assert 1_000 < whole <= TALLEST_PAGE
-
-
-@every_chapter
 def test_a_chapter_read_to_its_end_weighs_a_megabyte_at_most(opened):
     shown = "[...document.querySelectorAll('article img')].filter((one) => one.checkVisibility())"
     opened.page.evaluate(f"{shown}.forEach((image) => {{ image.loading = 'eager'; }})")
     opened.page.wait_for_function(f"{shown}.every((image) => image.complete)")
     assert 250_000 < weight(opened.asked) <= 1_000_000
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_page_and_its_widgets_are_no_taller_than_they_may_be(visit, book, name):
+    visit.expected = (THEME_LOGS,)
+    page = turn_to(visit, book, name, "file", width=1280, height=900).page
+    settle(page)
+    heights = "[...document.querySelectorAll('attn-widget')].map((one) => one.offsetHeight)"
+    assert 100 < max(page.evaluate(heights)) <= TALLEST_WIDGET
+    assert 1_000 < page.evaluate("document.documentElement.scrollHeight") <= TALLEST_PAGE
 
 
 @every_chapter
