@@ -15,7 +15,6 @@ from attn_notes.checks.exercises.base import (
     numbers,
     of_function,
     pair,
-    prediction,
 )
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
@@ -23,27 +22,6 @@ from attn_notes.data import END, PAD, START
 from attn_notes.decoding import beam_search
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax, padding_mask
-
-__all__ = [
-    "decoder_shapes",
-    "fool_beam",
-    "greedy_loop",
-    "length_penalty",
-    "masked_loss",
-    "read_source",
-]
-
-SHAPES = {
-    "keys": ((5, 7, 12), "one for each source word, both directions end to end"),
-    "query": ((5, 1, 8), "the top layer's state alone, with an axis for the one query"),
-    "weights": ((5, 7), "one for each source word of each sentence"),
-    "context": ((5, 12), "an average of keys, so it is as wide as they are"),
-    "gru_input": ((1, 5, 16), "one step, and embedding and context end to end: 4 + 12"),
-    "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
-}
-WITH_QUERY_AXIS = {"weights": (5, 1, 7), "context": (5, 1, 12)}  # before `read` drops that axis
-decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)", also=WITH_QUERY_AXIS)
-"""Six shapes in a decoder, by name."""
 
 
 @of_function

@@ -6,12 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
-
-__all__ = ["alibi_horizon", "column_order", "one_letter", "own_rows", "shift_matrix"]
 
 
 @of_function
@@ -33,18 +31,6 @@ def own_rows(answer: Any) -> None:
         mistakes = {words: x + table[rows] for words, rows in wrong.items()}
         case = f"with cached = {counts} and L = {L}: "
         compare(answer(x, table, cached), x + table[places], "the sum", mistakes, case)
-
-
-CAN_DIFFER = {
-    "none": (False, "all inputs are equal, and nothing marks their positions"),
-    "causal": (False, "the mask changes how many values are averaged, but they are equal"),
-    "sinusoidal": (True, "it is added to the vectors, so the values differ"),
-    "learned": (True, "its rows are added to the vectors, so the values differ"),
-    "rotary": (False, "it turns queries and keys, but the values that are averaged are equal"),
-    "alibi": (False, "it changes the weights, but the values that are averaged are equal"),
-}
-one_letter = prediction(CAN_DIFFER, "True or False")
-"""Where can the outputs of equal tokens differ?"""
 
 
 @of_function
