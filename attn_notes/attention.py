@@ -18,8 +18,8 @@ from attn_notes.arguments import (
     check_fractions,
     check_mask,
     check_query_key,
+    check_shapes,
     check_value,
-    shapes_of,
 )
 from attn_notes.masks import and_causal, masked_softmax
 
@@ -149,7 +149,7 @@ class Attention(nn.Module):
         """Output (..., L, Dv), and the weights (..., L, S) before dropout; mask as elsewhere."""
         check_value(key, value)
         scores = self.score(query, key)  # (..., L, S)
-        _check_scores(scores, query, key)
+        check_shapes(scores=(scores, "... L S"), query=(query, "... L D"), key=(key, "... S Dk"))
         weights = masked_softmax(scores, attn_mask)  # (..., L, S)
         return self.dropout(weights) @ value, weights  # (..., L, Dv)
 
@@ -168,13 +168,6 @@ def _check_inputs(
     if mask is not None:
         check_mask(mask, shape)
     return and_causal(mask, L, S, device=query.device) if is_causal else mask
-
-
-def _check_scores(scores: Tensor, query: Tensor, key: Tensor) -> None:
-    """Raise unless the scores are (..., L, S)."""
-    if scores.shape != (*query.shape[:-1], key.shape[-2]):
-        got = shapes_of(scores=scores, query=query, key=key)
-        raise ValueError(f"score must give one number for each query and key, got {got}")
 
 
 def _plain_softmax(scores: Tensor) -> Tensor:

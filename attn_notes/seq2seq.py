@@ -11,7 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
+from attn_notes.arguments import (
+    check_fractions,
+    check_integer_tensors,
+    check_integers,
+    check_shapes,
+    look_up,
+)
 from attn_notes.attention import Attention
 from attn_notes.data import PAD, START
 from attn_notes.decoding.protocol import check_source, check_step
@@ -200,10 +206,7 @@ class RNNDecoder(nn.Module):
 
     def _first_hidden(self, final: Tensor) -> Tensor:
         layers, width = self.rnn.num_layers, self.bridge.in_features
-        if final.dim() != 3 or (final.shape[0], final.shape[2]) != (layers, width):
-            wanted = "as many layers as the decoder, and its context_dim for output_dim"
-            shapes = f"so final ({layers}, B, {width}), got {tuple(final.shape)}"
-            raise ValueError(f"the encoder must have {wanted}, {shapes}")
+        check_shapes(**{"the encoder's final states": (final, f"{layers} B {width}")})
         return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 
