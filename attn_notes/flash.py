@@ -52,12 +52,7 @@ class Tile(NamedTuple):
     output: Tensor
 
 
-def online_softmax(
-    scores: Tensor,
-    values: Tensor,
-    *,
-    tile: int,
-) -> Iterator[Tile]:
+def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Tile]:
     """The softmax-weighted sum of the values, from scores read a tile at a time.
 
     Milakov and Gimelshein (2018) for the sum; chapter 10.

@@ -161,12 +161,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
 
 
 def bits_per_character(
-    model: nn.Module,
-    texts: Sequence[str],
-    vocab: Vocabulary,
-    *,
-    length: int,
-    batch_size: int = 64,
+    model: nn.Module, texts: Sequence[str], vocab: Vocabulary, *, length: int, batch_size: int = 64
 ) -> float:
     r"""The number of bits a character costs if texts are coded with the model. Chapter 9.
 

@@ -137,7 +137,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
         (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
         (TABLE.format(ENDLESS), "greedy finds the best sentence, a, with p = 0.240"),
-        (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
+        (TABLE.format(TIE), "greedy finds the best sentence, c, with p = 0.333"),
         (
             "answer = torch.ones(4, 4, device='cpu')",
             "the row of START should be 0 or more and sum to 1, got 1, 1, 1, 1",

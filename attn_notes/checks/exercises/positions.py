@@ -4,10 +4,8 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, of_function
-from attn_notes.checks.properties import CheckFailed
+from attn_notes.checks.exercises.base import compare, draw, numbers, of_function
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
 
@@ -60,25 +58,14 @@ def _halves(D: int) -> list[int]:
 def column_order(answer: Any) -> None:
     """From pairs of neighbours to pairs of halves."""
     for D in (4, 8, 12):
-        right, got = _halves(D), answer(D)
-        if not isinstance(got, list | tuple | range | Tensor):
-            kind = type(got).__name__
-            raise CheckFailed(f"order({D}) should be a list of column numbers, got {kind}")
-        got, case = got.tolist() if isinstance(got, Tensor) else [*got], f"order({D}): "
-        if not all(isinstance(column, int) for column in got):
-            raise CheckFailed(f"{case}column numbers should be integers, got {got}")
-        if len(got) != D:
-            raise CheckFailed(f"{case}there should be {D} column numbers, got {len(got)}")
+        right = torch.tensor(_halves(D), device="cpu")
+        case, words = f"order({D}): ", f"order({D}) should be a list of column numbers"
         mistakes = {
-            "that changes nothing": [*range(D)],
-            "that is the way back, from halves to pairs": [right.index(c) for c in range(D)],
-            "the second feature of each pair comes first": right[D // 2 :] + right[: D // 2],
+            "that changes nothing": torch.arange(D, device="cpu"),
+            "that is the way back, from halves to pairs": right.argsort(),
+            "the second feature of each pair comes first": right.roll(D // 2),
         }
-        for mistake, wrong in mistakes.items():
-            if got == wrong != right:
-                raise CheckFailed(f"{case}{mistake}")
-        for n, (column, wanted) in enumerate(zip(got, right, strict=True)):
-            compare(column, wanted, f"number {n} of the list", case=case)
+        compare(numbers(answer(D), words), right, "the list", mistakes, case)
 
 
 @of_function
