@@ -149,7 +149,7 @@ class Attention(nn.Module):
         """Output (..., L, Dv), and the weights (..., L, S) before dropout; mask as elsewhere."""
         check_value(key, value)
         scores = self.score(query, key)  # (..., L, S)
-        check_shapes(scores=(scores, "... L S"), query=(query, "... L D"), key=(key, "... S Dk"))
+        _check_scores(scores, query, key)
         weights = masked_softmax(scores, attn_mask)  # (..., L, S)
         return self.dropout(weights) @ value, weights  # (..., L, Dv)
 
@@ -168,6 +168,11 @@ def _check_inputs(
     if mask is not None:
         check_mask(mask, shape)
     return and_causal(mask, L, S, device=query.device) if is_causal else mask
+
+
+def _check_scores(scores: Tensor, query: Tensor, key: Tensor) -> None:
+    """Raise unless the scores are (..., L, S)."""
+    check_shapes(scores=(scores, "... L S"), query=(query, "... L D"), key=(key, "... S Dk"))
 
 
 def _plain_softmax(scores: Tensor) -> Tensor:

@@ -59,19 +59,16 @@ def shares_of_a_logit(answer: Any) -> None:
         x, last = parts.sum(0), (beta @ u)[None]
         plain, scale = x.std(correction=0), (x.var(correction=0) + eps).sqrt()
         own = _centred(parts) @ (gamma * u) / scale
-        each = (parts.var(-1, correction=0) + eps).sqrt()
+        each, fewer = (parts.var(-1, correction=0) + eps).sqrt(), (x.var() + eps).sqrt()
+        gained = _centred(parts * gamma)
         wrong = {
             "each part has its own standard deviation: divide by that of x": own * scale / each,
             "subtract the mean of each part: C belongs to the share": parts @ (gamma * u) / scale,
             "the gain is missing": _centred(parts) @ u / scale,
-            "the standard deviation divides by E, not by E - 1": own
-            * scale
-            / (x.var() + eps).sqrt(),
+            "the standard deviation divides by E, not by E - 1": own * scale / fewer,
             "eps is missing under the root": own * scale / plain,
             "eps stands under the root": own * scale / (plain + eps),
-            "subtract the mean first, then multiply by the gain": _centred(parts * gamma)
-            @ u
-            / scale,
+            "subtract the mean first, then multiply by the gain": gained @ u / scale,
             "divide by the standard deviation, and not by the variance": own / scale,
             "nothing is divided by the standard deviation": own * scale,
             "the bias is a part of its own: do not divide it": own + last / len(parts),
