@@ -91,29 +91,37 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
         raise ValueError(f"{name} must be ids from 0 to {last}, {got}") from None
 
 
-def check_query_key(query: Tensor, key: Tensor, *, same_width: bool = True) -> None:
-    """Raise unless query (..., L, D) and key (..., S, D) fit; some scores take two widths."""
+def check_shapes(**tensors: tuple[Tensor, str]) -> None:
+    """Raise unless x=(x, "... L 8") and the others have such axes: a name is one size in all."""
+    sizes: dict[str, Any] = {}
+    for tensor, axes in tensors.values():
+        names: list[str] = axes.split()
+        shape: list[Any] = [*tensor.shape]
+        if names[0] == "...":
+            end = len(shape) - len(names) + 1
+            shape = [shape[:end], *shape[end:]]
+        pairs = zip(names, shape, strict=False)
+        known = [int(n) if n.isdigit() else sizes.setdefault(n, size) for n, size in pairs]
+        if len(names) != len(shape) or known != shape:
+            shapes = [str(tuple(x.split())).replace("'", "") for _, x in tensors.values()]
+            got = shapes_of(**{name: x for name, (x, _) in tensors.items()})
+            must = f"{_listed(tensors)} must have shape{'s' * (len(shapes) > 1)}"
+            raise ValueError(f"{must} {_listed(shapes)}, got {got}")
+
+
+def check_query_key(query: Tensor, key: Tensor) -> None:
+    """Raise unless query (..., L, D) and key (..., S, D) fit."""
     check_floating(query=query, key=key)
-    q, k = query.shape, key.shape
-    must = None
-    if len(q) < 2 or len(k) < 2:
-        must = "have shapes (..., L, D) and (..., S, D)"
-    elif q[:-2] != k[:-2]:
-        must = "share their leading axes"
-    elif same_width and q[-1] != k[-1]:
-        must = "share head_dim (last axis)"
-    elif q[-1] == 0 or k[-1] == 0:
-        must = "have a head_dim of at least 1"
-    if must is not None:
-        raise ValueError(f"query and key must {must}, got {shapes_of(query=query, key=key)}")
+    check_shapes(query=(query, "... L D"), key=(key, "... S D"))
+    if not query.shape[-1]:
+        got = shapes_of(query=query, key=key)
+        raise ValueError(f"query and key must have a head_dim of at least 1, got {got}")
 
 
 def check_value(key: Tensor, value: Tensor) -> None:
     """Raise unless key (..., S, D) and value (..., S, Dv) fit."""
     check_floating(key=key, value=value)
-    if key.dim() < 2 or key.shape[:-1] != value.shape[:-1]:
-        got = shapes_of(key=key, value=value)
-        raise ValueError(f"key and value must share all axes but the last, got {got}")
+    check_shapes(key=(key, "... S D"), value=(value, "... S Dv"))
 
 
 def check_bias(attn_bias: Tensor, shape: torch.Size) -> None:

@@ -18,8 +18,8 @@ from attn_notes.arguments import (
     check_fractions,
     check_mask,
     check_query_key,
+    check_shapes,
     check_value,
-    shapes_of,
 )
 from attn_notes.masks import and_causal, masked_softmax
 
@@ -172,9 +172,7 @@ def _check_inputs(
 
 def _check_scores(scores: Tensor, query: Tensor, key: Tensor) -> None:
     """Raise unless the scores are (..., L, S)."""
-    if scores.shape != (*query.shape[:-1], key.shape[-2]):
-        got = shapes_of(scores=scores, query=query, key=key)
-        raise ValueError(f"score must give one number for each query and key, got {got}")
+    check_shapes(scores=(scores, "... L S"), query=(query, "... L D"), key=(key, "... S Dk"))
 
 
 def _plain_softmax(scores: Tensor) -> Tensor:

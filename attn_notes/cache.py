@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import shapes_of
+from attn_notes.arguments import check_shapes, shapes_of
 
 
 @dataclass
@@ -97,9 +97,7 @@ class KVCache:
 
 def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
     """Raise unless there is one value per key, and both match the `length` tokens in the room."""
-    if key.dim() != 4 or value.dim() != 4 or key.shape[:3] != value.shape[:3]:
-        got = f"got {shapes_of(key=key, value=value)}"  # not before: a step would pay for it
-        raise ValueError(f"key and value must have shapes (B, G, L, D) and (B, G, L, Dv), {got}")
+    check_shapes(key=(key, "B G L D"), value=(value, "B G L Dv"))
     old = () if room is None else (("key", key, room.keys), ("value", value, room.values))
     for name, new, held in old:
         if (new.shape[:2], new.shape[3]) != (held.shape[:2], held.shape[3]):

@@ -20,8 +20,8 @@ from attn_notes.arguments import (
     check_integers,
     check_mask,
     check_query_key,
+    check_shapes,
     check_value,
-    shapes_of,
 )
 from attn_notes.masks import and_causal
 
@@ -52,12 +52,7 @@ class Tile(NamedTuple):
     output: Tensor
 
 
-def online_softmax(
-    scores: Tensor,
-    values: Tensor,
-    *,
-    tile: int,
-) -> Iterator[Tile]:
+def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Tile]:
     """The softmax-weighted sum of the values, from scores read a tile at a time.
 
     Milakov and Gimelshein (2018) for the sum; chapter 10.
@@ -77,7 +72,9 @@ def online_softmax(
         >>> last.output / last.total
         tensor([0.0420, 0.1142, 0.8438])
     """
-    _check_row(scores, values, tile)
+    check_floating(scores=scores, values=values)
+    check_integers(1, tile=tile)
+    check_shapes(scores=(scores, "S"), values=(values, "S Dv"))
     wide = torch.promote_types(scores.dtype, torch.float32)
     scores, values = scores.to(wide), values.to(wide)
     maximum = scores.new_full((), -INF)
@@ -236,12 +233,3 @@ def _score_tiles(
 def _finite(maximum: Tensor) -> Tensor:
     """What to subtract: any number will do where every score is -inf."""
     return maximum.masked_fill(maximum == -INF, 0.0)
-
-
-def _check_row(scores: Tensor, values: Tensor, tile: int) -> None:
-    """Raise unless the scores are (S,), the values (S, Dv), and the tile at least 1."""
-    check_floating(scores=scores, values=values)
-    check_integers(1, tile=tile)
-    if scores.dim() != 1 or values.dim() != 2 or len(scores) != len(values):
-        must = "scores and values must have shapes (S,) and (S, Dv)"
-        raise ValueError(f"{must}, got {shapes_of(scores=scores, values=values)}")

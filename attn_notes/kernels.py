@@ -17,7 +17,7 @@ from attn_notes.arguments import (
     check_finite,
     check_floating,
     check_positive,
-    shapes_of,
+    check_shapes,
 )
 from attn_notes.masks import masked_softmax
 
@@ -179,14 +179,6 @@ def _checked_width(bandwidth: float | Tensor, distances: Tensor) -> float | Tens
 
 def _check_points(queries: Tensor, keys: Tensor, values: Tensor, exclude_self: bool) -> None:
     """Raise unless queries (..., L), keys (..., S) and values (..., S) fit one another."""
-    points = {"queries": queries, "keys": keys, "values": values}
-    check_floating(**points)
-    must = None
-    if queries.dim() < 1 or keys.dim() < 1 or queries.shape[:-1] != keys.shape[:-1]:
-        must = "queries (..., L) and keys (..., S) must share their leading axes"
-    elif keys.shape != values.shape:
-        must = "keys and values must have the same shape (..., S)"
-    elif exclude_self and queries.shape != keys.shape:
-        must = "with exclude_self the queries must be the keys, so L = S"
-    if must is not None:
-        raise ValueError(f"{must}, got {shapes_of(**points)}")
+    check_floating(queries=queries, keys=keys, values=values)
+    asked = "... S" if exclude_self else "... L"  # then the queries are the keys
+    check_shapes(queries=(queries, asked), keys=(keys, "... S"), values=(values, "... S"))

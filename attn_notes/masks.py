@@ -16,7 +16,7 @@ from attn_notes.arguments import (
     check_integer_tensors,
     check_integers,
     check_mask,
-    shapes_of,
+    check_shapes,
 )
 
 Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
@@ -165,11 +165,8 @@ def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Te
     """
     if key_segments is None:
         key_segments = query_segments
-    segments = {"query_segments": query_segments, "key_segments": key_segments}
-    check_integer_tensors(**segments)
-    if query_segments.dim() == 0 or query_segments.shape[:-1] != key_segments.shape[:-1]:
-        must = "query_segments (..., L) and key_segments (..., S) must share their leading axes"
-        raise ValueError(f"{must}, got {shapes_of(**segments)}")
+    check_integer_tensors(query_segments=query_segments, key_segments=key_segments)
+    check_shapes(query_segments=(query_segments, "... L"), key_segments=(key_segments, "... S"))
     return query_segments[..., :, None] == key_segments[..., None, :]
 
 

@@ -17,7 +17,7 @@ from attn_notes.arguments import (
     check_fractions,
     check_integers,
     check_mask,
-    shapes_of,
+    check_shapes,
 )
 from attn_notes.attention import attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
@@ -72,8 +72,7 @@ def merge_heads(x: Tensor) -> Tensor:
         >>> merge_heads(heads).tolist()
         [[11, 12, 13, 14], [21, 22, 23, 24]]
     """
-    if x.dim() < 3:
-        raise ValueError(f"x must have shape (..., H, L, D), got {tuple(x.shape)}")
+    check_shapes(x=(x, "... H L D"))
     return x.transpose(-3, -2).flatten(-2)  # (..., L, H, D), then (..., L, E)
 
 
@@ -138,9 +137,7 @@ class SelfAttention(nn.Module):
             Output (..., L, v_proj_dim), or (..., L, E) with `out_proj`, and weights (..., L, L),
             those before dropout.
         """
-        if x.dim() < 2 or x.shape[-1] != self.embed_dim:
-            wanted = f"(..., L, {self.embed_dim})"
-            raise ValueError(f"x must have shape {wanted}, got {tuple(x.shape)}")
+        check_shapes(x=(x, f"... L {self.embed_dim}"))
         if self.packed:
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
@@ -293,17 +290,11 @@ class MultiHeadAttention(nn.Module):
         query, key, value = inputs
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
-        for name, x, length, proj in (
-            ("query", query, "L", self.q_proj),
-            ("key", key, "S", self.k_proj),
-            ("value", value, "S", self.v_proj),
-        ):
-            if x.dim() != 3 or x.shape[-1] != proj.in_features:
-                wanted = f"(B, {length}, {proj.in_features})"
-                raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}")
-        if query.shape[0] != key.shape[0] or key.shape[:2] != value.shape[:2]:
-            got = shapes_of(query=query, key=key, value=value)
-            raise ValueError(f"query, key and value must share B, and key and value S, got {got}")
+        check_shapes(
+            query=(query, f"B L {self.q_proj.in_features}"),
+            key=(key, f"B S {self.k_proj.in_features}"),
+            value=(value, f"B S {self.v_proj.in_features}"),
+        )
         B, L, S = *query.shape[:2], offset + key.shape[1]
         if bias is not None:
             check_bias(bias, torch.Size((B, self.num_heads, L, S)))

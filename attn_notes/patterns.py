@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import Device, check_tensors, shapes_of
+from attn_notes.arguments import Device, check_shapes, check_tensors
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
 """The tokens that BERT adds to a text: others read them, but their own rows do not count."""
@@ -79,9 +79,7 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
     check_tensors(weights=weights, cells=cells)
     if cells.dtype != torch.bool:
         raise TypeError(f"cells must be a bool tensor (True = wanted), got {cells.dtype}")
-    if cells.dim() != 2 or cells.shape != weights.shape[-2:]:
-        got = shapes_of(cells=cells, weights=weights)
-        raise ValueError(f"cells must be (L, S), the last two axes of weights, got {got}")
+    check_shapes(weights=(weights, "... L S"), cells=(cells, "L S"))
     found = (weights * cells).sum(-1)  # (..., L): 0 in a row without a wanted cell
     return found.sum(-1) / cells.any(-1).sum()
 

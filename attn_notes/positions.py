@@ -14,7 +14,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import Device, check_floating, check_integers, check_positive, shapes_of
+from attn_notes.arguments import (
+    Device,
+    check_floating,
+    check_integers,
+    check_positive,
+    check_shapes,
+    shapes_of,
+)
 from attn_notes.masks import relative_positions
 
 RotaryLayout = Literal["pairs", "halves"]
@@ -328,8 +335,7 @@ def _check_width(name: str, width: int) -> None:
 def _check_stream(x: Tensor, width: int) -> None:
     """Raise unless x is floating point and (..., L, width)."""
     check_floating(x=x)
-    if x.dim() < 2 or x.shape[-1] != width:
-        raise ValueError(f"x must have shape (..., L, {width}), got {tuple(x.shape)}")
+    check_shapes(x=(x, f"... L {width}"))
 
 
 def _check_rotary(x: Tensor, angles: Tensor, layout: str) -> None:

@@ -15,7 +15,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers, check_query_key, shapes_of
+from attn_notes.arguments import check_floating, check_integers, check_query_key, check_shapes
 
 
 class GaussianScore(nn.Module):
@@ -154,8 +154,6 @@ def _check_widths(
     score: BilinearScore | AdditiveScore | ConcatScore, query: Tensor, key: Tensor
 ) -> None:
     """Raise unless query and key fit each other and have the widths the score was made for."""
-    check_query_key(query, key, same_width=False)
-    if (query.shape[-1], key.shape[-1]) != (score.query_dim, score.key_dim):
-        wanted = f"query_dim = {score.query_dim} and key_dim = {score.key_dim} (last axis)"
-        got = shapes_of(query=query, key=key)
-        raise ValueError(f"query and key must have {wanted}, got {got}")
+    check_floating(query=query, key=key)
+    widths = f"... L {score.query_dim}", f"... S {score.key_dim}"
+    check_shapes(query=(query, widths[0]), key=(key, widths[1]))

@@ -6,12 +6,19 @@ The two decoders differ in one method: where the context of the next step comes 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attn_notes.arguments import check_fractions, check_integer_tensors, check_integers, look_up
+from attn_notes.arguments import (
+    check_fractions,
+    check_integer_tensors,
+    check_integers,
+    check_shapes,
+    look_up,
+)
 from attn_notes.attention import Attention
 from attn_notes.data import PAD, START
 from attn_notes.decoding.protocol import check_source, check_step
@@ -200,10 +207,7 @@ class RNNDecoder(nn.Module):
 
     def _first_hidden(self, final: Tensor) -> Tensor:
         layers, width = self.rnn.num_layers, self.bridge.in_features
-        if final.dim() != 3 or (final.shape[0], final.shape[2]) != (layers, width):
-            wanted = "as many layers as the decoder, and its context_dim for output_dim"
-            shapes = f"so final ({layers}, B, {width}), got {tuple(final.shape)}"
-            raise ValueError(f"the encoder must have {wanted}, {shapes}")
+        check_shapes(**{"the encoder's final states": (final, f"{layers} B {width}")})
         return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 
@@ -230,20 +234,8 @@ class AttentionDecoder(RNNDecoder):
         tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=<StackBackward0>)
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        embed_dim: int,
-        hidden_dim: int,
-        context_dim: int,
-        num_layers: int = 1,
-        *,
-        score: nn.Module,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(
-            vocab_size, embed_dim, hidden_dim, context_dim, num_layers, dropout=dropout
-        )
+    def __init__(self, *sizes: int, score: nn.Module, **options: Any) -> None:
+        super().__init__(*sizes, **options)
         self.attention = Attention(score)
 
     def initial_state(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:

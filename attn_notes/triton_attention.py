@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_query_key, check_value, shapes_of
+from attn_notes.arguments import check_floating, check_shapes
 from attn_notes.masks import Lengths, padding_mask
 
 try:
@@ -212,11 +212,8 @@ def _launch(kernel: Any, size: int, tensors: list[Tensor], ctx: Any) -> None:
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Raise unless the tensors fit and the kernels can run on their device."""
-    check_query_key(query, key)
-    check_value(key, value)
-    if query.dim() != 4 or value.shape != key.shape:
-        must = "query must have shape (B, H, L, D), and key and value (B, H, S, D)"
-        raise ValueError(f"{must}, got {shapes_of(query=query, key=key, value=value)}")
+    check_floating(query=query, key=key, value=value)
+    check_shapes(query=(query, "B H L D"), key=(key, "B H S D"), value=(value, "B H S D"))
     if query.shape[-1] > 256:  # a tile must fit into fast memory
         raise ValueError(f"head_dim (last axis) must be at most 256, got {tuple(query.shape)}")
     if query.dtype not in (torch.float16, torch.bfloat16, torch.float32):

@@ -105,9 +105,14 @@ BEYOND = "from 0 to max_length - 1 = 4"
 TYPES = "token_types must have the shape of tokens"
 FUSED = 'backend must be "auto" or "explicit" for weights'
 MODELS = [
-    ("a prompt without a batch", prompt(source=(3,)), V, BOTH, "(3,) and (2,)"),
-    ("a plain prompt without a batch", decode(source=(3,)), V, BOTH, "(3,) and None"),
-    ("too few lengths of prompts", prompt(lengths=(3,)), V, BOTH, "(2, 3) and (1,)"),
+    ("a prompt without a batch", prompt(source=(3,)), V, BOTH, "source (3,) and lengths (2,)"),
+    (
+        "a plain prompt without a batch",
+        decode(source=(3,)),
+        V,
+        "source must have shape (B, S), got source (3,)",
+    ),
+    ("too few lengths of prompts", prompt(lengths=(3,)), V, BOTH, "source (2, 3) and lengths (1,)"),
     ("prompts of two lengths", prompt(lengths=(3, 2)), V, PROMPTS, "(2, 3)", "[3, 2]"),
     ("an empty prompt", prompt((2, 0), (0, 0)), V, PROMPTS, "(2, 0)", "[0, 0]"),
     ("a text too long", steps(*[(2,)] * 3), V, BEYOND, "offset = 5"),

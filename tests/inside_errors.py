@@ -115,7 +115,7 @@ STREAMS = [
 SECOND, OTHER = Head("body.blocks.1.self_attn", 0), Transformer(PRE)
 CROSS, ENCODED = Head("decoder.blocks.0.cross_attn", 0), Head("encoder.blocks.0.self_attn", 0)
 ORDER = "in the self-attention of an earlier and a later block"
-MAPS = "weights must be (B, H, L, L) and tokens (B, L)"
+MAPS = "weights and tokens must have shapes (B, H, L, L) and (B, L)"
 
 
 def matching(weights, tokens):

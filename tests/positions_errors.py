@@ -96,8 +96,8 @@ TABLE = [
         (f"{what}: {call}", lambda module=module, x=x: module(x), error, *words)
         for call, module in ADDED.items()
         for what, x, error, *words in (
-            ("one axis", zeros(4), V, "x must have shape (..., L, 4), got (4,)"),
-            ("another width", zeros(2, 3, 1), V, "(..., L, 4), got (2, 3, 1)"),
+            ("one axis", zeros(4), V, "x must have shape (..., L, 4), got x (4,)"),
+            ("another width", zeros(2, 3, 1), V, "(..., L, 4), got x (2, 3, 1)"),
             ("integers", zeros(3, 4).long(), T, "x must be floating point", "int64"),
         )
     ],

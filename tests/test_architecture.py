@@ -17,8 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
-MOST_LINES, MOST_LINES_OF_CODE = 14_230, 8_670  # of the whole package, its JavaScript aside
-MOST_LINES_OF_TRAINING = 1_680  # the loop and the command line together
+MOST_LINES, MOST_LINES_OF_CODE = 13_830, 8_310  # of the whole package, its JavaScript aside
+MOST_LINES_OF_TRAINING = 1_620  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29
 
@@ -220,9 +220,8 @@ def all_of(tree: ast.Module) -> list[str] | None:
 def test_a_module_has_a_docstring_and_a_package_lists_what_it_hands_out(path):
     tree = TREES[path]
     assert ast.get_docstring(tree)
-    stars = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in tree.body)
-    if path.name != "__init__.py" or path.parent == PACKAGE or stars:
-        return  # what has no underscore is public; a star hands on what its modules list
+    if path.name != "__init__.py" or path.parent in (PACKAGE, PACKAGE / "checks" / "exercises"):
+        return  # what has no underscore is public; exercises are known by their decorator
     names = all_of(tree)
     imported = {
         alias.name

@@ -170,7 +170,7 @@ def test_a_wrong_answer_is_named_as_a_known_mistake_or_by_its_first_wrong_entry(
     ],
 )
 def test_each_part_of_a_prediction_has_its_reason(capsys, answer, printed):
-    prediction({"a": (True, "it is so"), "b": ((1, 2), "they are two")}, "anything")(answer)
+    prediction("anything", {"a": [True, "it is so"], "b": [[1, 2], "they are two"]})(answer)
     assert capsys.readouterr().out == printed + "\n"
 
 

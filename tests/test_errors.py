@@ -85,10 +85,10 @@ MASKS = [
         "segments of two batches",
         lambda: M.block_mask(ints(2, 3), ints(5, 3)),
         V,
-        "share their leading axes",
+        "must have shapes (..., L) and (..., S)",
         "query_segments (2, 3) and key_segments (5, 3)",
     ),
-    ("one number for segments", lambda: M.block_mask(ints()), V, "query_segments (..., L)"),
+    ("one number for segments", lambda: M.block_mask(ints()), V, "got query_segments ()"),
     ("two batches of lengths", lambda: M.pair_mask([1, 2], [1], 3, 3), V, "both have shape (B,)"),
     ("a query too long", lambda: M.pair_mask([4], [1], 3, 5), V, "size 3, got values from 4 to 4"),
     ("a key too long", lambda: M.pair_mask([1], [6], 3, 5), V, "size 5"),
@@ -174,16 +174,16 @@ WRONG_PAIRS = [
     (
         "two widths",
         (zeros(B, H, L, D), zeros(B, H, S, DV)),
-        "share head_dim (last axis)",
+        "query and key must have shapes (..., L, D) and (..., S, D)",
         f"query ({B}, {H}, {L}, {D}) and key ({B}, {H}, {S}, {DV})",
     ),
     (
         "a batch of one, which would broadcast",
         (zeros(B, L, D), zeros(1, S, D)),
-        "share their leading axes",
+        "(..., L, D) and (..., S, D)",
         f"query ({B}, {L}, {D}) and key (1, {S}, {D})",
     ),
-    ("another number of axes", (zeros(B, L, D), zeros(S, D)), "leading axes", f"key ({S}, {D})"),
+    ("another number of axes", (zeros(B, L, D), zeros(S, D)), "(..., S, D)", f"key ({S}, {D})"),
     ("one axis", (zeros(D), zeros(S, D)), "(..., L, D) and (..., S, D)", f"query ({D},)"),
     ("no width", (zeros(L, 0), zeros(S, 0)), "head_dim of at least 1", f"query ({L}, 0)"),
 ]
@@ -213,9 +213,9 @@ WIDE_SCORES = {
     "ConcatScore": C.ConcatScore(2, 3, 5),
 }
 WRONG_WIDTHS = [
-    ("query and key swapped", (zeros(L, 3), zeros(S, 2)), "query_dim = 2 and key_dim = 3"),
-    ("a query of one axis", (zeros(2), zeros(S, 3)), "(..., L, D)", "query (2,)"),
-    ("two batches", (zeros(B, L, 2), zeros(1, S, 3)), "leading axes", f"key (1, {S}, 3)"),
+    ("query and key swapped", (zeros(L, 3), zeros(S, 2)), "shapes (..., L, 2) and (..., S, 3)"),
+    ("a query of one axis", (zeros(2), zeros(S, 3)), "(..., L, 2)", "query (2,)"),
+    ("two batches", (zeros(B, L, 2), zeros(1, S, 3)), "(..., S, 3)", f"key (1, {S}, 3)"),
 ]
 
 
@@ -254,8 +254,8 @@ OTHERS = [
         "layer must keep the length",
         "output (2, 2)",
     ),
-    ("keys without values", lambda: nw(values=zeros(L)), V, "same shape (..., S)", f"({L},)"),
-    ("values of two axes", lambda: nw(values=zeros(S, 1)), V, "same shape", f"values ({S}, 1)"),
+    ("keys without values", lambda: nw(values=zeros(L)), V, "(..., S) and (..., S)", f"({L},)"),
+    ("values of two axes", lambda: nw(values=zeros(S, 1)), V, "(..., S)", f"values ({S}, 1)"),
     (
         "values of another dtype",
         lambda: K.KernelRegression()(zeros(L), zeros(S), zeros(S).double()),
@@ -263,13 +263,13 @@ OTHERS = [
         "must be floating point and of the same dtype",
         "got torch.float32, torch.float32 and torch.float64",
     ),
-    ("a query with no axis", lambda: nw(zeros()), V, "leading axes", "queries ()"),
-    ("a batch of queries alone", lambda: nw(zeros(B, L)), V, "leading axes", f"queries ({B}, {L})"),
+    ("a query with no axis", lambda: nw(zeros()), V, "(..., L)", "queries ()"),
+    ("a batch of queries alone", lambda: nw(zeros(B, L)), V, "(..., L)", f"queries ({B}, {L})"),
     (
         "leaving out the self of other queries",
         lambda: nw(zeros(L), exclude_self=True),
         V,
-        "with exclude_self the queries must be the keys",
+        "queries, keys and values must have shapes (..., S), (..., S) and (..., S)",
         f"queries ({L},), keys ({S},)",
     ),
     ("a model from NaN", lambda: K.KernelRegression(NAN), V, "w must be a finite number", "nan"),
@@ -278,7 +278,7 @@ OTHERS = [
         "a score that turns queries into keys",
         lambda: Attention(lambda q, k: k @ q.mT)(Q, KEY, VALUE),
         V,
-        "one number for each query and key",
+        "scores, query and key must have shapes (..., L, S)",
         f"scores ({B}, {H}, {S}, {L})",
     ),
     # Checks
@@ -365,11 +365,23 @@ MULTIHEAD = [
     ("a dropout of 2", new_heads(12, 3, dropout=2.0), V, "dropout must be from 0 to 1, got 2.0"),
     ("weights of the fused backend", WEIGHTS_OF_FUSED, V, '"auto" or "explicit" for weights'),
     ("a value without a key", call(X, value=X), V, "key must be given where value is"),
-    ("a query of two axes", call(X[0]), V, "query must have shape (B, L, 12)", f"({L}, 12)"),
-    ("a key of another width", call(X, OTHER), V, "key must have shape (B, S, 12)"),
-    ("a value of another width", call(X, MEMORY, OTHER), V, "value must have shape (B, S, 12)"),
-    ("keys of another batch", call(X, zeros(1, S, 12)), V, "share B", f"key (1, {S}, 12)"),
-    ("values of another length", call(X, MEMORY, X), V, "key and value S", f"({B}, {L}, 12)"),
+    ("a query of two axes", call(X[0]), V, "shapes (B, L, 12), (B, S, 12)", f"({L}, 12)"),
+    (
+        "a key of another width",
+        call(X, OTHER),
+        V,
+        "shapes (B, L, 12), (B, S, 12)",
+        "key (2, 7, 11)",
+    ),
+    (
+        "a value of another width",
+        call(X, MEMORY, OTHER),
+        V,
+        "and (B, S, 12), got",
+        "value (2, 7, 11)",
+    ),
+    ("keys of another batch", call(X, zeros(1, S, 12)), V, "(B, S, 12)", f"key (1, {S}, 12)"),
+    ("values of another length", call(X, MEMORY, X), V, "(B, S, 12)", f"({B}, {L}, 12)"),
     ("a float mask of heads", call(X, MEMORY, attn_mask=zeros(L, S)), T, "must be a bool tensor"),
     (
         "a mask of the heads alone",
@@ -440,7 +452,7 @@ def each(callers: dict, cases: list[tuple]) -> list[tuple]:
     ]
 
 
-BUT_LAST = "all axes but the last"
+BUT_LAST = "key and value must have shapes (..., S, D) and (..., S, Dv)"
 TABLE = [
     *data_errors.TABLE,
     *decoding_errors.TABLE,

@@ -82,7 +82,7 @@ def test_a_row_of_which_nothing_is_left_stays_zero():
         (
             lambda: pattern_score(torch.ones(3, 2, 5), coin(5, 2)),
             ValueError,
-            r"got cells \(5, 2\) and weights \(3, 2, 5\)",
+            r"got weights \(3, 2, 5\) and cells \(5, 2\)",
         ),
         (lambda: pattern_score(torch.eye(2), coin(3, 2, 2)), ValueError, r"\(3, 2, 2\)"),
     ],

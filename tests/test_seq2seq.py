@@ -146,11 +146,14 @@ def test_a_step_adds_a_row_of_weights_and_leaves_the_earlier_state_unchanged():
 WRONG = [
     (lambda m: m(SOURCE, torch.tensor([3, 7, 0]), INPUTS), "from 1 to 7, got 0 to 7"),
     (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), "from 1 to 7, got 1 to 8"),
-    (lambda m: m(SOURCE, LENGTHS[:2], INPUTS), r"\(B, S\) and \(B,\), got \(3, 7\) and \(2,\)"),
-    (lambda m: m(SOURCE[0], LENGTHS, INPUTS), r"got \(7,\) and \(3,\)"),
+    (
+        lambda m: m(SOURCE, LENGTHS[:2], INPUTS),
+        r"\(B, S\) and \(B,\), got source \(3, 7\) and lengths \(2,\)",
+    ),
+    (lambda m: m(SOURCE[0], LENGTHS, INPUTS), r"got source \(7,\) and lengths \(3,\)"),
     (
         lambda m: Seq2Seq(RNNEncoder(V, E, H, 2), m.decoder).double()(SOURCE, LENGTHS, INPUTS),
-        r"as many layers .* final \(1, B, 12\), got \(2, 3, 6\)",
+        r"the encoder's final states .* \(1, B, 12\), got .* \(2, 3, 6\)",
     ),
     (lambda m: m(SOURCE + V, LENGTHS, INPUTS), f"source must be ids from 0 to {V - 1}, got ids"),
     (lambda m: m(SOURCE, LENGTHS, INPUTS[:2]), r"inputs must have shape \(3, L\), .* got \(2, "),

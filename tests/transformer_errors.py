@@ -82,18 +82,25 @@ BEYOND = "from 0 to max_length - 1 = 5"
 CLOSED = torch.zeros(2, 1, 4, dtype=torch.bool)
 FUSED = 'backend must be "auto" or "explicit"'
 MODELS = [
-    ("a source without a batch", model(source=(4,)), V, BOTH, "(4,) and (2,)"),
-    ("another number of lengths", model(lengths=ids(3)), V, BOTH, "(2, 4) and (3,)"),
+    ("a source without a batch", model(source=(4,)), V, BOTH, "source (4,) and lengths (2,)"),
+    ("another number of lengths", model(lengths=ids(3)), V, BOTH, "source (2, 4) and lengths (3,)"),
     ("float lengths of sources", model(lengths=LENGTHS.float()), T, "must be integers", "float32"),
     ("inputs without a batch", model(inputs=(3,)), V, "tokens must have shape (B, L)", "(3,)"),
-    ("inputs of another batch", model(inputs=(3, 3)), V, "share B", "(3, 3, 6)", "(2, 4, 6)"),
+    (
+        "inputs of another batch",
+        model(inputs=(3, 3)),
+        V,
+        "(B, L, 6), (B, S, 6)",
+        "(3, 3, 6)",
+        "(2, 4, 6)",
+    ),
     ("too many inputs", model(inputs=(2, 7), max_length=6), V, BEYOND, "length = 7"),
     ("a step of two tokens", step(2, 1), V, OF_THE_STATE, "(2, 1)"),
     ("a step of another batch", step(3), V, OF_THE_STATE, "(3,)"),
     ("too few pairs of caches", with_caches(1), V, "one for each of the 2 blocks", "got 1"),
     ("too many pairs of caches", with_caches(3), V, "one for each of the 2 blocks", "got 3"),
     ("a memory of another width", block(zeros(2, 4, 7)), V, "(B, S, 6)", "(2, 4, 7)"),
-    ("a memory of another batch", block(zeros(3, 4, 6)), V, "share B", "(3, 4, 6)"),
+    ("a memory of another batch", block(zeros(3, 4, 6)), V, "(B, L, 6), (B, S, 6)", "(3, 4, 6)"),
     ("a mask of another memory", block(zeros(2, 5, 6), memory_mask=CLOSED), V, "mask (2, 1, 4)"),
     ("weights of the fused kernel", weights_of_fused, V, FUSED),
 ]

@@ -94,22 +94,21 @@ class Translator:
         if to is not None and to not in self.targets:
             raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
 
-    def steps(
-        self, text: str, *, beam_size: int = 1, to: str | None = None
-    ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
+    def steps(self, text: str, **how: Any) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
         """S source tokens, T target tokens without END, and the weights (T, S) between them.
 
-        One fixed context has (T, 1), a Transformer the mean of its cross-attention.
+        One fixed context has (T, 1), a Transformer the mean of its cross-attention; `how` is as in
+        `translate`.
         """
         if isinstance(self.model, Transformer):
-            tokens, written, read = self.attention(text, beam_size=beam_size, to=to)
+            tokens, written, read = self.attention(text, **how)
             return tokens, written, torch.stack(read.cross).mean(dim=(0, 1))
-        tokens, written, _, decoded = self._decode(text, beam_size, to)
+        tokens, written, _, decoded = self._decode(text, **how)
         return tokens, written, decoded.state.weights[0, : len(written)].cpu()
 
     @torch.no_grad()
     def attention(
-        self, text: str, *, beam_size: int = 1, to: str | None = None
+        self, text: str, **how: Any
     ) -> tuple[tuple[str, ...], tuple[str, ...], TransformerWeights]:
         """S source tokens, T target tokens, and a Transformer's weights of every layer and head.
 
@@ -118,7 +117,7 @@ class Translator:
         """
         if not isinstance(self.model, Transformer):
             raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
-        tokens, written, batch, decoded = self._decode(text, beam_size, to)
+        tokens, written, batch, decoded = self._decode(text, **how)
         target, T = torch.cat([batch.target[:, :1], decoded.tokens[:, :-1]], dim=1), len(written)
         _, read = self.model(batch.source, batch.lengths, target, need_weights=True)
         encoder = tuple(x[0].cpu() for x in read.encoder)
@@ -127,7 +126,7 @@ class Translator:
         return tokens, written, TransformerWeights(encoder, decoder, cross)
 
     def _decode(
-        self, text: str, beam_size: int, to: str | None
+        self, text: str, beam_size: int = 1, to: str | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...], Batch, Decoded]:
         """Source tokens, target tokens, the source as a batch, and what the search gave."""
         if not text.strip():

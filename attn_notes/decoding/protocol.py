@@ -4,6 +4,8 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from attn_notes.arguments import check_shapes
+
 
 class State(Protocol):
     """What a model keeps between two steps, a row for each sequence."""
@@ -38,12 +40,10 @@ class Decoded(NamedTuple):
 
 def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
     """Raise unless there is one length per source (B, S); return the lengths, S by default."""
-    if lengths is None and source.dim() == 2:
+    if lengths is None:
+        check_shapes(source=(source, "B S"))
         return source.new_full(source.shape[:1], source.shape[1])
-    if lengths is None or source.dim() != 2 or lengths.shape != source.shape[:1]:
-        got = None if lengths is None else tuple(lengths.shape)
-        wanted = "source and lengths must have shapes (B, S) and (B,)"
-        raise ValueError(f"{wanted}, got {tuple(source.shape)} and {got}")
+    check_shapes(source=(source, "B S"), lengths=(lengths, "B"))
     return lengths
 
 

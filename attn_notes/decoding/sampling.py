@@ -1,5 +1,7 @@
 """Sampling: drawing the next token from the model's distribution (chapter 9)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -40,7 +42,14 @@ def sampling_distribution(
         >>> sampling_distribution(logits, top_p=0.65)
         tensor([0.0000, 0.0000, 0.4286, 0.5714])
     """
-    _check_choices(temperature, top_k, top_p)
+    if temperature == 0:
+        raise ValueError("temperature must be above 0, got 0; use greedy() instead")
+    check_positive(temperature=temperature)
+    if top_k is not None:
+        check_integers(1, top_k=top_k)
+    if top_p is not None:
+        check_positive(top_p=top_p)
+        check_fractions(top_p=top_p)
     check_floating(logits=logits)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # Differences to the best are never above 0, so no small τ makes them inf.
@@ -72,10 +81,8 @@ def sample(
     lengths: Tensor | None = None,
     *,
     max_length: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
     generator: torch.Generator | None = None,
+    **how: Any,
 ) -> Decoded:
     """At each step a token drawn from `sampling_distribution`, until END. Chapter 9.
 
@@ -85,8 +92,8 @@ def sample(
 
     Args:
         model, source, lengths, max_length: as in `generate`.
-        temperature, top_k, top_p: as in `sampling_distribution`.
         generator: of the CPU; torch's own by default.
+        how: `temperature`, `top_k` and `top_p`, as in `sampling_distribution`.
 
     Returns:
         The sequences, T <= `max_length`; `log_probs` are the model's own, as in `greedy`, whatever
@@ -102,14 +109,11 @@ def sample(
         >>> sample(Uniform(), torch.tensor([[4]]), max_length=9, generator=generator).tokens
         tensor([[3, 4, 2]])
     """
-    _check_choices(temperature, top_k, top_p)
     if generator is not None and generator.device.type != "cpu":
         raise ValueError(f"generator must be on the CPU, got one on {generator.device}")
 
     def draw(log_probs: Tensor) -> Tensor:
-        probabilities = sampling_distribution(
-            log_probs, temperature=temperature, top_k=top_k, top_p=top_p
-        )
+        probabilities = sampling_distribution(log_probs, **how)
         uniform = torch.rand(len(log_probs), 1, generator=generator, device="cpu")
         return _at_quantile(probabilities, uniform.to(log_probs.device))
 
@@ -127,15 +131,3 @@ def _renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
     """The kept probabilities (..., V), rescaled to sum to 1."""
     kept = probabilities * keep
     return kept / kept.sum(-1, keepdim=True)
-
-
-def _check_choices(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raise unless all three are in their ranges."""
-    if temperature == 0:
-        raise ValueError("temperature must be above 0, got 0; use greedy() instead")
-    check_positive(temperature=temperature)
-    if top_k is not None:
-        check_integers(1, top_k=top_k)
-    if top_p is not None:
-        check_positive(top_p=top_p)
-        check_fractions(top_p=top_p)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integer_tensors, check_tensors, shapes_of
+from attn_notes.arguments import check_integer_tensors, check_shapes, check_tensors
 from attn_notes.inside.activations import Head, find_module
 from attn_notes.inside.streams import last_stack, reading_weight
 from attn_notes.patterns import pattern_score
@@ -35,10 +35,7 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     """
     check_tensors(weights=weights)
     check_integer_tensors(tokens=tokens)
-    wanted = (*tokens.shape, *tokens.shape[1:])  # (B, L, L), and an axis for the heads
-    if weights.dim() != 4 or (weights.shape[0], *weights.shape[2:]) != wanted:
-        got = shapes_of(weights=weights, tokens=tokens)
-        raise ValueError(f"weights must be (B, H, L, L) and tokens (B, L), got {got}")
+    check_shapes(weights=(weights, "B H L L"), tokens=(tokens, "B L"))
     i = torch.arange(tokens.shape[1], device=tokens.device)  # (L,), of the keys
     same = tokens[:, :, None] == tokens.roll(1, dims=1)[:, None]  # (B, L, L): i - 1 is like t
     cells = same & (i > 0) & (i < i[:, None])

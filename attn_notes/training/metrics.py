@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_notes.arguments import check_fractions, check_integers, shapes_of
+from attn_notes.arguments import check_fractions, check_integers, check_shapes
 from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
@@ -48,9 +48,7 @@ def masked_cross_entropy(
         >>> masked_cross_entropy(logits, torch.tensor([[3, PAD]]))  # log 4, the padding left out
         tensor(1.3863)
     """
-    if logits.shape[:-1] != labels.shape or logits.dim() < 2:
-        got = shapes_of(logits=logits, labels=labels)
-        raise ValueError(f"logits and labels must have shapes (B, L, V) and (B, L), got {got}")
+    check_shapes(logits=(logits, "... L V"), labels=(labels, "... L"))
     check_fractions(label_smoothing=label_smoothing)
     total = F.cross_entropy(
         # In 32 bits at least: a sum over a batch overflows half precision.
@@ -163,12 +161,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
 
 
 def bits_per_character(
-    model: nn.Module,
-    texts: Sequence[str],
-    vocab: Vocabulary,
-    *,
-    length: int,
-    batch_size: int = 64,
+    model: nn.Module, texts: Sequence[str], vocab: Vocabulary, *, length: int, batch_size: int = 64
 ) -> float:
     r"""The number of bits a character costs if texts are coded with the model. Chapter 9.
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
-from attn_notes.multihead import MultiHeadAttention, Rotary
+from attn_notes.multihead import MultiHeadAttention
 from attn_notes.transformer.config import Activation, TransformerConfig
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -72,36 +73,18 @@ class EncoderBlock(nn.Module):
         self.norm2 = _layer_norm(config)
         self.dropout = _Dropout(config.dropout)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        attn_mask: Tensor | None = None,
-        attn_bias: Tensor | None = None,
-        is_causal: bool = False,
-        rotary: Rotary | None = None,
-        need_weights: bool = False,
-        cache: KVCache | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, **how: Any) -> tuple[Tensor, Tensor | None]:
         """From the residual stream before the block to the residual stream after it.
 
         Args:
             x: (B, L, E).
-            attn_mask, attn_bias, is_causal, rotary, need_weights, cache: as in
+            how: `attn_mask`, `attn_bias`, `is_causal`, `rotary`, `need_weights` and `cache`, as in
                 `MultiHeadAttention`.
 
         Returns:
             (B, L, E), and the weights (B, H, L, L) or None.
         """
-        attend = partial(
-            self.self_attn,
-            attn_mask=attn_mask,
-            attn_bias=attn_bias,
-            is_causal=is_causal,
-            rotary=rotary,
-            need_weights=need_weights,
-            cache=cache,
-        )
+        attend = partial(self.self_attn, **how)
         if self.norm_first:
             y, weights = attend(self.norm1(x))
             x = x + self.dropout(y)
@@ -148,11 +131,9 @@ class DecoderBlock(nn.Module):
         memory: Tensor,
         *,
         memory_mask: Tensor | None = None,
-        attn_mask: Tensor | None = None,
-        attn_bias: Tensor | None = None,
-        rotary: Rotary | None = None,
         need_weights: bool = False,
         cache: tuple[KVCache | None, KVCache | None] = (None, None),
+        **how: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """From the residual stream before the block to the residual stream after it.
 
@@ -161,9 +142,9 @@ class DecoderBlock(nn.Module):
             memory: (B, S, E), the encoder's output. With a cache that holds it already, S = 0.
             memory_mask: bool, `True` = may attend, for all of the memory, such as
                 `padding_mask(lengths, S)`; any shape that `MultiHeadAttention` takes.
-            attn_mask, attn_bias, rotary: of the causal self-attention.
             need_weights: whether to return the weights too.
             cache: of the self-attention, and of the cross-attention.
+            how: `attn_mask`, `attn_bias` and `rotary` of the causal self-attention.
 
         Returns:
             (B, L, E), the weights of the self-attention (B, H, L, L), with a cache (B, H, L, all
@@ -171,12 +152,10 @@ class DecoderBlock(nn.Module):
         """
         read_target = partial(
             self.self_attn,
-            attn_mask=attn_mask,
-            attn_bias=attn_bias,
             is_causal=True,  # in training, in evaluation and with a cache
-            rotary=rotary,
             need_weights=need_weights,
             cache=cache[0],
+            **how,
         )
         read_memory = partial(
             self.cross_attn,

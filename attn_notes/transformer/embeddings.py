@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import look_up
+from attn_notes.arguments import check_shapes, look_up
 from attn_notes.positions import (
     LearnedEncoding,
     SinusoidalEncoding,
@@ -58,8 +58,7 @@ class Embeddings(nn.Module):
 
         The offset is the position of the first token: with a cache, the cached length.
         """
-        if tokens.dim() != 2:
-            raise ValueError(f"tokens must have shape (B, L), got {tuple(tokens.shape)}")
+        check_shapes(tokens=(tokens, "B L"))
         x = look_up(self.tokens, tokens, "tokens")  # (B, L, E)
         if self.scale != 1.0:
             x = x * self.scale

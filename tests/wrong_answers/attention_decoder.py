@@ -57,7 +57,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {SHAPES | {'keys': (5, 7, 6)}}", "keys is not (5, 7, 6): one for each source"),
         (f"answer = {SHAPES | {'query': (2, 5, 8)}}", "query is not (2, 5, 8): the top layer's"),
         (f"answer = {SHAPES | {'context': (5, 8)}}", "context is not (5, 8): an average of keys"),
-        (f"answer = {SHAPES | {'gru_input': [1, 5, 12]}}", "gru_input is not (1, 5, 12): one step"),
+        (f"answer = {SHAPES | {'gru_input': [1, 5, 12]}}", "gru_input is not [1, 5, 12]: one step"),
         (f"answer = {SHAPES | {'weights': (5, 9, 7)}}", "weights is not (5, 9, 7): one for each"),
         (f"answer = {SHAPES | {'keys': 12}}", "keys should be a shape such as (5, 7), got 12"),
         ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer must be a dictionary, got list"),
@@ -137,7 +137,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
         (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
         (TABLE.format(ENDLESS), "greedy finds the best sentence, a, with p = 0.240"),
-        (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
+        (TABLE.format(TIE), "greedy finds the best sentence, c, with p = 0.333"),
         (
             "answer = torch.ones(4, 4, device='cpu')",
             "the row of START should be 0 or more and sum to 1, got 1, 1, 1, 1",

@@ -80,7 +80,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ("answer = ['both'] * 7", "the answer must be a dictionary, got list"),
     ],
     "shares_of_a_logit": [
-        (EACH_NORMED, "each part has its own standard deviation: divide by that of the sum"),
+        (EACH_NORMED, "each part has its own standard deviation: divide by that of x"),
         (
             instead(SHARES, "centred = parts - parts.mean(-1, keepdim=True)", "centred = parts"),
             "subtract the mean of each part",
@@ -88,7 +88,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(SHARES, "(gamma * u)", "u"), "the gain is missing"),
         (
             instead(SHARES, "correction=0", "correction=1"),
-            "the standard deviation divides by E, and not by E - 1",
+            "the standard deviation divides by E, not by E - 1",
         ),
         (instead(SHARES, " + eps", ""), "eps is missing under the root"),
         (
@@ -107,7 +107,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             )
             .replace("(gamma * u)", "u")
             .replace("parts.sum(0).var", "(parts / gamma).sum(0).var"),
-            "the gain multiplies before the mean is subtracted",
+            "subtract the mean first, then multiply by the gain",
         ),
         (instead(SHARES, "eps).sqrt()", "eps)"), "divide by the standard deviation, and not by"),
         (instead(SHARES, " / scale", ""), "nothing is divided by the standard deviation"),
@@ -178,7 +178,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "the token before the earlier twin",
         ),
-        (instead(INDUCTION, "(i < i", "(i <= i"), "a token reads itself where its twin"),
+        (instead(INDUCTION, "(i < i", "(i <= i"), "a token reads itself after its twin"),
         (instead(INDUCTION, " & (i < i[:, None])", ""), "some queries read later tokens"),
         (
             instead(INDUCTION, "F.pad(tokens, (1, 0), value=-1)[:, :-1]", "tokens.roll(1, 1)"),
@@ -256,15 +256,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             instead(INTEGRATED, "(n + 0.5)", "n"),
-            "steps = 4: each gradient is taken where its step begins",
+            "steps = 4: take the gradients at middles, not at beginnings",
         ),
         (
             instead(INTEGRATED, "(n + 0.5)", "(n + 1)"),
-            "steps = 4: each gradient is taken where its step ends",
+            "steps = 4: take the gradients at middles, not at ends",
         ),
         (
             instead(INTEGRATED, "(baseline + a * (x - baseline))", "(a * (x - baseline))"),
-            "along the way from 0 to x - baseline",
+            "the path is that from 0 to x - baseline",
         ),
         (
             instead(INTEGRATED, "(baseline + a * (x - baseline))", "(a * x)").replace(

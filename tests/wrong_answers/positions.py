@@ -95,13 +95,13 @@ def shift(offset, embed_dim):
             _order("[*range(1, D, 2), *range(0, D, 2)]"),
             "order(4): the second feature of each pair comes first",
         ),
-        (_order("[*range(0, D, 2)] * 2"), "order(4): number 2 of the list should be 1, got 0"),
-        (_order("[*range(0, D, 2)]"), "order(4): there should be 4 column numbers, got 2"),
+        (_order("[*range(0, D, 2)] * 2"), "order(4): the list should be 1 at (2,), got 0"),
+        (_order("[*range(0, D, 2)]"), "order(4): the list should have shape (4,), got (2,)"),
         (
             _order("[0.0, 2.5, 1.0, 3.0]"),
-            "order(4): column numbers should be integers, got [0.0, 2.5, 1.0, 3.0]",
+            "order(4): the list should be 2 at (1,), got 2.5",
         ),
-        (_order("None"), "order(4) should be a list of column numbers, got NoneType"),
+        (_order("None"), "order(4) should be a list of column numbers"),
     ],
     "alibi_horizon": [
         (_horizon("math.ceil(-math.log(share) / slope)"), "r^n is what lies beyond"),

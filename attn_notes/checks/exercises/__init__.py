@@ -1,14 +1,21 @@
-"""The exercises' checks: each prints `Correct`, or `Not yet:` and what is wrong; none raises."""
+"""The exercises' checks: each prints `Correct`, or `Not yet:` and what is wrong; none raises.
 
-from attn_notes.checks.exercises.attention_decoder import *
-from attn_notes.checks.exercises.families import *
-from attn_notes.checks.exercises.fast_attention import *
-from attn_notes.checks.exercises.kernel_regression import *
-from attn_notes.checks.exercises.looking_inside import *
-from attn_notes.checks.exercises.looking_inside_code import *
-from attn_notes.checks.exercises.masking import *
-from attn_notes.checks.exercises.multihead import *
-from attn_notes.checks.exercises.positions import *
-from attn_notes.checks.exercises.score_functions import *
-from attn_notes.checks.exercises.training import *
-from attn_notes.checks.exercises.transformer import *
+Where an exercise asks for a guess, `guesses.toml` says what is right and why.
+"""
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+from attn_notes.checks.exercises.base import prediction
+
+_CHAPTERS = (
+    "kernel_regression", "score_functions", "masking", "attention_decoder", "multihead",
+    "positions", "transformer", "training", "families", "fast_attention", "looking_inside",
+)  # fmt: skip
+_GUESSES = tomllib.loads(Path(__file__).with_name("guesses.toml").read_text(encoding="utf-8"))
+
+globals().update({name: prediction(**table) for name, table in _GUESSES.items()})
+for _chapter in _CHAPTERS:
+    _names = vars(import_module(f"{__name__}.{_chapter}")).items()
+    globals().update({name: thing for name, thing in _names if hasattr(thing, "__wrapped__")})

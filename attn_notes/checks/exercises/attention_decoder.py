@@ -15,35 +15,12 @@ from attn_notes.checks.exercises.base import (
     numbers,
     of_function,
     pair,
-    prediction,
 )
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
-from attn_notes.data import END, PAD, START
-from attn_notes.decoding import beam_search
+from attn_notes.data import END, PAD
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax, padding_mask
-
-__all__ = [
-    "decoder_shapes",
-    "fool_beam",
-    "greedy_loop",
-    "length_penalty",
-    "masked_loss",
-    "read_source",
-]
-
-SHAPES = {
-    "keys": ((5, 7, 12), "one for each source word, both directions end to end"),
-    "query": ((5, 1, 8), "the top layer's state alone, with an axis for the one query"),
-    "weights": ((5, 7), "one for each source word of each sentence"),
-    "context": ((5, 12), "an average of keys, so it is as wide as they are"),
-    "gru_input": ((1, 5, 16), "one step, and embedding and context end to end: 4 + 12"),
-    "logits": ((5, 9, 11), "a score for each word that could follow each of the inputs"),
-}
-WITH_QUERY_AXIS = {"weights": (5, 1, 7), "context": (5, 1, 12)}  # before `read` drops that axis
-decoder_shapes = prediction(SHAPES, "a shape such as (5, 7)", also=WITH_QUERY_AXIS)
-"""Six shapes in a decoder, by name."""
 
 
 @of_function
@@ -195,25 +172,15 @@ def _best(table: Tensor) -> tuple[str, float]:
 
 def _found(table: Tensor, width: int) -> float:
     """What the sentence is worth that a beam of this width finds; 0 if it does not end."""
-    logits = torch.full((7, 7), -1e9, device="cpu")
-    for row, last in zip(table, (START, 4, 5, 6), strict=True):  # the three words are 4, 5, 6
-        logits[last, [4, 5, 6, END]] = row.clamp(min=1e-12).log()
-    model, one = _Table(logits), torch.tensor([[START]], device="cpu")
-    found = beam_search(model, one, one[0], max_length=4, beam_size=width, length_penalty=0.0)
-    return float(found.log_probs.exp()) if END in found.tokens[0].tolist() else 0.0
-
-
-class _Table:
-    """A model whose next word depends on the last one alone: the row of the logits."""
-
-    def __init__(self, logits: Tensor) -> None:
-        self.logits = logits
-
-    def start(self, source: Tensor, *_: Any) -> tuple[Tensor, "_Table"]:
-        return self.logits[source[:, 0]], self
-
-    def step(self, tokens: Tensor, _: "_Table") -> tuple[Tensor, "_Table"]:
-        return self.logits[tokens], self
-
-    def select(self, _: Tensor) -> "_Table":
-        return self
+    beam = [(1.0, [0])]  # START is 0, the three words are 1 to 3, and END is 4
+    for _ in range(4):
+        ended = [(p, words) for p, words in beam if words[-1] == 4]
+        grown = [
+            (p * float(table[words[-1], n - 1]), [*words, n])
+            for p, words in beam
+            if words[-1] < 4
+            for n in (4, 1, 2, 3)
+        ]
+        beam = sorted(ended + grown, key=lambda found: -found[0])[:width]
+    p, words = beam[0]
+    return p if words[-1] == 4 else 0.0

@@ -61,34 +61,40 @@ def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 def prediction(
-    truths: Mapping[str, tuple[Any, str]], options: str, also: Mapping[str, Any] | None = None
+    guesses: str,
+    parts: Mapping[str, Sequence[Any]],
+    also: Mapping[str, Any] | None = None,
+    *,
+    in_any_order: bool = False,
 ) -> Callable[[Any], None]:
-    """An exercise that asks for a guess for each part; `truths` holds the guess and its reason.
+    """An exercise that asks for a guess for each part; `parts` holds the right one and its reason.
 
-    What `also` holds for a part is right too.
+    What `also` holds for a part is right too. The guesses are words, numbers, or lists of integers.
     """
+
+    def plain(x: Any) -> Any:
+        is_list = isinstance(x, Collection) and not isinstance(x, str)
+        return x if not is_list else set(x) if in_any_order else tuple(x)
 
     @exercise
     def check(answer: Any) -> None:
         if not isinstance(answer, Mapping):
             raise CheckFailed(f"the answer must be a dictionary, got {type(answer).__name__}")
-        for part, (truth, why) in truths.items():
+        for part, (truth, why) in parts.items():
             if (guess := answer.get(part)) is None:
-                raise CheckFailed(f"{part} has no guess: write {options}")
-            if not _fits(guess, truth, options):
-                raise CheckFailed(f"{part} should be {options}, got {guess!r}")
-            guess = tuple(guess) if isinstance(truth, tuple) else guess
-            value = set(guess) if isinstance(truth, set) else guess
-            if value not in (truth, (also or {}).get(part)):
+                raise CheckFailed(f"{part} has no guess: write {guesses}")
+            if not _fits(guess, plain(truth), guesses):
+                raise CheckFailed(f"{part} should be {guesses}, got {guess!r}")
+            if plain(guess) not in (plain(truth), plain((also or {}).get(part))):
                 raise CheckFailed(f"{part} is not {guess!r}: {why}")
 
     return check
 
 
-def _fits(guess: Any, truth: Any, options: str) -> bool:
-    """Whether a guess is of the truth's kind; a word must be one of the options."""
+def _fits(guess: Any, truth: Any, guesses: str) -> bool:
+    """Whether a guess is of the truth's kind; a word must be one of the guesses."""
     if isinstance(truth, str):
-        return f'"{guess}"' in options
+        return f'"{guess}"' in guesses
     if isinstance(truth, tuple | set):
         kind = Sequence if isinstance(truth, tuple) else Collection
         return isinstance(guess, kind) and all(isinstance(number, int) for number in guess)

@@ -6,32 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.data import Vocabulary, python_documentation
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel
-
-__all__ = [
-    "bits_from_perplexity",
-    "eighty_ten_ten",
-    "how_many_known",
-    "nucleus",
-    "pooled",
-    "proud_number",
-    "seen_before",
-]
-
-KNOWN = {  # the number, and a hint
-    "a": (8, "nothing is masked in an encoder"),
-    "b": (6, "under a causal mask depth adds nothing; count the output itself"),
-    "c": (4, "this output lies in the prefix: which tokens does the prefix read?"),
-    "d": (7, "it knows the whole source; the target it knows up to itself"),
-    "e": (4, "each further block adds one token on the left"),
-    "f": (5, "each block adds one token on either side, but the row ends at 7"),
-}
-how_many_known = prediction(KNOWN, "a number from 1 to 8")
-"""How many of eight tokens can each output know?"""
 
 
 @of_function

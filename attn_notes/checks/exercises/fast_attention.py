@@ -10,45 +10,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair, prediction
+from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax
-
-__all__ = [
-    "attention_costs",
-    "cache_bytes",
-    "mended_rescaling",
-    "merged_parts",
-    "triton_log_sum_exp",
-]
 
 INF = float("inf")
 MAXIMA, SUMS = {"max", "amax", "sort", "topk"}, {"exp", "softmax", "log_softmax", "logsumexp"}
 KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
 NAN = "the output is nan: what is -inf minus -inf?"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
-
-COSTS: dict[str, tuple[str, str]] = {
-    "a": ("four times", "there is a weight for each query and each key, L · L"),
-    "b": ("double", "it keeps q, k, v, the output and one number a row, and no L · L table"),
-    "c": ("four times", "tiles save memory; every score is still computed"),
-    "d": ("same", "one token has the same keys and values in a text of any length"),
-    "e": ("double", "one query meets each key once, 4 · S · D FLOPs"),
-    "f": ("same", "FLOPs and bytes both double, so their quotient does not change"),
-}
-attention_costs = prediction(COSTS, '"same", "double" or "four times"')
-"""What doubles when a text becomes twice as long?"""
-
-TOKEN = 2 * 32 * 8 * 128 * 2
-BYTES: dict[str, tuple[int, str]] = {
-    "token": (TOKEN, "keys and values, 32 layers, 8 key-value heads of width 128, 2 bytes each"),
-    "text": (32_768 * TOKEN, "every one of the 32,768 tokens takes the bytes of one token"),
-    "window": (4_096 * TOKEN, "4,096 tokens remain, however long the text is"),
-    "own": (4 * TOKEN, "32 heads instead of 8 for keys and values, in every layer"),
-}
-cache_bytes = prediction(BYTES, "a number of bytes")
-"""How large is the cache of a published model?"""
 
 
 def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r: int = 1) -> Tensor:

@@ -11,15 +11,6 @@ from attn_notes.device import get_device
 from attn_notes.kernels import epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import masked_softmax
 
-__all__ = [
-    "biweight",
-    "leave_group_out",
-    "leave_one_out",
-    "local_linear",
-    "nearest_neighbours",
-    "three_rows",
-]
-
 
 @exercise
 def three_rows(answer: Any) -> None:

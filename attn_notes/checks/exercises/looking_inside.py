@@ -1,68 +1,125 @@
-"""The exercises of chapter 11 that ask for a guess: parcels, removals, layers."""
+"""The exercises of chapter 11 that ask for code: gradients, shares, and a head by hand."""
 
-from attn_notes.checks.exercises.base import prediction
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["layers_needed", "parcel_changes", "what_removal_finds"]
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
-PARCELS: dict[str, tuple[str, str]] = {
-    "tells: star moved": ("place", "the digit is in the stamp, and the stamp stays"),
-    "tells: both exchanged": ("digit", "the stamp gives the new digit, and the star stays"),
-    "tells: equal weights": ("place", "the head finds the star, and the digit comes by the stamp"),
-    "random: star moved": ("both", "the head reads digit and place at the star"),
-    "random: both exchanged": ("digit", "the head reads the new digit at the same place"),
-    "random: equal weights": ("both", "both answers come from what the head reads at the star"),
-    "random: other digits": ("neither", "the head reads the starred digit alone"),
-}
-parcel_changes = prediction(PARCELS, '"digit", "place", "both" or "neither"')
-"""Which answers of the two kinds of networks change?"""
+from attn_notes.checks.exercises.base import compare, draw, of_function
+from attn_notes.device import get_device
 
-REMOVALS: dict[str, tuple[str, str]] = {
-    "constant, by zero": (
-        "changes",
-        "what the head adds is gone, and the next layers were trained with it",
-    ),
-    "constant, by mean": ("same", "the mean of a constant is that constant"),
-    "constant, by resampling": ("same", "another text has the same constant"),
-    "tag, by resampling within German": (
-        "same",
-        "every German text has the same tag, so the head passes on the same vector",
-    ),
-    "tag, by resampling across languages": (
-        "changes",
-        "the head then passes on the tag of another language",
-    ),
-    "shifted, by zero": (
-        "changes",
-        "zero now removes 5 W as well, which out_proj.bias no longer has",
-    ),
-    "shifted, by mean": ("same", "the mean has moved by the same 5, and the bias takes it back"),
-}
-what_removal_finds = prediction(REMOVALS, '"same" or "changes"')
-"""Which removals change an output?"""
 
-LAYERS: dict[str, tuple[str, str]] = {
-    "the token twelve places back": ("one", "the distance is in the score of a single layer"),
-    "the token that has occurred most often": (
-        "one",
-        "a head with equal weights reads each token as often as it occurs",
-    ),
-    "the vowel that occurred last": ("one", "the score can favour vowels, and short distances"),
-    "the token after the last comma": (
-        "two",
-        "the key of that token must say that a comma stood before it",
-    ),
-    "the token after an earlier copy of this one": (
-        "two",
-        "the key must hold the token before, which a layer 0 has to write there",
-    ),
-    "the token before an earlier copy of this one": (
-        "two",
-        "the match is on the token itself, but its value must hold the token before",
-    ),
-    "the latter, with values made one token back": (
-        "one",
-        "then the head matches on the token itself, and its value is the token before",
-    ),
-}
-layers_needed = prediction(LAYERS, '"one" or "two"')
-"""How many layers of attention does a task need?"""
+@of_function
+def integrated_by_hand(answer: Any) -> None:
+    """The integrated gradients of a scalar function."""
+    x, start, w = draw((3, 4), (3, 4), (3, 4))
+    way, zero = x - start, torch.zeros_like(x)
+
+    def f(x: Tensor) -> Tensor:  # its gradient is linear: middles and trapezia are exact
+        return (w * x).sum() ** 2 + (x[0] * x[1]).sum()
+
+    for steps in (4, 1, 50):
+        mean = _gradients(f, start, way, steps)
+        mistakes = {
+            "this is the mean gradient: multiply it by x - baseline": mean,
+            "multiply by x - baseline, and not by x": mean * x,
+            "the sign is wrong: go from the baseline to x": -mean * way,
+            "the gradients are added: take their mean": steps * mean * way,
+            "this is the gradient at x alone": _gradients(f, start, way, 1, 1.0) * way,
+            "this is the gradient at the baseline alone": _gradients(f, start, way, 1, 0.0) * way,
+            "the path begins at 0: begin it at the baseline": _gradients(f, zero, x, steps) * x,
+            "the path is that from 0 to x - baseline": _gradients(f, zero, way, steps) * way,
+            "take the gradients at middles, not at beginnings": (
+                _gradients(f, start, way, steps, 0.0) * way
+            ),
+            "take the gradients at middles, not at ends": _gradients(f, start, way, steps, 1.0)
+            * way,
+            "return one number for each entry of x, and not their sum": (mean * way).sum(),
+        }
+        case = f"steps = {steps}: " if steps > 1 else "with one step: "
+        compare(answer(f, x, start, steps), mean * way, "the attribution", mistakes, case)
+
+
+def _gradients(
+    f: Callable[[Tensor], Tensor], start: Tensor, way: Tensor, steps: int, at: float = 0.5
+) -> Tensor:
+    """The mean gradient of f at one place of each step of the way: 0 its beginning, 1 its end."""
+    points = [(start + (n + at) / steps * way).requires_grad_() for n in range(steps)]
+    return torch.stack([torch.autograd.grad(f(point), point)[0] for point in points]).mean(0)
+
+
+@of_function
+def shares_of_a_logit(answer: Any) -> None:
+    """(P + 1,): the share of each of P parts in a logit, and last that of the norm's bias."""
+    for eps, size in ((1e-5, 1.0), (0.5, 0.3)):
+        parts, u, gamma, beta = draw((4, 6), (6,), (6,), (6,))
+        parts = size * parts + 0.5
+        x, last = parts.sum(0), (beta @ u)[None]
+        plain, scale = x.std(correction=0), (x.var(correction=0) + eps).sqrt()
+        own = _centred(parts) @ (gamma * u) / scale
+        each, fewer = (parts.var(-1, correction=0) + eps).sqrt(), (x.var() + eps).sqrt()
+        gained = _centred(parts * gamma)
+        wrong = {
+            "each part has its own standard deviation: divide by that of x": own * scale / each,
+            "subtract the mean of each part: C belongs to the share": parts @ (gamma * u) / scale,
+            "the gain is missing": _centred(parts) @ u / scale,
+            "the standard deviation divides by E, not by E - 1": own * scale / fewer,
+            "eps is missing under the root": own * scale / plain,
+            "eps stands under the root": own * scale / (plain + eps),
+            "subtract the mean first, then multiply by the gain": gained @ u / scale,
+            "divide by the standard deviation, and not by the variance": own / scale,
+            "nothing is divided by the standard deviation": own * scale,
+            "the bias is a part of its own: do not divide it": own + last / len(parts),
+        }
+        mistakes = {words: torch.cat([shares, last]) for words, shares in wrong.items()} | {
+            "the share of the bias is u · beta, with no division": torch.cat([own, last / scale]),
+            "the share of the bias is missing: return P + 1 shares": own,
+            "return the shares, and not their sum": own.sum() + last.sum(),
+            "the share of the bias stands last": torch.cat([last, own]),
+        }
+        got = answer(parts, u, gamma, beta, eps)
+        compare(got, torch.cat([own, last]), "the shares", mistakes, f"eps = {eps}: ")
+
+
+def _centred(x: Tensor) -> Tensor:
+    """Each row minus its mean."""
+    return x - x.mean(-1, keepdim=True)
+
+
+@of_function
+def induction_by_hand(answer: Any) -> None:
+    """The weights of a perfect induction head."""
+    rows = [[3, 1, 4, 1, 1, 3, 0, 3, 1], [2, 2, 2, 5, 0, 5, 4, 5, 2]]
+    text = torch.tensor(rows, device=get_device())
+    for tokens, case in ((text[:, :5], "five tokens: "), (text, "")):
+        t, ends = tokens[:, :, None], F.pad(tokens, (1, 1), value=-1)  # a mark before and after
+        matches = t == ends[:, None, :-2]  # (B, L, L): the token before key i equals token t
+        earlier = torch.ones_like(matches[0]).tril(-1)  # (L, L): key i stands before query t
+        cells, no_later = matches & earlier, torch.ones_like(earlier).tril()
+        twins, onward = t == tokens[:, None], t == ends[:, None, 2:]
+        first_is_last = t == tokens.roll(1, 1)[:, None]
+        newest = cells & (cells.flip(-1).cumsum(-1).flip(-1) == 1)
+        even = _even(cells)
+        mistakes = {
+            "these keys hold the same token: read the one after it": _even(twins & earlier),
+            "these keys hold the token before the earlier twin": _even(
+                onward & earlier.roll(-1, 1)
+            ),
+            "i must be below t: a token reads itself after its twin": _even(matches & no_later),
+            "some queries read later tokens: i must be below t": _even(matches),
+            "token 0 has none before it: not the last of the text": _even(first_is_last & earlier),
+            "only the last match is read: share the weight among all": _even(newest),
+            "the weights of a row with two matches sum to 2": cells.float(),
+            "a row without a match should be 0, got nan": cells / cells.sum(-1, keepdim=True),
+            "a row without a match should be 0: masked scores still give weights": torch.where(
+                cells.any(-1, keepdim=True), even, 1 / tokens.shape[1]
+            ),
+        }
+        compare(answer(tokens), even, "the weights", mistakes, case)
+
+
+def _even(cells: Tensor) -> Tensor:
+    """Equal weights on the cells of each row; 0 in a row without any."""
+    return cells / cells.sum(-1, keepdim=True).clamp(min=1)

@@ -7,29 +7,10 @@ import torch
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, prediction
+from attn_notes.checks.exercises.base import compare, draw, exercise, of_function
 from attn_notes.checks.properties import CheckFailed, influence
 from attn_notes.device import get_device
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask, sliding_window_mask
-
-__all__ = [
-    "dilated_window",
-    "empty_rows",
-    "find_leak",
-    "mask_from_lengths",
-    "softmax_with_empty_rows",
-    "suspects",
-]
-
-EMPTY_ROWS: dict[str, tuple[set[int], str]] = {
-    "a": (set(), "every query of a causal mask may read itself"),
-    "b": (set(), "the mask hides keys and not queries, and every query may read key 0"),
-    "c": ({0, 1}, "queries 0 and 1 may read only keys 0 and 1, which are padding"),
-    "d": ({0}, "query 0 could read only itself, and the diagonal is closed"),
-    "e": ({2, 3}, "each query may read itself alone, and keys 2 and 3 are padding"),
-}
-empty_rows = prediction(EMPTY_ROWS, "a set of rows, or set() for none")
-"""Which rows of five masks, named a to e, are empty?"""
 
 
 @of_function

@@ -7,23 +7,10 @@ from typing import Any
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair, prediction
+from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair
 from attn_notes.checks.properties import CheckFailed, influence
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
-
-__all__ = ["count_parameters", "moved_by_head", "multi_head", "sees_future", "split_or_mix"]
-
-SPLITS = {
-    "a": ("whole", "the view cuts the features, the transpose moves the axes: see split_heads"),
-    "b": ("mixed", "this view cuts the memory into H pieces, wherever a token may end"),
-    "c": ("whole", "feature j goes to head j % H: another order, but each token stays whole"),
-    "d": ("error", "the features are no longer side by side, and a view cannot copy"),
-    "e": ("mixed", "reshape copies in the order of the axes: head 0 of all tokens comes first"),
-    "f": ("whole", "flatten copies after the transpose: see merge_heads"),
-}
-split_or_mix = prediction(SPLITS, '"whole", "mixed" or "error"')
-"""Which expressions keep tokens whole, mix them, or raise?"""
 
 
 @of_function

@@ -4,14 +4,10 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
-from attn_notes.checks.properties import CheckFailed
+from attn_notes.checks.exercises.base import compare, draw, numbers, of_function
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
-
-__all__ = ["alibi_horizon", "column_order", "one_letter", "own_rows", "shift_matrix"]
 
 
 @of_function
@@ -33,18 +29,6 @@ def own_rows(answer: Any) -> None:
         mistakes = {words: x + table[rows] for words, rows in wrong.items()}
         case = f"with cached = {counts} and L = {L}: "
         compare(answer(x, table, cached), x + table[places], "the sum", mistakes, case)
-
-
-CAN_DIFFER = {
-    "none": (False, "all inputs are equal, and nothing marks their positions"),
-    "causal": (False, "the mask changes how many values are averaged, but they are equal"),
-    "sinusoidal": (True, "it is added to the vectors, so the values differ"),
-    "learned": (True, "its rows are added to the vectors, so the values differ"),
-    "rotary": (False, "it turns queries and keys, but the values that are averaged are equal"),
-    "alibi": (False, "it changes the weights, but the values that are averaged are equal"),
-}
-one_letter = prediction(CAN_DIFFER, "True or False")
-"""Where can the outputs of equal tokens differ?"""
 
 
 @of_function
@@ -74,25 +58,14 @@ def _halves(D: int) -> list[int]:
 def column_order(answer: Any) -> None:
     """From pairs of neighbours to pairs of halves."""
     for D in (4, 8, 12):
-        right, got = _halves(D), answer(D)
-        if not isinstance(got, list | tuple | range | Tensor):
-            kind = type(got).__name__
-            raise CheckFailed(f"order({D}) should be a list of column numbers, got {kind}")
-        got, case = got.tolist() if isinstance(got, Tensor) else [*got], f"order({D}): "
-        if not all(isinstance(column, int) for column in got):
-            raise CheckFailed(f"{case}column numbers should be integers, got {got}")
-        if len(got) != D:
-            raise CheckFailed(f"{case}there should be {D} column numbers, got {len(got)}")
+        right = torch.tensor(_halves(D), device="cpu")
+        case, words = f"order({D}): ", f"order({D}) should be a list of column numbers"
         mistakes = {
-            "that changes nothing": [*range(D)],
-            "that is the way back, from halves to pairs": [right.index(c) for c in range(D)],
-            "the second feature of each pair comes first": right[D // 2 :] + right[: D // 2],
+            "that changes nothing": torch.arange(D, device="cpu"),
+            "that is the way back, from halves to pairs": right.argsort(),
+            "the second feature of each pair comes first": right.roll(D // 2),
         }
-        for mistake, wrong in mistakes.items():
-            if got == wrong != right:
-                raise CheckFailed(f"{case}{mistake}")
-        for n, (column, wanted) in enumerate(zip(got, right, strict=True)):
-            compare(column, wanted, f"number {n} of the list", case=case)
+        compare(numbers(answer(D), words), right, "the list", mistakes, case)
 
 
 @of_function

@@ -5,19 +5,8 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
-
-__all__ = ["additive_score", "cosine_score", "divide_by_width", "softmax_axis", "which_key_wins"]
-
-WINNERS = {
-    "dot": ("b", "being the query itself is no guarantee: the dot product rewards length"),
-    "gaussian": ("a", "this score is 0 for a key on the query, and negative for any other"),
-    "dot, keys moved": ("b", "the move adds the same number to every dot product"),
-    "gaussian, keys moved": ("c", "every distance changes: which key is nearest now?"),
-}
-which_key_wins = prediction(WINNERS, '"a", "b", "c" or "d"')
-"""The winner among four keys under two scores, before and after all keys are moved."""
 
 
 @of_function

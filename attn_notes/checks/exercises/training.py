@@ -7,19 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
-
-__all__ = ["ceiling_without_order", "smoothed_gradient", "three_pieces", "which_check"]
-
-CAUGHT = {
-    "a": ("steps", "training mode is causal; in evaluation, a full pass reads later tokens"),
-    "b": ("steps", "a full pass has the right positions, and decoding step by step has not"),
-    "c": ("none", "every run contains the same error, so no two runs differ"),
-    "d": ("batch", "what a sentence reads depends on how much padding the batch adds to it"),
-    "e": ("causal", "an output changes with the next input, in every mode"),
-}
-which_check = prediction(CAUGHT, '"causal", "steps", "batch" or "none"')
-"""Which check catches which slip?"""
+from attn_notes.checks.exercises.base import compare, draw, of_function
 
 
 @of_function

@@ -8,21 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, prediction
+from attn_notes.checks.exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
-
-__all__ = ["add_and_norm", "block_flops", "linear_work", "norm_gradient", "who_mixes"]
-
-MIXES = {
-    "residual": ("neither", "an addition meets each number with the one in its own place"),
-    "norm": ("features", "mean and spread are those of one position's features"),
-    "feed_forward": ("features", "its matrices act on one position's vector at a time"),
-    "sinusoid": ("neither", "each number gets a constant that depends on its place alone"),
-    "weights": ("positions", "feature j of the output is made of feature j of other positions"),
-    "attention": ("both", "the projections mix features, and the weights mix positions"),
-}
-who_mixes = prediction(MIXES, '"positions", "features", "both" or "neither"')
-"""Which parts let positions, and which let features, exchange something?"""
 
 
 @of_function
