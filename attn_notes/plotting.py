@@ -5,7 +5,6 @@ compared; masked cells are hatched and not merely dark.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -103,7 +102,7 @@ def plot_attention(
         if tokens is not None and len(tokens) != size:
             raise ValueError(f"tokens must be {size}, one a row or column, got {len(tokens)}")
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
+        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 24), 1.2 + 0.42 * min(rows, 24)))
     cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
     shown = weights.masked_fill(~allowed, float("nan"))
     image: Any = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
@@ -120,30 +119,6 @@ def plot_attention(
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
-
-
-def save_attention(path: str | Path, weights: Tensor, *, dpi: int = 200, **options: Any) -> None:
-    """Write a heatmap to a file, in the book's style and on a transparent ground.
-
-    Args:
-        path: of the file; its end, such as `.png`, `.svg` or `.pdf`, says the format.
-        weights: (L, S), as in `plot_attention`.
-        dpi: dots an inch, of a PNG.
-        **options: those of `plot_attention`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_attention(f"{folder}/head.svg", torch.eye(2))
-    """
-    with plt.rc_context(STYLE):  # type: ignore[arg-type]
-        L, S = weights.shape
-        figure, ax = plt.subplots(figsize=(1.8 + min(0.42 * S, 10), 1.2 + min(0.42 * L, 10)))
-        try:
-            plot_attention(weights, ax=ax, **options)
-            figure.savefig(path, dpi=dpi)
-        finally:
-            plt.close(figure)
 
 
 def plot_heads(

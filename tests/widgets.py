@@ -150,9 +150,7 @@ def decoded(tokens: Sequence[str], *, seed: int = 0, group: str = "") -> Example
 
 def of_steps(tokens: Sequence[str] = WORDS) -> AlignmentSteps:
     others = [decoded(["a", "b", "c"], seed=5, group="Letters"), decoded(tokens, seed=7)]
-    widget = AlignmentSteps(
-        [decoded(tokens, group=tokens[0]), *others], title=max(tokens), translate=typed
-    )
+    widget = AlignmentSteps([decoded(tokens, group=tokens[0]), *others], translate=typed)
     widget.step = min(1, len(tokens) - 1)
     return widget
 
@@ -283,7 +281,7 @@ def translating(kind: type, tokens: Sequence[str], **given: object) -> BookWidge
         noise=0.9, seed=13, embed_dim=8, num_heads=2, tie_embeddings=False, **sizes
     )
     languages = {"de": max(tokens), "fr": "French"}
-    titled = {"title": min(tokens), "languages": languages, "examples": ("407", "1999"), "most": 7}
+    titled = {"languages": languages, "examples": ("407", "1999"), "most": 7}
     return kind(model, source, target, **(titled | given))
 
 
@@ -308,9 +306,7 @@ def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
     examples = ("407", "19\n")
-    widget = LanguageModelPlayer(
-        model, vocab, prompt="407", examples=examples, most=16, title=min(tokens)
-    )
+    widget = LanguageModelPlayer(model, vocab, prompt="407", examples=examples, most=16)
     widget.seed, widget.said = 9, [12, 18, 12, 15, 18, 3]
     widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
     return widget
@@ -322,7 +318,7 @@ def of_follow(tokens: Sequence[str] = WORDS) -> FollowToken:
     kind = {"positions": "learned", "max_length": 64, "num_heads": 2, "tie_embeddings": False}
     sizes = {"vocab_size": len(vocab), "ffn_dim": 12, "embed_dim": 8}
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
-    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab, title=min(tokens))
+    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab)
     widget.token = 2
     return widget
 

@@ -10,13 +10,16 @@ from torch import Tensor
 from attn_notes.patterns import PATTERNS, SPECIAL, select_cells
 from attn_notes.widgets import encoding, views
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Pictured, Table, check_offered, plural, table_html
+from attn_notes.widgets.base import Offered, Pictured, Table, plural, table_html
 from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.layers import as_kinds, as_layers
 
 MOST_PINNED = 5  # with the chosen head as many as there are hues
 MOST_STORED = 1_500_000  # characters of heads that a notebook keeps with an output
 ALL_HEADS = "Run the cell to see all heads, or write them to a page with save_html."
+
+
+PLACE = Offered(lambda self: range(len(self._most(0)) * len(self._most(1))))
 
 
 class Sentence(NamedTuple):
@@ -61,11 +64,11 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
     _widget = "heads"
     _answers, _starts = "sentence", "token"
-    sentence = traitlets.Int(0).tag(sync=True)
-    kind = traitlets.Int(0).tag(sync=True)
-    layer = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-    pinned = traitlets.List(traitlets.Int(), maxlen=MOST_PINNED).tag(sync=True)
+    sentence = Offered(lambda self: range(len(self._all())))
+    kind = Offered(lambda self: range(len(self.data["sentences"][0]["views"])))
+    layer = Offered(lambda self: self._most(0))
+    head = Offered(lambda self: self._most(1))
+    pinned = traitlets.List(PLACE, maxlen=MOST_PINNED).tag(sync=True)
     combine = traitlets.Enum(("mean", "max"), "mean").tag(sync=True)
     token = traitlets.Int(0, min=0).tag(sync=True)
     hide_special = traitlets.Bool(False).tag(sync=True)
@@ -100,17 +103,9 @@ class HeadExplorer(AnsweringWidget, Pictured):
         self.observe(self._unpack, ["data", "sentence", "kind", "layer", "head", "pinned", "reply"])
         self._unpack()
 
-    @traitlets.validate("sentence", "kind", "layer", "head", "pinned")
-    def _check_place(self, proposal: Any) -> Any:
-        views_ = self.data["sentences"][0]["views"]
-        layers, heads = (max(view["size"][n] for view in views_) for n in range(2))
-        if proposal["trait"].name == "pinned":
-            if not set(proposal["value"]) <= set(range(layers * heads)):
-                wanted = f"from 0 to {layers * heads - 1}, layer * {heads} + head"
-                raise traitlets.TraitError(f"pinned must be {wanted}, got {proposal['value']}")
-            return proposal["value"]
-        offered = {"layer": range(layers), "head": range(heads), "kind": range(len(views_))}
-        return check_offered(proposal, sentence=range(len(self._all())), **offered)
+    def _most(self, axis: int) -> range:
+        """The numbers of all layers (axis 0) or heads (axis 1), of the kind that has most."""
+        return range(max(view["size"][axis] for view in self.data["sentences"][0]["views"]))
 
     @traitlets.observe("kind")
     def _stay_inside(self, _: Any) -> None:

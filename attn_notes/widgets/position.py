@@ -9,7 +9,7 @@ from torch import Tensor
 from attn_notes import positions
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import DataWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Offered, Table
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
@@ -37,11 +37,11 @@ class PositionExplorer(DataWidget):
     """
 
     _widget = "position"
-    scheme = traitlets.Unicode("sinusoidal").tag(sync=True)
-    embed_dim = traitlets.Int(32).tag(sync=True)
+    scheme = Offered(lambda self: self.data["schemes"], "sinusoidal")
+    embed_dim = Offered(lambda self: self.data["dimensions"], 32)
     base = traitlets.Enum(BASES, 1e4).tag(sync=True)  # b: hand j turns by b**(-2j/E) a position
-    position = traitlets.Int(0).tag(sync=True)
-    distance = traitlets.Int(0).tag(sync=True)  # the other position is `position - distance`
+    position = Offered(lambda self: range(self.data["length"]))
+    distance = Offered(lambda self: range(1 - self.data["length"], self.data["length"]))
     pair = traitlets.Int(0, min=0, max=MOST // 2 - 1).tag(sync=True)  # ALiBi's head
     unlike = traitlets.Bool(False).tag(sync=True)
 
@@ -70,12 +70,6 @@ class PositionExplorer(DataWidget):
         places = {"pair": min(2, embed_dim // 2 - 1), "distance": min(5, length - 1)}
         position = length // 4 if position is None else position
         super().__init__(data=data, embed_dim=embed_dim, position=position, **places)
-
-    @traitlets.validate("scheme", "embed_dim", "position", "distance")
-    def _check_offered(self, proposal: Any) -> Any:
-        L, schemes, widths = (self.data[name] for name in ("length", "schemes", "dimensions"))
-        places = {"position": range(L), "distance": range(1 - L, L)}
-        return check_offered(proposal, scheme=schemes, embed_dim=widths, **places)
 
     def shown(self) -> Tensor:
         """Encodings, or a query turned to each position, (L, E); ALiBi's bias (L, L)."""

@@ -34,7 +34,6 @@ class LanguageModelPlayer(ModelPlayer):
         vocab: its tokens. Tokens of several characters can be generated, but not typed.
         prompt, examples: what the text begins with, and other prompts to choose from.
         most: how many characters a text may have, the prompt among them.
-        title: a line above the widget.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -62,7 +61,6 @@ class LanguageModelPlayer(ModelPlayer):
         prompt: str = "The ",
         examples: Sequence[str] = (),
         most: int = 400,
-        title: str = "",
     ) -> None:
         check_vocabulary("vocab", vocab, model.config.vocab_size)
         data = {
@@ -71,7 +69,6 @@ class LanguageModelPlayer(ModelPlayer):
             "context": model.config.max_length,
             "most": most,
             "examples": [_normalised(example) for example in examples],
-            "title": replace_surrogates(title),
         }
         super().__init__(data=data, prompt=prompt, position=most)
         self.top_k = len(self._writable)

@@ -1,6 +1,6 @@
 """What widgets share in which the reader types a text that a Transformer translates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -8,7 +8,7 @@ import traitlets
 from torch import Tensor
 from traitlets import TraitError
 
-from attn_notes.data import Vocabulary
+from attn_notes.data import END, START, Vocabulary
 from attn_notes.transformer import Transformer, TransformerWeights
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates
 from attn_notes.widgets.packing import pack_transformer
@@ -27,6 +27,10 @@ class Translation(NamedTuple):
     weights: TransformerWeights  # of all heads, (1, H, ., .) for each layer
 
 
+Run = Callable[[str, list[int]], tuple[Tensor, TransformerWeights]]
+Choose = Callable[[Tensor, int], int]  # of probabilities (V,) at a step
+
+
 class TextReader(ModelWidget):
     """A widget with a text and the language that its model is to translate it into."""
 
@@ -34,8 +38,7 @@ class TextReader(ModelWidget):
     language = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, data: dict[str, Any], **start: Any) -> None:
-        languages = [tag for tag, _ in data["languages"]]
-        language = next(iter(languages), "")
+        language = next((tag for tag, _ in data["languages"]), "")
         super().__init__(data=data, text=data["examples"][0], language=language, **start)
 
     @property
@@ -63,6 +66,24 @@ class TextReader(ModelWidget):
         ids = [self.data["source"].index(token) + len(SPECIAL) for token in source]
         return source, torch.tensor([ids], device="cpu"), torch.tensor([len(ids)], device="cpu")
 
+    def _translate(self, text: str, run: Run, choose: Choose | None = None) -> Translation:
+        """Token by token: `run` reads text and tokens so far; without a choice, the likeliest."""
+        tokens: list[int] = []
+        while True:
+            probabilities, weights = run(text, tokens)
+            likeliest = int(probabilities[-1].argmax())
+            tokens.append(choose(probabilities[-1], len(tokens)) if choose else likeliest)
+            if tokens[-1] == END or len(tokens) == self.data["most"]:
+                return Translation(self._read(text)[0], tokens, probabilities, weights)
+
+    @torch.no_grad()
+    def _run(self, text: str, tokens: Sequence[int]) -> tuple[Tensor, TransformerWeights]:
+        """Probabilities (L, V) after START and each token, of all but PAD and START; weights."""
+        inputs = torch.tensor([[START, *tokens]], device="cpu")  # (1, L)
+        logits, weights = self._model(*self._read(text)[1:], inputs, need_weights=True)
+        logits[..., :END] = -torch.inf
+        return logits[0].softmax(-1), weights
+
     def _asked(self) -> str:
         """The text and the language."""
         into = f" in {dict(self.data['languages'])[self.language]}" if self.language else ""
@@ -74,11 +95,10 @@ def text_data(
     source_vocab: Vocabulary,
     target_vocab: Vocabulary,
     *,
-    languages: Mapping[str, str] | None,
-    examples: Sequence[str],
-    domain: tuple[str, str] | None,
-    most: int,
-    title: str,
+    languages: Mapping[str, str] | None = None,
+    examples: Sequence[str] = ("1999", "1998"),
+    domain: tuple[str, str] | None = None,
+    most: int = 32,
 ) -> dict[str, Any]:
     """What the front end needs to translate: see `TransformerPlayer`."""
     config, size = model.config, model.config.vocab_size
@@ -97,5 +117,4 @@ def text_data(
         "domain": None if domain is None else check_tokens("domain", domain, 2),
         "most": min(most, reach),
         "most_source": min(MOST_SOURCE, reach),
-        "title": replace_surrogates(title),
     }

@@ -1,9 +1,9 @@
 """A Transformer that translates in the page, token by token (chapter 7)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import torch
 import traitlets
 from torch import Tensor
 
@@ -35,7 +35,6 @@ class TransformerPlayer(TextReader, ModelPlayer):
         compact: whether to leave out temperature, seed and the overview of all heads, and to play
             once when the widget comes on the screen.
         most: the largest number of tokens in a translation.
-        title: a line above the widget.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -52,7 +51,6 @@ class TransformerPlayer(TextReader, ModelPlayer):
     attention = traitlets.Enum(TransformerWeights._fields, "cross").tag(sync=True)
     layer = traitlets.Int(0, min=0).tag(sync=True)
     head = traitlets.Int(0, min=0).tag(sync=True)
-    _made: tuple[object, Translation] | None = None  # the last translation, and of what
 
     def __init__(
         self,
@@ -60,49 +58,31 @@ class TransformerPlayer(TextReader, ModelPlayer):
         source_vocab: Vocabulary,
         target_vocab: Vocabulary,
         *,
-        languages: Mapping[str, str] | None = None,
-        examples: Sequence[str] = ("1999",),
-        domain: tuple[str, str] | None = None,
         compact: bool = False,
-        most: int = 32,
-        title: str = "",
+        **texts: Any,
     ) -> None:
-        given: dict[str, Any] = {"languages": languages, "examples": examples, "domain": domain}
-        data = text_data(model, source_vocab, target_vocab, **given, most=most, title=title)
+        data = text_data(model, source_vocab, target_vocab, **texts)
         super().__init__(data | {"compact": compact}, step=data["most"])
 
     def translation(self, text: str | None = None) -> Translation:
         """The model's translation of the text, or of another, with the reader's tokens first."""
-        source, *given = self._read(self.text if text is None else text)
-        key = (*source, self.temperature, self.seed, *self.prefix)
-        if self._made is None or self._made[0] != key:
-            with torch.no_grad():
-                self._made = key, self._translate(source, *given)
-        return self._made[1]
+        text = self.text if text is None else text
+        key = (text, self.language, self.temperature, self.seed, *self.prefix)
+        make = partial(self._translate, text, self._heated, self._choose)
+        return self._once("translation", key, make)
 
-    def _translate(self, source: list[str], ids: Tensor, length: Tensor) -> Translation:
-        """Token by token; then all steps once more in parallel, for the weights."""
-        tokens: list[int] = []
-        logits, state = self._model.start(ids, length)
-        while True:
-            probabilities = self._probabilities(logits[0])
-            token = int(probabilities.argmax())
-            if len(tokens) < len(self.prefix):
-                token = self.prefix[len(tokens)]
-            elif self.temperature:
-                token = drawn(probabilities, chance(self.seed, len(tokens)))
-            tokens.append(token)
-            if token == END or len(tokens) == self.data["most"]:
-                break
-            logits, state = self._model.step(torch.tensor([token], device="cpu"), state)
-        inputs = torch.tensor([[START, *tokens[:-1]]], device="cpu")
-        logits, weights = self._model(ids, length, inputs, need_weights=True)
-        return Translation(source, tokens, self._probabilities(logits[0]), weights)
+    def _heated(self, text: str, tokens: Sequence[int]) -> tuple[Tensor, TransformerWeights]:
+        """As `_run`, at the temperature."""
+        probabilities, weights = self._run(text, tokens)
+        return (probabilities.log() / (self.temperature or 1.0)).softmax(-1), weights
 
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        """(..., V) of each token, PAD and START left out."""
-        allowed = logits.masked_fill(torch.arange(logits.shape[-1], device="cpu") < END, -torch.inf)
-        return (allowed / (self.temperature or 1.0)).softmax(-1)
+    def _choose(self, probabilities: Tensor, step: int) -> int:
+        """The reader's token, or one drawn, or the likeliest."""
+        if step < len(self.prefix):
+            return self.prefix[step]
+        if self.temperature:
+            return drawn(probabilities, chance(self.seed, step))
+        return int(probabilities.argmax())
 
     def _now(self) -> tuple[Translation, int, Tensor, str]:
         """Translation, step, weights and name of the head; the last of each if there are fewer."""

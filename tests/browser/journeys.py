@@ -121,10 +121,9 @@ def begin_text(widget: LanguageModelPlayer, at: float) -> None:
 
 def to_block(widget: FollowToken, at: float) -> None:
     """The same step of another block, or its first."""
-    name, number, part, *_ = widget._here()
-    steps = widget._steps(widget._now()[-1])
-    before = sum(one[0] == name and one[1]["block"] == part["block"] for one in steps[:number])
-    there = [n for n, (_, one) in enumerate(steps) if one["block"] == int(at)]
+    (number, name, block, _), steps = widget._here(), widget._steps()
+    before = sum(one[:2] == (name, block) for one in steps[:number])
+    there = [n for n, (_, one, _) in enumerate(steps) if one == int(at)]
     same = [n for n in there if steps[n][0] == name]
     widget.step = same[before] if len(same) > before else there[0]
 
@@ -789,8 +788,7 @@ def assert_followed(panel: Panel, widget: FollowToken) -> None:
         found = [row[: 1 + len(numbers)]]
         assert_cells(found, numbers[None], ~numbers.isnan()[None])
         assert not any(row[1 + len(numbers) :])
-    steps = widget._steps(widget._now()[-1])
-    assert panel.output("Step") == f"{widget._here()[1] + 1} of {len(steps)}"
+    assert panel.output("Step") == f"{widget._here()[0] + 1} of {len(widget._steps())}"
 
 
 ASSERTED = {
