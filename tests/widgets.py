@@ -196,7 +196,12 @@ def of_many_tokens(count: int = 70) -> HeadExplorer:
     tokens = ["<s>", *(f"\u0120word{n}" for n in range(count - 1))]
     mask = causal_mask(count)
     layers = [masked_softmax(scores(12, count, count, seed=n), mask).float() for n in range(12)]
-    return show_attention(layers, tokens)
+    return show_attention([in_eight_bits(layer) for layer in layers], tokens)
+
+
+def in_eight_bits(weights: Tensor) -> Tensor:
+    """What eight bits keep of a weight: a power of it, so that small ones differ too."""
+    return ((weights**0.6 * 255).round() / 255) ** (5 / 3)
 
 
 def read_by_heads(text: str) -> Sentence:

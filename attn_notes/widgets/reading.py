@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_notes.decoding.generate import evaluating
 from attn_notes.widgets.layers import as_kinds
@@ -23,7 +23,7 @@ class Reading(NamedTuple):
     special: list[str]
 
 
-def read_text(model: nn.Module, tokenizer: Any, text: str | Sequence[str]) -> Reading:
+def read_text(model: Any, tokenizer: Any, text: str | Sequence[str]) -> Reading:
     """What the heads of a model read in a text, or in a pair of texts.
 
     A pair is two sentences for an encoder, and source and target for an encoder-decoder, which
@@ -32,99 +32,94 @@ def read_text(model: nn.Module, tokenizer: Any, text: str | Sequence[str]) -> Re
     texts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(texts) not in (1, 2) or not all(isinstance(one, str) for one in texts):
         raise TypeError(f"text must be a string or two strings, got {text!r}")
+    is_ours = not hasattr(tokenizer, "convert_ids_to_tokens")  # our own blocks, a tokenizer alone
+    weights = {"need_weights" if is_ours else "output_attentions": True}
     with evaluating(model), _eager(model):
-        if not hasattr(tokenizer, "convert_ids_to_tokens"):  # our own blocks, and a tokenizer alone
-            return _read_by_our_own(model, tokenizer, texts)
-        if getattr(model.config, "is_encoder_decoder", False):
-            return _read_by_two(model, tokenizer, *texts)
-        batch, special = _encode(model, tokenizer, *texts)
-        kinds = as_kinds(model(**batch, output_attentions=True))
-        return Reading(kinds, _words(tokenizer, batch["input_ids"], special), None, special)
-
-
-def can_answer(model: nn.Module) -> bool:
-    """Whether a text alone will do: not where the target would have to be given."""
-    two = getattr(model.config, "is_encoder_decoder", False)
-    return not two or bool(getattr(model, "can_generate", bool)())
-
-
-def _read_by_our_own(model: nn.Module, tokenizer: Any, texts: tuple[str, ...]) -> Reading:
-    found = tokenizer.encode(*texts)
-    device = next(model.parameters()).device
-    both = [found.ids, found.type_ids]
-    ids, types = torch.tensor(both, dtype=torch.long, device=device)[:, None].unbind(0)
-    typed = {"token_types": types} if len(texts) > 1 else {}
-    kinds = as_kinds(model(ids, **typed, need_weights=True))
-    special = _special(found.tokens, found.special_tokens_mask)
-    words = readable(found.tokens, special, byte_level=_is_byte_level(tokenizer))
-    return Reading(kinds, words, None, special)
-
-
-def _read_by_two(model: Any, tokenizer: Any, source: str, target: str | None = None) -> Reading:
-    batch, special = _encode(model, tokenizer, source)
-    if target is not None:
-        labels = tokenizer(text_target=target, return_tensors="pt").input_ids
-        written = _shifted(model, labels.to(model.device))
-    elif can_answer(model):
-        options: Any = {"max_new_tokens": LONGEST, "do_sample": False, "num_beams": 1}
-        written = model.generate(**batch, **options)[:, :-1]  # nothing reads the last
-    else:
-        name = type(model).__name__
-        raise ValueError(f"{name} writes no text: give a pair, the source and the target")
-    kinds = as_kinds(model(**batch, decoder_input_ids=written, output_attentions=True))
+        if not _has_two(model):
+            inputs, tokens, special = (_encode_ours if is_ours else _encode)(
+                model, tokenizer, *texts
+            )
+            words = _words(tokenizer, tokens, special)
+            return Reading(as_kinds(model(**inputs, **weights)), words, None, special)
+        inputs, tokens, special = _encode(model, tokenizer, texts[0])
+        written = _written(model, tokenizer, inputs, *texts[1:])
+        kinds = as_kinds(model(**inputs, decoder_input_ids=written, **weights))
     added = sorted({written[0, 0].item(), *tokenizer.all_special_ids})
-    special += tokenizer.convert_ids_to_tokens(added)
-    source_words = _words(tokenizer, batch["input_ids"], special)
-    target_words = _words(tokenizer, written, special)
-    return Reading(kinds, source_words, target_words, list(dict.fromkeys(special)))
+    special = list(dict.fromkeys(special + tokenizer.convert_ids_to_tokens(added)))
+    target = tokenizer.convert_ids_to_tokens(written[0].tolist())
+    both = (_words(tokenizer, side, special) for side in (tokens, target))
+    return Reading(kinds, *both, special)
 
 
-def _shifted(model: Any, labels: Tensor) -> Tensor:
-    """What a decoder reads where it is to write the labels: a start, and all but the last."""
-    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
-        return model.prepare_decoder_input_ids_from_labels(labels=labels)
-    names = ("decoder_start_token_id", "pad_token_id", "bos_token_id")
-    starts = (getattr(model.config, name, None) for name in names)
-    start = next((one for one in starts if one is not None), 0)
-    return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
+def can_answer(model: Any) -> bool:
+    """Whether a text alone will do: not where the target would have to be given."""
+    return not _has_two(model) or bool(getattr(model, "can_generate", bool)())
 
 
-def _encode(model: Any, tokenizer: Any, *texts: str) -> tuple[dict[str, Tensor], list[str]]:
-    """The model's inputs, and the tokens that the tokenizer has added."""
+def _has_two(model: Any) -> bool:
+    return getattr(model.config, "is_encoder_decoder", False)
+
+
+def _encode_ours(
+    model: Any, tokenizer: Any, *texts: str
+) -> tuple[dict[str, Tensor], list[str], list[str]]:
+    """As `_encode`, for a model of this package."""
+    found, device = tokenizer.encode(*texts), next(model.parameters()).device
+    inputs = {"tokens": torch.tensor([found.ids], dtype=torch.long, device=device)}
+    if len(texts) > 1:
+        inputs["token_types"] = torch.tensor([found.type_ids], device=device)
+    return inputs, found.tokens, _special(found.tokens, found.special_tokens_mask)
+
+
+def _encode(
+    model: Any, tokenizer: Any, *texts: str
+) -> tuple[dict[str, Tensor], list[str], list[str]]:
+    """The model's inputs, their tokens, and those of them that the tokenizer has added."""
     batch = tokenizer(*texts, return_tensors="pt", return_special_tokens_mask=True)
     added = batch.pop("special_tokens_mask")[0].tolist()
     count, most = len(added), getattr(model.config, "max_position_embeddings", None)
     if most is not None and count > most:
         raise ValueError(f"the text has {count} tokens, and the model reads {most} at most")
     tokens = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
-    return {name: x.to(model.device) for name, x in batch.items()}, _special(tokens, added)
+    inputs = {name: x.to(model.device) for name, x in batch.items()}
+    return inputs, tokens, _special(tokens, added)
 
 
 def _special(tokens: Sequence[str], added: Sequence[int]) -> list[str]:
     return list(dict.fromkeys(token for token, flag in zip(tokens, added, strict=True) if flag))
 
 
-def _words(tokenizer: Any, ids: Tensor, special: Sequence[str]) -> list[str]:
-    """Tokens as a reader would write them."""
-    byte_level = _is_byte_level(getattr(tokenizer, "backend_tokenizer", None))
-    tokens = tokenizer.convert_ids_to_tokens(ids[0].tolist())
+def _words(tokenizer: Any, tokens: Sequence[str], special: Sequence[str]) -> list[str]:
+    """Tokens as a reader would write them; a tokenizer may say that its letters are bytes."""
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", tokenizer), "decoder", None)
+    byte_level = type(decoder).__name__ == "ByteLevel" or None
     return readable(tokens, special, byte_level=byte_level)
 
 
-def _is_byte_level(tokenizer: Any) -> bool | None:
-    """True of a tokenizer that says so; None leaves it to the tokens."""
-    return type(getattr(tokenizer, "decoder", None)).__name__ == "ByteLevel" or None
+def _written(
+    model: Any, tokenizer: Any, inputs: dict[str, Tensor], target: str | None = None
+) -> Tensor:
+    """What the decoder reads, (1, L): a start, and all but the last of what it is to write."""
+    if target is None and can_answer(model):
+        options: Any = {"max_new_tokens": LONGEST, "do_sample": False, "num_beams": 1}
+        return model.generate(**inputs, **options)[:, :-1]
+    if target is None:
+        name = type(model).__name__
+        raise ValueError(f"{name} writes no text: give a pair, the source and the target")
+    labels = tokenizer(text_target=target, return_tensors="pt").input_ids.to(model.device)
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        return model.prepare_decoder_input_ids_from_labels(labels=labels)
+    start = torch.full_like(labels[:, :1], model.config.decoder_start_token_id or 0)
+    return torch.cat([start, labels[:, :-1]], dim=1)
 
 
 @contextmanager
 def _eager(model: Any) -> Iterator[None]:
     """Attention that returns its weights; afterwards the model's own again."""
-    before = getattr(getattr(model, "config", None), "_attn_implementation", None)
-    if before in (None, "eager") or not hasattr(model, "set_attn_implementation"):
-        yield
-        return
-    model.set_attn_implementation("eager")
+    before = getattr(model.config, "_attn_implementation", None)
+    switch = getattr(model, "set_attn_implementation", lambda _: None)
+    switch("eager")
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        switch(before)

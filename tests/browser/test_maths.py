@@ -16,10 +16,10 @@ from attn_notes.widgets import PositionExplorer, ScoreExplorer
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
 from attn_notes.widgets.kernel import KERNELS
-from attn_notes.widgets.views import decode_head, kept_places, squeeze_head
+from attn_notes.widgets.views import kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
-from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
+from tests.widgets import NAMED_MASKS, gappy_mask, in_eight_bits, learned, scores
 from tests.widgets import weights as random_weights
 
 SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
@@ -196,8 +196,8 @@ def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
     weights = random_weights(*size).float()
     packed = squeeze_head(weights)
     (found,) = js("heads", "unpackHead", (packed, weights.numel()))
-    assert_equal(found, decode_head(packed, *size))
-    apart = (decode_head(packed, *size) - weights).abs()
+    assert_equal(found, in_eight_bits(weights.double()))
+    apart = (in_eight_bits(weights.double()) - weights).abs()
     assert bool((apart <= weights.pow(0.4) / 255 + 4e-5).all())
     for wrong in (weights.numel() - 1, weights.numel() + 1):
         with pytest.raises(Error, match="weights than its tokens have pairs"):
