@@ -5,6 +5,7 @@ compared; masked cells are hatched and not merely dark.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -119,6 +120,14 @@ def plot_attention(
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
+
+
+def save_attention(path: str | Path, picture: dict[str, Any], **options: Any) -> None:
+    """Write what `plot_attention` draws of `picture`, in the book's style, as `savefig` would."""
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
+        figure: Any = plot_attention(**picture).figure
+        figure.savefig(path, **options)
+        plt.close(figure)
 
 
 def plot_heads(

@@ -92,15 +92,9 @@ class Pictured:
         self._save(path, format="svg")
 
     def _save(self, path: str | Path, **options: Any) -> None:
-        from matplotlib import pyplot as plt  # noqa: PLC0415
+        from attn_notes.plotting import save_attention  # noqa: PLC0415
 
-        from attn_notes.plotting import use_style  # noqa: PLC0415
-
-        with plt.rc_context():
-            use_style()
-            figure = self.plot().figure
-            figure.savefig(path, **options)
-            plt.close(figure)
+        save_attention(path, self._picture(), **options)
 
 
 class DataWidget(BookWidget):

@@ -1,10 +1,12 @@
 """Any torch function as a widget: `explore(function, **controls)`."""
 
+import ctypes
 import io
 import itertools
 import math
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from typing import Any
 
@@ -14,13 +16,13 @@ from torch import Tensor
 
 from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Table, plural
-from attn_notes.widgets.calling import LatestCall
 from attn_notes.widgets.heatmap import weights_table
 
 Control = tuple[float, float, float] | Sequence[Any] | bool
 
 MOST_CELLS = 37_500  # of all frames on a page: 100 kB at two bytes a cell, in base64
 MOST_PRINTED = 2000  # characters of what a function prints
+PATIENCE = 0.25  # seconds that a call may still take once a newer one waits
 
 
 def explore(
@@ -199,3 +201,45 @@ def _choices(name: str, control: Control) -> list[Any]:
         raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
     return [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
+
+
+class LatestCall:
+    """Runs one call at a time in a thread; of those that wait, only the newest is run."""
+
+    def __init__(self) -> None:
+        self._last: threading.Thread | None = None
+        self._working: threading.Thread | None = None  # the one that may be interrupted
+        self._lock = threading.Lock()  # held by who publishes, or interrupts
+
+    def start(self, work: Callable[[], Any], publish: Callable[[Any], None]) -> None:
+        """Pass the result of `work` to `publish`, unless a newer call starts in the meantime."""
+        given = self._last, work, publish
+        self._last = threading.Thread(target=self._run, args=given, daemon=True)
+        self._last.start()
+
+    def _run(
+        self, before: threading.Thread | None, work: Callable[[], Any], publish: Callable[..., None]
+    ) -> None:
+        if before is not None:
+            before.join(PATIENCE)
+            self._interrupt(before)
+            before.join()
+        if (this := threading.current_thread()) is not self._last:
+            return
+        with suppress(SystemExit):
+            self._working = this
+            result = work()
+            with self._lock:
+                self._working = None
+                publish(result)
+
+    def _interrupt(self, thread: threading.Thread) -> None:
+        """Raise in a thread at work what no `except Exception` catches.
+
+        Python code ends at its next line, an operation of torch when it is through.
+        """
+        with self._lock:
+            # One that only waits must live, to interrupt the one before it.
+            if thread is self._working and thread.is_alive():
+                ident, error = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)

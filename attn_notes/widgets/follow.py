@@ -16,8 +16,7 @@ from attn_notes.widgets.base import Offered, Table
 from attn_notes.widgets.encoding import check_tokens, visible
 from attn_notes.widgets.packing import checksum, pack_transformer
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
-from attn_notes.widgets.texts import SPECIAL
-from attn_notes.widgets.translator import TransformerPlayer
+from attn_notes.widgets.translator import SPECIAL, TransformerPlayer
 
 MOST_TOKENS = 64
 READ = ("scores", "scale", "mask", "softmax", "values")  # the steps of one head

@@ -20,7 +20,7 @@ from attn_notes.widgets.base import Offered, Table, plural
 from attn_notes.widgets.encoding import decode, encode
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import cut
-from attn_notes.widgets.texts import TextReader, Translation, text_data
+from attn_notes.widgets.translator import TextReader, Translation, text_data
 
 __all__ = ["HeadSwitches", "Switched"]
 
