@@ -123,7 +123,18 @@ def plot_attention(
 
 
 def save_attention(path: str | Path, picture: dict[str, Any], **options: Any) -> None:
-    """Write what `plot_attention` draws of `picture`, in the book's style, as `savefig` would."""
+    """Write a heatmap to a file, in the book's style and on a transparent ground.
+
+    Args:
+        path: of the file; its end, such as `.png`, `.svg` or `.pdf`, says the format.
+        picture: the arguments of `plot_attention`.
+        **options: those of matplotlib's `savefig`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_attention(f"{folder}/head.svg", {"weights": torch.eye(2)})
+    """
     with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
         figure: Any = plot_attention(**picture).figure
         figure.savefig(path, **options)
@@ -156,13 +167,13 @@ def plot_heads(
         raise ValueError(f"weights must have shape (H, L, S), got {tuple(weights.shape)}")
     if mask is not None:
         check_mask(mask, weights.shape, of="weights")
-        mask = mask.expand_as(weights)
+    masks = [None] * len(weights) if mask is None else mask.expand_as(weights)
     heads = len(weights)
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
     figure, axes = plt.subplots(1, heads, squeeze=False, figsize=(0.8 + 2.3 * heads, 2.8))
     for h, ax in enumerate(axes[0]):
-        panel: Any = {"mask": None if mask is None else mask[h], "title": titles[h], **options}
-        plot_attention(weights[h], ax=ax, colorbar=False, **panel)
+        panel: Any = {"mask": masks[h], "title": titles[h], "colorbar": False, **options}
+        plot_attention(weights[h], ax=ax, **panel)
         ax.label_outer()
     figure.colorbar(ax.images[0], ax=list(axes[0]), shrink=0.8).outline.set_visible(False)
     return figure

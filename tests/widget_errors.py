@@ -141,8 +141,6 @@ VALUES = [
     (lambda: FamilyDiagram(["a"], ["b"] * 65), "target must be 1 to 64 tokens, got 65"),
     *((lambda n=n: PositionExplorer(n), f"must be from 2 to 128, got {n}") for n in (0, 7, 130)),
     (lambda: PositionExplorer(length=1), "length must be from 2 to 128, got 32 and 1"),
-    (lambda: PositionExplorer(learned=NAN * torch.ones(64, 2)), "learned must be finite"),
-    (lambda: PositionExplorer(learned=torch.ones(32, 8)), "length = 64, got (32, 8)"),
     *(
         (lambda model=model: pack_transformer(model()), words)
         for model, words in (

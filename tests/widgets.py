@@ -212,7 +212,7 @@ def read_by_heads(text: str) -> Sentence:
 
 
 def of_positions() -> PositionExplorer:
-    widget = PositionExplorer(8, 12, position=7, learned=scores(12, 6, seed=4))
+    widget = PositionExplorer(8, 12, position=7)
     widget.pair = 0
     return widget
 

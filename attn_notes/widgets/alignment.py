@@ -24,7 +24,7 @@ class Example:
 
     Args:
         source: S tokens, at least one.
-        reference: what the output should be: tokens, or the whole text, compared without spaces.
+        reference: what the output should be, compared without spaces: tokens, or the whole text.
         states: by name and in order: T tokens of output, and the weights (T, S) that wrote them,
             whose rows sum to 1. T may differ from state to state.
         group: the heading under which the menu lists it, or "".
@@ -141,14 +141,12 @@ def _encode_example(example: Example) -> dict[str, Any]:
 
 
 def _first_wrong(target: Sequence[str], reference: Sequence[str] | str) -> int | None:
-    """The first token unlike the reference (one past the last where more should come), or None."""
+    """The first token unlike the reference (one past the last where more should come), or None.
 
-    def joined(tokens: Sequence[str]) -> Sequence[str]:
-        return "".join("".join(tokens).split()) if isinstance(reference, str) else list(tokens)
-
-    wanted = joined(reference)
-    for n in range(1, len(target) + 1):
-        so_far = joined(target[:n])
-        if wanted[: len(so_far)] != so_far:
-            return n - 1
-    return None if joined(target) == wanted else len(target)
+    They are compared as text without spaces.
+    """
+    wanted = "".join("".join(reference).split())
+    for n in range(len(target)):
+        if not wanted.startswith("".join("".join(target[: n + 1]).split())):
+            return n
+    return None if "".join("".join(target).split()) == wanted else len(target)

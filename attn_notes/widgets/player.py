@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import traitlets
 from torch import Tensor
 from traitlets import TraitError
 
@@ -28,12 +27,6 @@ class ModelWidget(DataWidget):
         if self._made.get(name, (None,))[0] != key:
             self._made = {**self._made, name: (key, make())}
         return self._made[name][1]
-
-
-class ModelPlayer(ModelWidget):
-    """A widget whose model draws tokens by chance."""
-
-    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
 
 
 def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:

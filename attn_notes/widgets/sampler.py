@@ -15,14 +15,14 @@ from attn_notes.transformer import DecoderOnly
 from attn_notes.widgets.base import Table
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visible
 from attn_notes.widgets.packing import pack_transformer
-from attn_notes.widgets.player import ModelPlayer, chance, check_vocabulary, drawn
+from attn_notes.widgets.player import ModelWidget, chance, check_vocabulary, drawn
 
 SPECIAL = ("padding", "start", "end of text", "unknown")  # as the front end calls them
 SPACES = {" ": "space", "\n": "new line", "\t": "tab", "\u00a0": "no-break space"}
 LISTED, SHORT = 20, 60  # rows of the plain table, and characters in the repr
 
 
-class LanguageModelPlayer(ModelPlayer):
+class LanguageModelPlayer(ModelWidget):
     """A trained language model at work in the page: begin a text, and watch the model continue it.
 
     The page computes the forward pass itself, from weights of 8 bits each. It shows what could
@@ -48,6 +48,7 @@ class LanguageModelPlayer(ModelPlayer):
     prompt = traitlets.Unicode("").tag(sync=True)
     said = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that follow the prompt
     position = traitlets.Int(0, min=0).tag(sync=True)  # looked at; at the end, the next
+    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
     temperature = traitlets.Float(0.8, min=0.1, max=3.0).tag(sync=True)
     top_k = traitlets.Int(1, min=1).tag(sync=True)  # as many as there are: all
     top_p = traitlets.Float(1.0, min=0.01, max=1.0).tag(sync=True)

@@ -85,10 +85,6 @@ class HeadSwitches(TextReader):
         """The heads by name, in the order of the forward pass."""
         return {_name(head): head for head in find_heads(self._model)}
 
-    @traitlets.validate("other")
-    def _check_other(self, proposal: Any) -> str:
-        return self._check_text(proposal)
-
     @traitlets.validate("edits")
     def _check_edits(self, proposal: Any) -> str:
         changes = self._changes(proposal["value"])

@@ -16,7 +16,7 @@ from attn_notes.widgets.base import Table
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates
 from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.packing import pack_transformer
-from attn_notes.widgets.player import ModelPlayer, ModelWidget, chance, check_vocabulary, cut, drawn
+from attn_notes.widgets.player import ModelWidget, chance, check_vocabulary, cut, drawn
 
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")  # as the front end shows them
 MOST_SOURCE = 40  # tokens of a text
@@ -50,7 +50,7 @@ class TextReader(ModelWidget):
         """The tokens of the translation, as the front end shows them."""
         return [*SPECIAL, *self.data["target"]]
 
-    @traitlets.validate("text")
+    @traitlets.validate("text", "other")  # a second one, where there is one
     def _check_text(self, proposal: Any) -> str:
         text = replace_surrogates(proposal["value"])
         self._cut(text)
@@ -124,7 +124,7 @@ def text_data(
     }
 
 
-class TransformerPlayer(TextReader, ModelPlayer):
+class TransformerPlayer(TextReader):
     """A trained Transformer at work in the page: type a text, and watch it being translated.
 
     The page computes the forward pass itself, from weights of 8 bits each. A step shows what each
@@ -153,6 +153,7 @@ class TransformerPlayer(TextReader, ModelPlayer):
     """
 
     _widget = "translator"
+    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
     temperature = traitlets.Float(0.0, min=0.0, max=3.0).tag(sync=True)  # 0: the likeliest
     prefix = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that the reader put there
     step = traitlets.Int(0, min=0).tag(sync=True)  # beyond the last: that of the last word

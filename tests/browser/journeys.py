@@ -280,7 +280,7 @@ QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
     "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
     "model": {COMBINE},  # one head is its own mean
-    "positions": {"Base"},  # a learned table has none
+    "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
     "writer": {"Seed"},  # at temperature 0
 }
@@ -752,7 +752,6 @@ def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
     start = {
         "alibi": f"head {widget._chosen()} gives position {j} the weight ",
         "sinusoidal": f"Position {i} with position {j}: ",
-        "learned": f"Position {i} with position {j}: ",
     }.get(widget.scheme, f"Query at {i} with key at {j}: ")
     found = re.search(rf"{start}(-?\d+\.\d+)", on_curve)
     assert float(found[1]) == pytest.approx(value, abs=0.0501 if abs(value) >= 10 else 0.000501)
@@ -770,11 +769,6 @@ def assert_turned(says: str, widget: PositionExplorer) -> None:
         a_step = widget.base ** (-2 * n / widget.embed_dim)
         assert float(found[1]) == pytest.approx(a_step, rel=1e-3)
         assert float(found[2]) == pytest.approx(away * a_step, rel=1e-3)
-    elif widget.scheme == "learned":
-        ends = decode(widget.data["learned"])[[widget.position, widget.position - widget.distance]]
-        a, b = torch.view_as_complex(ends.view(2, -1, 2))[:, n]
-        lies = float(re.search(r"an angle of (\S+) rad", says)[1])
-        assert lies == pytest.approx(abs(float((a / b).angle())), abs=0.000501)
     else:
         assert says.startswith("Nothing is turned")
 
