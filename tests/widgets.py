@@ -35,6 +35,7 @@ from attn_notes.widgets import (
     show_attention,
 )
 from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.encoding import decode, encode_roots
 from tests.oracles import coin, rng
 
 NAMED_MASKS = {
@@ -165,7 +166,12 @@ def typed(text: str) -> Example:
 def encoded(tokens: Sequence[str], *, seed: int = 0) -> Sentence:
     """Two layers of three heads on the tokens between [CLS] and [SEP]."""
     tokens = ["[CLS]", *tokens, "[SEP]"]
-    return Sentence(tokens, weights(2, 3, len(tokens), len(tokens), seed=seed))
+    return Sentence(tokens, as_sent(weights(2, 3, len(tokens), len(tokens), seed=seed)))
+
+
+def as_sent(numbers: Tensor) -> Tensor:
+    """Weights as a page gets them, so that what it shows can be compared with what was given."""
+    return decode(encode_roots(numbers))
 
 
 def of_heads(tokens: Sequence[str] = WORDS) -> HeadExplorer:
@@ -182,9 +188,9 @@ def of_model(tokens: Sequence[str] = WORDS) -> HeadExplorer:
     source, target = [*tokens, "</s>"], ["<s>", *tokens[:2], "!"]
     S, L = len(source), len(target)
     outputs = {
-        "encoder_attentions": tuple(weights(2, 1, 3, S, S, seed=5)),
-        "decoder_attentions": masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L)),
-        "cross_attentions": weights(1, 2, L, S, seed=7),
+        "encoder_attentions": tuple(as_sent(weights(2, 1, 3, S, S, seed=5))),
+        "decoder_attentions": as_sent(masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L))),
+        "cross_attentions": as_sent(weights(1, 2, L, S, seed=7)),
     }
     widget = show_attention(outputs, source, target, title=max(tokens))
     widget.pinned, widget.layer, widget.token = [1, 3], 1, 2

@@ -59,8 +59,7 @@ def explore(
         >>> explore(flat, keys=[3])
         Explorer(keys=3; 2 queries x 3 keys)
     """
-    tokens = {"query_tokens": query_tokens, "key_tokens": key_tokens}
-    return Explorer(function, controls, title, page=page, **tokens)
+    return Explorer(function, controls, (query_tokens, key_tokens), title, page=page)
 
 
 class Explorer(DataWidget):
@@ -78,22 +77,20 @@ class Explorer(DataWidget):
         self,
         function: Callable[..., Tensor],
         controls: dict[str, Control],
+        tokens: tuple[Sequence[str] | None, Sequence[str] | None],
         title: str,
         *,
-        page: bool = False,
-        **tokens: Any,
+        page: bool,
     ) -> None:
         self._function, self._latest, self._is_moved = function, LatestCall(), False
-        grid = {name: _choices(name, control) for name, control in controls.items()}
+        listed = [_listed(name, control) for name, control in controls.items()]
+        grid = {one["name"]: one["choices"] for one in listed}
         first = {name: choices[0] for name, choices in grid.items()}
         first.update({name: c for name, c in controls.items() if isinstance(c, bool)})
         self._device = torch.get_default_device()  # a thread starts with torch's own
         start = self._call(first)
         self._frames = self._sample(grid, start.shape) if page else None
-        names = {bool: "box", tuple: "slider", list: "menu"}
-        kinds = {name: names[type(control)] for name, control in controls.items()}
-        listed = [{"name": n, "kind": kinds[n], "choices": choices} for n, choices in grid.items()]
-        axes = encoding.check_axes(*start.shape, **tokens)
+        axes = encoding.check_axes(len(start), start.shape[1], *tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
         super().__init__(data=data, values=first, answered=first, frame=encoding.encode(start))
         self.observe(self._recompute, "values")
@@ -185,12 +182,12 @@ class Explorer(DataWidget):
         return weights_table(self.shown(), None, self.data["queries"], self.data["keys"])
 
 
-def _choices(name: str, control: Control) -> list[Any]:
-    """Every value that a control can take on the page."""
+def _listed(name: str, control: Control) -> dict[str, Any]:
+    """A control as the front end reads it, with every value that it can take."""
     if isinstance(control, bool):
-        return [False, True]
+        return {"name": name, "kind": "box", "choices": [False, True]}
     if isinstance(control, list) and control:
-        return list(control)
+        return {"name": name, "kind": "menu", "choices": list(control)}
     if not isinstance(control, tuple):
         wanted = "(low, high, step), a list of choices, or True/False"
         raise TypeError(f"a control is {wanted}, got {name}={control!r}")
@@ -200,7 +197,8 @@ def _choices(name: str, control: Control) -> list[Any]:
         wanted = f"a slider (low, high, step) must have from 2 to {MOST_CELLS} positions"
         raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
-    return [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
+    choices = [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
+    return {"name": name, "kind": "slider", "choices": choices}
 
 
 class LatestCall:

@@ -190,9 +190,8 @@ def _numbered(
     else:
         check_vocabulary("vocab", vocab, size)
         names = [*SPECIAL, *check_tokens("vocab", vocab.tokens)]
-        first = [SPECIAL[START]] * isinstance(model, DecoderOnly)
-        known = {name: name for name in names}
-        lists = [first + [known.get(token, SPECIAL[-1]) for token in tokens] for tokens in lists]
+        first = [START] * isinstance(model, DecoderOnly)
+        lists = [[names[n] for n in first + vocab.encode(tokens)] for tokens in lists]
     if len(names) > size or not all(0 < len(tokens) <= MOST_TOKENS for tokens in lists):
         wanted = f"1 to {MOST_TOKENS} tokens, of at most vocab_size = {size} kinds"
         raise ValueError(f"sentences must have {wanted}, got {lists}")

@@ -17,7 +17,7 @@ from attn_notes.widgets.heatmap import LARGE, weights_table
 from attn_notes.widgets.layers import as_kinds, as_layers
 
 MOST_PINNED = 5  # with the chosen head as many as there are hues
-MOST_STORED = 1_200_000  # weights in heads by themselves that a notebook keeps with an output
+MOST_STORED = 1_100_000  # weights in heads by themselves that a notebook keeps with an output
 ALL_HEADS = "Run the cell to see all heads, or write them to a page with save_html."
 
 
@@ -108,6 +108,12 @@ class HeadExplorer(AnsweringWidget, Pictured):
     def _most(self, axis: int) -> range:
         """The numbers of all layers (axis 0) or heads (axis 1), of the kind that has most."""
         return range(max(view["size"][axis] for view in self.data["sentences"][0]["views"]))
+
+    @traitlets.observe("kind")
+    def _stay_inside(self, _: Any) -> None:
+        """Another kind may have fewer layers and heads."""
+        layers, heads = self._view()["size"][:2]
+        self.layer, self.head = min(self.layer, layers - 1), min(self.head, heads - 1)
 
     def _encode_sentence(self, sentence: Any) -> dict[str, Any]:
         """A sentence as the front end reads it: its views, and a name to choose it by."""
