@@ -145,9 +145,10 @@ class FollowToken(ModelWidget):
         return f"\u201c{visible(names[at])}\u201d in {where}; step {number + 1} of {count}: {name}"
 
     def _table(self) -> Table:
-        found = {name: self.shown()[name].tolist() for name in TABLE}
-        cells = [["masked" if math.isnan(x) else f"{x:.3f}" for x in row] for row in found.values()]
-        rows = [[name, *row] for name, row in zip(found, cells, strict=True)]
+        found, rows = self.shown(), []
+        for name in TABLE:
+            cells = ["masked" if math.isnan(x) else f"{x:.3f}" for x in found[name].tolist()]
+            rows.append([name, *cells])
         across = self._here()[-1] == "cross_attn"
         keys = self.data["sentences"][self.sentence]["source"][1] if across else self._now()[0]
         caption = f"{self._summary()}. From the scores of its query with each key to the weights."

@@ -29,7 +29,6 @@ from attn_notes.widgets import (
     OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
-    Sentence,
     TransformerPlayer,
     explore,
 )
@@ -39,6 +38,7 @@ from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
+from attn_notes.widgets.views import Maps
 from tests.browser.panel import Panel, assert_cells
 from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise
@@ -829,13 +829,26 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "switches": lambda: switches_from_page(state["data"]),
         "sampler": lambda: writer_from_page(state["data"]),
         "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),
-        "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
+        "heads": lambda: heads_from_page(state["data"]),
         "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()
     with made.hold_trait_notifications():
         for name, value in state.items():
             setattr(made, name, value)
     return made
+
+
+def heads_from_page(data: dict) -> HeadExplorer:
+    """An explorer of the maps that a page holds whole."""
+    sentences = []
+    for sentence in data["sentences"]:
+        maps = {}
+        for view in sentence["views"]:
+            mask = None if view["mask"] is None else decode(view["mask"])
+            layers = list(decode(view["weights"]))
+            maps[view["name"]] = Maps(layers, view["queries"], view["keys"], mask)
+        sentences.append(maps)
+    return HeadExplorer(sentences, special=data["special"])
 
 
 def scores_from_page(parameters: dict) -> dict[str, torch.nn.Module]:
