@@ -103,7 +103,7 @@ def plot_attention(
         if tokens is not None and len(tokens) != size:
             raise ValueError(f"tokens must be {size}, one a row or column, got {len(tokens)}")
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 14), 1.2 + 0.42 * min(rows, 14)))
+        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 24), 1.2 + 0.42 * min(rows, 24)))
     cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
     shown = weights.masked_fill(~allowed, float("nan"))
     image: Any = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
@@ -122,28 +122,23 @@ def plot_attention(
     return ax
 
 
-def save_attention(path: str | Path, weights: Tensor, *, dpi: int = 200, **options: Any) -> None:
+def save_attention(path: str | Path, picture: dict[str, Any], **options: Any) -> None:
     """Write a heatmap to a file, in the book's style and on a transparent ground.
 
     Args:
         path: of the file; its end, such as `.png`, `.svg` or `.pdf`, says the format.
-        weights: (L, S), as in `plot_attention`.
-        dpi: dots an inch, of a PNG.
-        **options: those of `plot_attention`.
+        picture: the arguments of `plot_attention`.
+        **options: those of matplotlib's `savefig`.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_attention(f"{folder}/head.svg", torch.eye(2))
+        ...     save_attention(f"{folder}/head.svg", {"weights": torch.eye(2)})
     """
-    with plt.rc_context(STYLE):  # type: ignore[arg-type]
-        L, S = weights.shape
-        figure, ax = plt.subplots(figsize=(1.8 + min(0.42 * S, 10), 1.2 + min(0.42 * L, 10)))
-        try:
-            plot_attention(weights, ax=ax, **options)
-            figure.savefig(path, dpi=dpi)
-        finally:
-            plt.close(figure)
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
+        figure: Any = plot_attention(**picture).figure
+        figure.savefig(path, **options)
+        plt.close(figure)
 
 
 def plot_heads(
@@ -172,13 +167,13 @@ def plot_heads(
         raise ValueError(f"weights must have shape (H, L, S), got {tuple(weights.shape)}")
     if mask is not None:
         check_mask(mask, weights.shape, of="weights")
-        mask = mask.expand_as(weights)
+    masks = [None] * len(weights) if mask is None else mask.expand_as(weights)
     heads = len(weights)
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
     figure, axes = plt.subplots(1, heads, squeeze=False, figsize=(0.8 + 2.3 * heads, 2.8))
     for h, ax in enumerate(axes[0]):
-        panel: Any = {"mask": None if mask is None else mask[h], "title": titles[h], **options}
-        plot_attention(weights[h], ax=ax, colorbar=False, **panel)
+        panel: Any = {"mask": masks[h], "title": titles[h], "colorbar": False, **options}
+        plot_attention(weights[h], ax=ax, **panel)
         ax.label_outer()
     figure.colorbar(ax.images[0], ax=list(axes[0]), shrink=0.8).outline.set_visible(False)
     return figure

@@ -1,6 +1,7 @@
 """What each step of a followed token shows beside its head, computed part by part."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,16 +12,28 @@ from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.multihead import merge_heads, split_heads
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import FollowToken
-from attn_notes.widgets.parts import READ, Part
+from attn_notes.widgets.follow import READ
 
+Part = dict[str, Any]  # of a model: its kind, its block, and what it computes
+NAMES = {
+    "scores": r"q|k \d+|q \u00d7 k \d+|q \u00b7 k",
+    "scale": r"q \u00b7 k|\u00f7 \u221aD",
+    "mask": r"q \u00b7 k|\u00f7 \u221aD|mask",
+    "softmax": r"q \u00b7 k|\u00f7 \u221aD|mask|e\^s|weight",
+    "values": r"weight|v \d+|weight \u00d7 v \d+|z",
+}
+"""What each step of one head shows."""
 LIKELY = 6  # tokens whose probabilities the last step shows
 
 
 def shown(widget: FollowToken) -> dict[str, Tensor]:
     """The numbers of the step by name, in float64; NaN where the mask closes a score."""
-    name, number, _, at, _ = widget._here()
+    (number, name, *_), (_, at, _) = widget._here(), widget._now()
     if name in READ:
-        return widget.shown()
+        numbers = re.compile(NAMES[name])
+        head = min(widget.head, widget._model.config.num_heads - 1)
+        found = {key: x for key, x in widget.shown().items() if numbers.fullmatch(key)}
+        return {f"z {head}" if key == "z" else key: x for key, x in found.items()}
     read, model = widget.data["sentences"][widget.sentence], widget._model
     source, target = read["source"][0], read["target"][0]
     stack = getattr(model, "encoder", getattr(model, "body", model))
@@ -28,7 +41,11 @@ def shown(widget: FollowToken) -> dict[str, Tensor]:
         parts = walk(stack, source, causal=isinstance(model, DecoderOnly))
         if widget.token >= len(source) and target:
             parts = walk(model.decoder, target, causal=True, memory=parts[-1]["output"])
-    part = widget._steps(parts)[number][1]
+    norm = ("norm",) * (model.config.norm == "pre")
+    names = {"attention": (*norm, *READ, "heads", "add"), "network": (*norm, "think", "add")}
+    steps = [(part, one) for part in parts for one in names.get(part["kind"], (part["kind"],))]
+    part, named = steps[number]
+    assert named == name
     return of_output(widget, part, at) if name == "out" else of_stream(name, part, at, model.config)
 
 

@@ -29,10 +29,10 @@ def random_encoder(**changes: object) -> Encoder:
 
 def every_step(widget: FollowToken) -> list[tuple[str, dict]]:
     """Name and numbers of each step, and block and part of the model."""
-    found, count = [], len(widget._steps(widget._now()[-1]))
-    for widget.step in range(count):
-        name, _, part, *_ = widget._here()
-        found.append((name, part["block"], shown(widget)))
+    found = []
+    for step, (name, block, _) in enumerate(widget._steps()):
+        widget.step = step
+        found.append((name, block, shown(widget)))
     return found
 
 

@@ -55,7 +55,6 @@ from tests.widgets import (
     of_function,
     of_heads,
     of_points,
-    of_positions,
     of_steps,
     scores,
 )
@@ -448,20 +447,6 @@ def test_positions_show_a_query_at_each_and_its_scores_with_a_key(scheme, unlike
     assert (spread < 1e-9) == (scheme == "none")
 
 
-def test_a_learned_encoding_has_its_own_width_and_an_edge():
-    table = scores(12, 6, seed=4)
-    widget = of_positions()
-    widget.scheme = "learned"
-    torch.testing.assert_close(widget.shown(), table, atol=1e-3, rtol=0)
-    torch.testing.assert_close(widget.similarity(), table @ table[7], atol=0.02, rtol=0)
-    assert widget.meeting() == widget.similarity()[2]
-    for widget.position, widget.distance in ((4, 5), (7, -5)):
-        assert widget.meeting() is None
-        assert "do not meet" in repr(widget)
-    widget.pair = 3
-    assert widget._chosen() == 2  # the last of three
-
-
 @pytest.mark.parametrize("head", [0, 3, 7])
 def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
     widget = PositionExplorer(8, 9, position=6)
@@ -471,8 +456,9 @@ def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
     exps = [math.exp(b) for b in bias[6]]
     assert widget.similarity().tolist() == pytest.approx([e / sum(exps) for e in exps])
     assert f"head {head} of slope {1 / 2 ** (head + 1):g}: positions 6 and 1 give" in repr(widget)
-    widget.distance = 7
-    assert widget.meeting() is None
+    for widget.position, widget.distance in ((6, 7), (7, -5)):
+        assert widget.meeting() is None
+        assert "do not meet" in repr(widget)
 
 
 def test_every_frame_on_the_page_is_what_the_function_gives():

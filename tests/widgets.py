@@ -35,6 +35,7 @@ from attn_notes.widgets import (
     show_attention,
 )
 from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.encoding import decode, encode_roots
 from tests.oracles import coin, rng
 
 NAMED_MASKS = {
@@ -150,9 +151,7 @@ def decoded(tokens: Sequence[str], *, seed: int = 0, group: str = "") -> Example
 
 def of_steps(tokens: Sequence[str] = WORDS) -> AlignmentSteps:
     others = [decoded(["a", "b", "c"], seed=5, group="Letters"), decoded(tokens, seed=7)]
-    widget = AlignmentSteps(
-        [decoded(tokens, group=tokens[0]), *others], title=max(tokens), translate=typed
-    )
+    widget = AlignmentSteps([decoded(tokens, group=tokens[0]), *others], translate=typed)
     widget.step = min(1, len(tokens) - 1)
     return widget
 
@@ -167,7 +166,12 @@ def typed(text: str) -> Example:
 def encoded(tokens: Sequence[str], *, seed: int = 0) -> Sentence:
     """Two layers of three heads on the tokens between [CLS] and [SEP]."""
     tokens = ["[CLS]", *tokens, "[SEP]"]
-    return Sentence(tokens, weights(2, 3, len(tokens), len(tokens), seed=seed))
+    return Sentence(tokens, as_sent(weights(2, 3, len(tokens), len(tokens), seed=seed)))
+
+
+def as_sent(numbers: Tensor) -> Tensor:
+    """Weights as a page gets them, so that what it shows can be compared with what was given."""
+    return decode(encode_roots(numbers))
 
 
 def of_heads(tokens: Sequence[str] = WORDS) -> HeadExplorer:
@@ -184,9 +188,9 @@ def of_model(tokens: Sequence[str] = WORDS) -> HeadExplorer:
     source, target = [*tokens, "</s>"], ["<s>", *tokens[:2], "!"]
     S, L = len(source), len(target)
     outputs = {
-        "encoder_attentions": tuple(weights(2, 1, 3, S, S, seed=5)),
-        "decoder_attentions": masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L)),
-        "cross_attentions": weights(1, 2, L, S, seed=7),
+        "encoder_attentions": tuple(as_sent(weights(2, 1, 3, S, S, seed=5))),
+        "decoder_attentions": as_sent(masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L))),
+        "cross_attentions": as_sent(weights(1, 2, L, S, seed=7)),
     }
     widget = show_attention(outputs, source, target, title=max(tokens))
     widget.pinned, widget.layer, widget.token = [1, 3], 1, 2
@@ -198,7 +202,12 @@ def of_many_tokens(count: int = 70) -> HeadExplorer:
     tokens = ["<s>", *(f"\u0120word{n}" for n in range(count - 1))]
     mask = causal_mask(count)
     layers = [masked_softmax(scores(12, count, count, seed=n), mask).float() for n in range(12)]
-    return show_attention(layers, tokens)
+    return show_attention([in_eight_bits(layer) for layer in layers], tokens)
+
+
+def in_eight_bits(weights: Tensor) -> Tensor:
+    """What eight bits keep of a weight: a power of it, so that small ones differ too."""
+    return ((weights**0.6 * 255).round() / 255) ** (5 / 3)
 
 
 def read_by_heads(text: str) -> Sentence:
@@ -209,7 +218,7 @@ def read_by_heads(text: str) -> Sentence:
 
 
 def of_positions() -> PositionExplorer:
-    widget = PositionExplorer(8, 12, position=7, learned=scores(12, 6, seed=4))
+    widget = PositionExplorer(8, 12, position=7)
     widget.pair = 0
     return widget
 
@@ -283,7 +292,7 @@ def translating(kind: type, tokens: Sequence[str], **given: object) -> BookWidge
         noise=0.9, seed=13, embed_dim=8, num_heads=2, tie_embeddings=False, **sizes
     )
     languages = {"de": max(tokens), "fr": "French"}
-    titled = {"title": min(tokens), "languages": languages, "examples": ("407", "1999"), "most": 7}
+    titled = {"languages": languages, "examples": ("407", "1999"), "most": 7}
     return kind(model, source, target, **(titled | given))
 
 
@@ -308,9 +317,7 @@ def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
     kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
     examples = ("407", "19\n")
-    widget = LanguageModelPlayer(
-        model, vocab, prompt="407", examples=examples, most=16, title=min(tokens)
-    )
+    widget = LanguageModelPlayer(model, vocab, prompt="407", examples=examples, most=16)
     widget.seed, widget.said = 9, [12, 18, 12, 15, 18, 3]
     widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
     return widget
@@ -322,7 +329,7 @@ def of_follow(tokens: Sequence[str] = WORDS) -> FollowToken:
     kind = {"positions": "learned", "max_length": 64, "num_heads": 2, "tie_embeddings": False}
     sizes = {"vocab_size": len(vocab), "ffn_dim": 12, "embed_dim": 8}
     model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
-    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab, title=min(tokens))
+    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab)
     widget.token = 2
     return widget
 

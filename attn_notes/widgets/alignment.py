@@ -11,7 +11,7 @@ from attn_notes.data import Vocabulary
 from attn_notes.seq2seq import Seq2Seq
 from attn_notes.widgets import encoding
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Table, check_offered, plural
+from attn_notes.widgets.base import Offered, Table, plural
 from attn_notes.widgets.heatmap import weights_table
 from attn_notes.widgets.packing import pack_seq2seq
 
@@ -24,7 +24,7 @@ class Example:
 
     Args:
         source: S tokens, at least one.
-        reference: what the output should be: tokens, or the whole text, compared without spaces.
+        reference: what the output should be, compared without spaces: tokens, or the whole text.
         states: by name and in order: T tokens of output, and the weights (T, S) that wrote them,
             whose rows sum to 1. T may differ from state to state.
         group: the heading under which the menu lists it, or "".
@@ -47,7 +47,6 @@ class AlignmentSteps(AnsweringWidget):
 
     Args:
         examples: the decodings to choose from, at least one.
-        title: a line above the figure.
         translate: with a live kernel, turns what the reader typed into an `Example`, whose states
             are among those of `examples`; its errors are shown in the widget.
         model: an encoder-decoder of chapter 4 with its source and target vocabulary, the last of
@@ -64,8 +63,8 @@ class AlignmentSteps(AnsweringWidget):
 
     _widget = "alignment"
     _answers, _starts = "example", "step"
-    example = traitlets.Int(0).tag(sync=True)
-    state = traitlets.Unicode("").tag(sync=True)
+    example = Offered(lambda self: range(len(self._all())))
+    state = Offered(lambda self: self.data["states"], "")
     step = traitlets.Int(0, min=0).tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
 
@@ -73,20 +72,20 @@ class AlignmentSteps(AnsweringWidget):
         self,
         examples: Sequence[Example],
         *,
-        title: str = "",
         translate: Callable[[str], Example] | None = None,
         model: tuple[Seq2Seq, Vocabulary, Vocabulary] | None = None,
         asks: str = "a text",
     ) -> None:
         encoded = [_encode_example(example) for example in examples]
         names = dict.fromkeys(state["name"] for one in encoded for state in one["states"])
-        title, last = encoding.replace_surrogates(title), encoded[0]["states"][-1]["name"]
-        data: dict[str, Any] = {"examples": encoded, "states": [*names], "title": title}
+        data: dict[str, Any] = {"examples": encoded, "states": [*names]}
         if model is not None:
             vocabs = zip(("source", "target"), model[1:], strict=True)
             words = {name: encoding.check_tokens(name, vocab.tokens) for name, vocab in vocabs}
             data["model"] = {"weights": pack_seq2seq(model[0]), "most": MOST, "asks": asks, **words}
-        super().__init__(translate, _encode_example, data=data, state=last)
+        super().__init__(
+            translate, _encode_example, data=data, state=encoded[0]["states"][-1]["name"]
+        )
 
     def page_state(self) -> dict[str, Any]:
         """As that of the base class; a page with the model needs no kernel to answer a text."""
@@ -98,10 +97,6 @@ class AlignmentSteps(AnsweringWidget):
         states = {state["name"]: state for state in example["states"]}
         state = states.get(self.state, example["states"][-1])
         return example, state, min(self.step, len(state["target"]) - 1)
-
-    @traitlets.validate("example", "state")
-    def _check_place(self, proposal: Any) -> Any:
-        return check_offered(proposal, example=range(len(self._all())), state=self.data["states"])
 
     def shown(self) -> Tensor:
         """The weights of the steps so far, (step + 1, S)."""
@@ -146,14 +141,12 @@ def _encode_example(example: Example) -> dict[str, Any]:
 
 
 def _first_wrong(target: Sequence[str], reference: Sequence[str] | str) -> int | None:
-    """The first token unlike the reference (one past the last where more should come), or None."""
+    """The first token unlike the reference (one past the last where more should come), or None.
 
-    def joined(tokens: Sequence[str]) -> Sequence[str]:
-        return "".join("".join(tokens).split()) if isinstance(reference, str) else list(tokens)
-
-    wanted = joined(reference)
-    for n in range(1, len(target) + 1):
-        so_far = joined(target[:n])
-        if wanted[: len(so_far)] != so_far:
-            return n - 1
-    return None if joined(target) == wanted else len(target)
+    They are compared as text without spaces.
+    """
+    wanted = "".join("".join(reference).split())
+    for n in range(len(target)):
+        if not wanted.startswith("".join("".join(target[: n + 1]).split())):
+            return n
+    return None if "".join("".join(target).split()) == wanted else len(target)

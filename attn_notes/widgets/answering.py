@@ -1,6 +1,7 @@
 """A widget with a text box, whose input a live kernel answers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import traitlets
@@ -28,23 +29,21 @@ class AnsweringWidget(DataWidget):
         encode: Callable[[Any], dict[str, Any]],
         **state: Any,
     ) -> None:
-        self._function, self._encode = function, encode
-        typing = "off" if function is None else "live"
+        self._encode, typing = encode, "off" if function is None else "live"
         reply = {"text": "", "error": "", self._answers: None}
         super().__init__(typing=typing, reply=reply, **state)
-        self.observe(self._answer, "text")
+        if function is not None:
+            self.observe(partial(self._answer, function), "text")
 
     def _all(self) -> list[dict[str, Any]]:
         """The results that can be chosen: the one that the reader typed is the last."""
         typed = self.reply[self._answers]
         return self.data[f"{self._answers}s"] + ([] if typed is None else [typed])
 
-    def _answer(self, _: Any) -> None:
+    def _answer(self, function: Callable[[str], Any], _: Any) -> None:
         """Answer the text; an error is shown, and the last answer stays."""
-        if self._function is None:
-            return
         try:
-            answer = self._encode(self._function(self.text))
+            answer = self._encode(function(self.text))
         except Exception as error:  # the reader may type anything, and the function may raise it
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             words = replace_surrogates(f"{kind}{error}")

@@ -85,20 +85,16 @@ class Pictured:
 
     def save_png(self, path: str | Path, *, dpi: int = 200) -> None:
         """Write the map on show as a PNG file, on a transparent ground."""
-        self._save(path, ".png", dpi=dpi)
+        self._save(path, format="png", dpi=dpi)
 
     def save_svg(self, path: str | Path) -> None:
         """Write the map on show as an SVG file."""
-        self._save(path, ".svg")
+        self._save(path, format="svg")
 
-    def _save(self, path: str | Path, suffix: str, **options: Any) -> None:
+    def _save(self, path: str | Path, **options: Any) -> None:
         from attn_notes.plotting import save_attention  # noqa: PLC0415
 
-        path = Path(path)
-        path = path if path.suffix else path.with_suffix(suffix)
-        if path.suffix.lower() != suffix:
-            raise ValueError(f"the file must end in {suffix}, got {path.name}")
-        save_attention(path, **self._picture(), **options)
+        save_attention(path, self._picture(), **options)
 
 
 class DataWidget(BookWidget):
@@ -107,16 +103,23 @@ class DataWidget(BookWidget):
     data = traitlets.Dict().tag(sync=True)
 
 
-def check_offered(proposal: Any, **offered: Sequence[Any]) -> Any:
-    """The value proposed for a trait, which must be among those offered under its name."""
-    name, value = proposal["trait"].name, proposal["value"]
-    choices = offered[name]
-    if value not in choices:
-        wanted = f"one of {', '.join(map(str, choices))}"
-        if isinstance(choices, range):
-            wanted = f"from {choices[0]} to {choices[-1]}"
-        raise traitlets.TraitError(f"{name} must be {wanted}, got {value!r}")
-    return value
+class Offered(traitlets.TraitType[Any, Any]):
+    """A trait whose values the widget offers: a function of the widget lists them."""
+
+    def __init__(self, offered: Callable[[Any], Sequence[Any]], default: Any = 0) -> None:
+        super().__init__(default)
+        self._offered = offered
+        self.tag(sync=True)
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """The value, which must be among those offered now."""
+        choices = self._offered(obj)
+        if value not in choices:
+            wanted = f"one of {', '.join(map(str, choices))}"
+            if isinstance(choices, range):
+                wanted = f"from {choices[0]} to {choices[-1]}"
+            raise traitlets.TraitError(f"{self.name} must be {wanted}, got {value!r}")
+        return value
 
 
 def plural(count: int, noun: str) -> str:

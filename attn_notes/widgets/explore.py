@@ -1,10 +1,12 @@
 """Any torch function as a widget: `explore(function, **controls)`."""
 
+import ctypes
 import io
 import itertools
 import math
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from typing import Any
 
@@ -14,13 +16,13 @@ from torch import Tensor
 
 from attn_notes.widgets import encoding
 from attn_notes.widgets.base import DataWidget, Table, plural
-from attn_notes.widgets.calling import LatestCall
 from attn_notes.widgets.heatmap import weights_table
 
 Control = tuple[float, float, float] | Sequence[Any] | bool
 
 MOST_CELLS = 37_500  # of all frames on a page: 100 kB at two bytes a cell, in base64
 MOST_PRINTED = 2000  # characters of what a function prints
+PATIENCE = 0.25  # seconds that a call may still take once a newer one waits
 
 
 def explore(
@@ -57,8 +59,7 @@ def explore(
         >>> explore(flat, keys=[3])
         Explorer(keys=3; 2 queries x 3 keys)
     """
-    tokens = {"query_tokens": query_tokens, "key_tokens": key_tokens}
-    return Explorer(function, controls, title, page=page, **tokens)
+    return Explorer(function, controls, (query_tokens, key_tokens), title, page=page)
 
 
 class Explorer(DataWidget):
@@ -76,22 +77,20 @@ class Explorer(DataWidget):
         self,
         function: Callable[..., Tensor],
         controls: dict[str, Control],
+        tokens: tuple[Sequence[str] | None, Sequence[str] | None],
         title: str,
         *,
-        page: bool = False,
-        **tokens: Any,
+        page: bool,
     ) -> None:
         self._function, self._latest, self._is_moved = function, LatestCall(), False
-        grid = {name: _choices(name, control) for name, control in controls.items()}
+        listed = [_listed(name, control) for name, control in controls.items()]
+        grid = {one["name"]: one["choices"] for one in listed}
         first = {name: choices[0] for name, choices in grid.items()}
         first.update({name: c for name, c in controls.items() if isinstance(c, bool)})
         self._device = torch.get_default_device()  # a thread starts with torch's own
         start = self._call(first)
         self._frames = self._sample(grid, start.shape) if page else None
-        names = {bool: "box", tuple: "slider", list: "menu"}
-        kinds = {name: names[type(control)] for name, control in controls.items()}
-        listed = [{"name": n, "kind": kinds[n], "choices": choices} for n, choices in grid.items()]
-        axes = encoding.check_axes(*start.shape, **tokens)
+        axes = encoding.check_axes(len(start), start.shape[1], *tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
         super().__init__(data=data, values=first, answered=first, frame=encoding.encode(start))
         self.observe(self._recompute, "values")
@@ -183,12 +182,12 @@ class Explorer(DataWidget):
         return weights_table(self.shown(), None, self.data["queries"], self.data["keys"])
 
 
-def _choices(name: str, control: Control) -> list[Any]:
-    """Every value that a control can take on the page."""
+def _listed(name: str, control: Control) -> dict[str, Any]:
+    """A control as the front end reads it, with every value that it can take."""
     if isinstance(control, bool):
-        return [False, True]
+        return {"name": name, "kind": "box", "choices": [False, True]}
     if isinstance(control, list) and control:
-        return list(control)
+        return {"name": name, "kind": "menu", "choices": list(control)}
     if not isinstance(control, tuple):
         wanted = "(low, high, step), a list of choices, or True/False"
         raise TypeError(f"a control is {wanted}, got {name}={control!r}")
@@ -198,4 +197,47 @@ def _choices(name: str, control: Control) -> list[Any]:
         wanted = f"a slider (low, high, step) must have from 2 to {MOST_CELLS} positions"
         raise ValueError(f"{wanted}, got {name}={control!r}")
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
-    return [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
+    choices = [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
+    return {"name": name, "kind": "slider", "choices": choices}
+
+
+class LatestCall:
+    """Runs one call at a time in a thread; of those that wait, only the newest is run."""
+
+    def __init__(self) -> None:
+        self._last: threading.Thread | None = None
+        self._working: threading.Thread | None = None  # the one that may be interrupted
+        self._lock = threading.Lock()  # held by who publishes, or interrupts
+
+    def start(self, work: Callable[[], Any], publish: Callable[[Any], None]) -> None:
+        """Pass the result of `work` to `publish`, unless a newer call starts in the meantime."""
+        given = self._last, work, publish
+        self._last = threading.Thread(target=self._run, args=given, daemon=True)
+        self._last.start()
+
+    def _run(
+        self, before: threading.Thread | None, work: Callable[[], Any], publish: Callable[..., None]
+    ) -> None:
+        if before is not None:
+            before.join(PATIENCE)
+            self._interrupt(before)
+            before.join()
+        if (this := threading.current_thread()) is not self._last:
+            return
+        with suppress(SystemExit):
+            self._working = this
+            result = work()
+            with self._lock:
+                self._working = None
+                publish(result)
+
+    def _interrupt(self, thread: threading.Thread) -> None:
+        """Raise in a thread at work what no `except Exception` catches.
+
+        Python code ends at its next line, an operation of torch when it is through.
+        """
+        with self._lock:
+            # One that only waits must live, to interrupt the one before it.
+            if thread is self._working and thread.is_alive():
+                ident, error = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, error)

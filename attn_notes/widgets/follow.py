@@ -1,5 +1,6 @@
 """One token followed through a Transformer, number by number (chapters 5 and 7)."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,16 +9,19 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.data import START, Vocabulary
-from attn_notes.transformer import DecoderOnly, Encoder
-from attn_notes.widgets.base import Table, check_offered
-from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visible
+from attn_notes.inside import record
+from attn_notes.multihead import split_heads
+from attn_notes.transformer import DecoderOnly, Encoder, Transformer
+from attn_notes.widgets.base import Offered, Table
+from attn_notes.widgets.encoding import check_tokens, visible
 from attn_notes.widgets.packing import checksum, pack_transformer
-from attn_notes.widgets.parts import READ, Part, of_head, run
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
-from attn_notes.widgets.texts import SPECIAL
-from attn_notes.widgets.translator import TransformerPlayer
+from attn_notes.widgets.translator import SPECIAL, TransformerPlayer
 
 MOST_TOKENS = 64
+READ = ("scores", "scale", "mask", "softmax", "values")  # the steps of one head
+TABLE = ("q \u00b7 k", "\u00f7 \u221aD", "mask", "e^s", "weight")  # from score to weight
+PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 
 
 class FollowToken(ModelWidget):
@@ -35,7 +39,6 @@ class FollowToken(ModelWidget):
         vocab: the ids of the tokens; without it they are numbered as they first occur. With it a
             `DecoderOnly` reads START first.
         attention_only: whether to end with what the first block's attention has read.
-        title: a line above the widget.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -45,12 +48,10 @@ class FollowToken(ModelWidget):
     """
 
     _widget = "follow"
-    sentence = traitlets.Int(0).tag(sync=True)
+    sentence = Offered(lambda self: range(len(self.data["sentences"])))
     token = traitlets.Int(0, min=0).tag(sync=True)  # of the source, then of the target
     head = traitlets.Int(0, min=0).tag(sync=True)
     step = traitlets.Int(0, min=0).tag(sync=True)  # through all blocks
-
-    _made: tuple[tuple[int, bool, Any], list[Part]] | None = None
 
     def __init__(
         self,
@@ -58,7 +59,6 @@ class FollowToken(ModelWidget):
         *sentences: Any,
         vocab: Vocabulary | None = None,
         attention_only: bool = False,
-        title: str = "",
     ) -> None:
         if not sentences:
             raise ValueError("give at least one sentence, got none")
@@ -73,15 +73,10 @@ class FollowToken(ModelWidget):
             "names": names,
             "sentences": read,
             "attention_only": attention_only,
-            "title": replace_surrogates(title),
         }
         super().__init__(data=data)
         for self.sentence in reversed(range(len(read))):
             self.shown()  # raises where a sentence is too long for the model
-
-    @traitlets.validate("sentence")
-    def _check_sentence(self, proposal: Any) -> Any:
-        return check_offered(proposal, sentence=range(len(self.data["sentences"])))
 
     def page_state(self) -> dict[str, Any]:
         """As `BookWidget.page_state`, but the model of a player is only named."""
@@ -90,70 +85,90 @@ class FollowToken(ModelWidget):
             state["data"] = {**self.data, "model": {"same": checksum(self.data["model"])}}
         return state
 
-    def _now(self) -> tuple[list[str], int, list[Part]]:
-        """The tokens on the side of ours, its position among them, and the parts of its way."""
+    def _now(self) -> tuple[list[str], int, bool]:
+        """The tokens on the side of ours, its position among them, and whether it is the target."""
         read = self.data["sentences"][self.sentence]
-        source, target = read["source"], read["target"]
-        at = min(self.token, len(source[0]) + len(target[0]) - 1)
-        in_target = at >= len(source[0])
-        key = self.sentence, in_target, self._model
-        if self._made is None or self._made[0] != key:  # it serves all tokens, heads and steps
-            self._made = key, self._run(source[0], target[0] if in_target else None)
-        tokens = target[1] if in_target else source[1]
-        return tokens, at - len(source[0]) * in_target, self._made[1]
+        source, target = read["source"][1], read["target"][1]
+        at = min(self.token, len(source) + len(target) - 1) - len(source)
+        return (target, at, True) if at >= 0 else (source, at + len(source), False)
 
-    def _run(self, source: list[int], target: list[int] | None) -> list[Part]:
+    @property
+    def _blocks(self) -> Any:
+        """Those that the token passes."""
         model = self._model
-        stack = getattr(model, "encoder", getattr(model, "body", model))
-        with torch.no_grad():
-            parts, output = run(stack, source, is_causal=isinstance(model, DecoderOnly))
-            return parts if target is None else run(model.decoder, target, memory=output)[0]
+        stack = model.decoder if self._now()[2] else getattr(model, "encoder", model)
+        return getattr(stack, "body", stack).blocks
 
-    def _steps(self, parts: Sequence[Part]) -> list[tuple[str, Part]]:
-        """The name of each step, and the part of the model that it belongs to."""
+    def _here(self) -> tuple[int, str, int, str]:
+        """The number of the step, its name, its block, and its attention."""
+        steps = self._steps()
+        number = min(self.step, len(steps) - 1)
+        return number, *steps[number]
+
+    def _steps(self) -> list[tuple[str, int, str]]:
+        """On the way of the token: the name of each step, its block, and its attention."""
         norm = ("norm",) * (self._model.config.norm == "pre")
-        kinds = {"attention": (*norm, *READ, "heads", "add"), "network": (*norm, "think", "add")}
+        attends = ("self_attn", "cross_attn") if self._now()[2] else ("self_attn",)
         steps = []
-        for part in parts:
-            steps += [(name, part) for name in kinds.get(part["kind"], (part["kind"],))]
+        for n in range(len(self._blocks)):
+            steps.append(("start", n, "self_attn"))
+            for attn in attends:
+                steps += [(name, n, attn) for name in (*norm, *READ, "heads", "add")]
+            steps += [(name, n, "self_attn") for name in (*norm, "think", "add")]
+        steps.append(("out", n, "self_attn"))
         return steps[: 1 + len(norm + READ)] if self.data["attention_only"] else steps
 
-    def _here(self) -> tuple[str, int, Part, int, int]:
-        """Name of the step, its position in the token's way, its part, and token and head."""
-        _, at, parts = self._now()
-        steps = self._steps(parts)
-        number = min(self.step, len(steps) - 1)
-        head = min(self.head, self._model.config.num_heads - 1)
-        return steps[number][0], number, steps[number][1], at, head
-
+    @torch.no_grad()
     def shown(self) -> dict[str, Tensor]:
-        """The numbers of a step of the head by name, in float64; NaN where the mask closes a score.
+        """The numbers by name, in float64, of the head at the step; NaN where the mask closes.
 
-        Of any other step, those from score to weight of the head in the same block.
+        They belong to the attention of the step, or, outside of one, to the first of its block.
         """
-        name, _, part, at, head = self._here()
-        return of_head(name, part, at, head) if name in READ else self._softmax()
-
-    def _softmax(self) -> dict[str, Tensor]:
-        """From score to weight: what the head reads in the block of the step."""
-        _, _, parts = self._now()
-        _, _, here, at, head = self._here()
-        part = next(p for p in parts if p["kind"] == "attention" and p["block"] == here["block"])
-        return of_head("softmax", part, at, head)
+        (_, at, in_target), (_, _, block, attn), model = self._now(), self._here(), self._model
+        read = self.data["sentences"][self.sentence]
+        ids = [torch.tensor([read[side][0]], device="cpu") for side in ("source", "target")]
+        length = torch.tensor([ids[0].shape[1]], device="cpu")
+        layer = getattr(self._blocks[block], attn)
+        with record(layer, PROJECTIONS) as found:
+            model(*((ids[0], length, ids[1]) if isinstance(model, Transformer) else ids[:1]))
+        heads = (split_heads(found[place][0], layer.num_heads) for place in PROJECTIONS)
+        q, k, v = (x[min(self.head, len(x) - 1)] for x in heads)  # each (L or S, D)
+        causal = attn == "self_attn" and (in_target or isinstance(model, DecoderOnly))
+        mask = torch.arange(len(k), device="cpu") <= (at if causal else len(k))  # (S,)
+        return of_head(q[at], k, v, mask)
 
     def _summary(self) -> str:
-        names, at, parts = self._now()
-        name, number, part, _, head = self._here()
-        where = f"block {part['block']}, head {head}"
-        count = len(self._steps(parts))
+        names, at, _ = self._now()
+        number, name, block, _ = self._here()
+        where = f"block {block}, head {min(self.head, self._model.config.num_heads - 1)}"
+        count = len(self._steps())
         return f"\u201c{visible(names[at])}\u201d in {where}; step {number + 1} of {count}: {name}"
 
     def _table(self) -> Table:
-        rows = []
-        for name, numbers in self._softmax().items():
-            rows.append([name, *("masked" if x.isnan() else f"{x:.3f}" for x in numbers)])
+        found, rows = self.shown(), []
+        for name in TABLE:
+            cells = ["masked" if math.isnan(x) else f"{x:.3f}" for x in found[name].tolist()]
+            rows.append([name, *cells])
+        across = self._here()[-1] == "cross_attn"
+        keys = self.data["sentences"][self.sentence]["source"][1] if across else self._now()[0]
         caption = f"{self._summary()}. From the scores of its query with each key to the weights."
-        return caption, self._now()[0], rows
+        return caption, keys, rows
+
+
+def of_head(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """What a head computes of one query (D,), of keys and values (S, D), and of a mask (S,)."""
+    found, scores = {"q": query}, keys @ query  # (S,)
+    for j, key in enumerate(keys):
+        found |= {f"k {j}": key, f"q \u00d7 k {j}": query * key}
+    scaled = scores / math.sqrt(len(query))
+    closed = scaled.masked_fill(~mask, math.nan)
+    exps = (closed - scaled[mask].max()).exp()
+    weights = exps / exps.nansum()
+    found |= dict(zip(TABLE, (scores, scaled, closed, exps, weights), strict=True))
+    products = weights.nan_to_num()[:, None] * values  # (S, D)
+    for j, (value, product) in enumerate(zip(values, products, strict=True)):
+        found |= {f"v {j}": value, f"weight \u00d7 v {j}": product}
+    return {**found, "z": products.sum(0)}
 
 
 def _translated(player: TransformerPlayer, text: str) -> dict[str, Any]:
@@ -176,9 +191,8 @@ def _numbered(
     else:
         check_vocabulary("vocab", vocab, size)
         names = [*SPECIAL, *check_tokens("vocab", vocab.tokens)]
-        first = [SPECIAL[START]] * isinstance(model, DecoderOnly)
-        known = {name: name for name in names}
-        lists = [first + [known.get(token, SPECIAL[-1]) for token in tokens] for tokens in lists]
+        first = [START] * isinstance(model, DecoderOnly)
+        lists = [[names[n] for n in first + vocab.encode(tokens)] for tokens in lists]
     if len(names) > size or not all(0 < len(tokens) <= MOST_TOKENS for tokens in lists):
         wanted = f"1 to {MOST_TOKENS} tokens, of at most vocab_size = {size} kinds"
         raise ValueError(f"sentences must have {wanted}, got {lists}")

@@ -1,5 +1,7 @@
 """All heads of a model on one text or several: those of chapter 5, and the reader's own."""
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,13 +12,16 @@ from torch import Tensor
 from attn_notes.patterns import PATTERNS, SPECIAL, select_cells
 from attn_notes.widgets import encoding, views
 from attn_notes.widgets.answering import AnsweringWidget
-from attn_notes.widgets.base import Pictured, Table, check_offered, plural, table_html
-from attn_notes.widgets.heatmap import weights_table
+from attn_notes.widgets.base import Offered, Pictured, Table, plural, table_html
+from attn_notes.widgets.heatmap import LARGE, weights_table
 from attn_notes.widgets.layers import as_kinds, as_layers
 
 MOST_PINNED = 5  # with the chosen head as many as there are hues
-MOST_STORED = 1_500_000  # characters of heads that a notebook keeps with an output
+MOST_STORED = 1_100_000  # weights in heads by themselves that a notebook keeps with an output
 ALL_HEADS = "Run the cell to see all heads, or write them to a page with save_html."
+
+
+PLACE = Offered(lambda self: range(len(self._most(0)) * len(self._most(1))))
 
 
 class Sentence(NamedTuple):
@@ -61,11 +66,11 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
     _widget = "heads"
     _answers, _starts = "sentence", "token"
-    sentence = traitlets.Int(0).tag(sync=True)
-    kind = traitlets.Int(0).tag(sync=True)
-    layer = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-    pinned = traitlets.List(traitlets.Int(), maxlen=MOST_PINNED).tag(sync=True)
+    sentence = Offered(lambda self: range(len(self._all())))
+    kind = Offered(lambda self: range(len(self.data["sentences"][0]["views"])))
+    layer = Offered(lambda self: self._most(0))
+    head = Offered(lambda self: self._most(1))
+    pinned = traitlets.List(PLACE, maxlen=MOST_PINNED).tag(sync=True)
     combine = traitlets.Enum(("mean", "max"), "mean").tag(sync=True)
     token = traitlets.Int(0, min=0).tag(sync=True)
     hide_special = traitlets.Bool(False).tag(sync=True)
@@ -83,13 +88,13 @@ class HeadExplorer(AnsweringWidget, Pictured):
         encode: Callable[[str], Any] | None = None,
         special: Sequence[str] = SPECIAL,
     ) -> None:
-        self._special, self._made = list(special), 0
-        self._heads: dict[str, str] = {}  # those that are sent by themselves
+        self._special, self._keys = list(special), map(str, itertools.count())
+        self._maps: dict[str, views.Maps] = {}  # of each view, by its key
         encoded = [self._encode_sentence(sentence) for sentence in sentences]
-        sizes = [[tuple(view["size"][:2]) for view in one["views"]] for one in encoded]
-        if len(shapes := {one[0] if len(one) == 1 else tuple(one) for one in sizes}) > 1:
-            raise ValueError(f"all sentences must have the same layers and heads, got {shapes}")
-        long = any(max(view["size"][2:]) > 32 for one in encoded for view in one["views"])
+        sizes = {tuple((*view["size"][:2],) for view in one["views"]) for one in encoded}
+        if len(sizes) > 1:
+            raise ValueError(f"all sentences must have the same layers and heads, got {sizes}")
+        long = any(max(view["size"][2:]) > LARGE for one in encoded for view in one["views"])
         data = {
             "sentences": encoded,
             "special": encoding.check_tokens("special", special),
@@ -100,17 +105,9 @@ class HeadExplorer(AnsweringWidget, Pictured):
         self.observe(self._unpack, ["data", "sentence", "kind", "layer", "head", "pinned", "reply"])
         self._unpack()
 
-    @traitlets.validate("sentence", "kind", "layer", "head", "pinned")
-    def _check_place(self, proposal: Any) -> Any:
-        views_ = self.data["sentences"][0]["views"]
-        layers, heads = (max(view["size"][n] for view in views_) for n in range(2))
-        if proposal["trait"].name == "pinned":
-            if not set(proposal["value"]) <= set(range(layers * heads)):
-                wanted = f"from 0 to {layers * heads - 1}, layer * {heads} + head"
-                raise traitlets.TraitError(f"pinned must be {wanted}, got {proposal['value']}")
-            return proposal["value"]
-        offered = {"layer": range(layers), "head": range(heads), "kind": range(len(views_))}
-        return check_offered(proposal, sentence=range(len(self._all())), **offered)
+    def _most(self, axis: int) -> range:
+        """The numbers of all layers (axis 0) or heads (axis 1), of the kind that has most."""
+        return range(max(view["size"][axis] for view in self.data["sentences"][0]["views"]))
 
     @traitlets.observe("kind")
     def _stay_inside(self, _: Any) -> None:
@@ -125,10 +122,8 @@ class HeadExplorer(AnsweringWidget, Pictured):
         views.check_size([(len(maps.layers), *maps.layers[0].shape) for maps in sentence.values()])
         made = []
         for name, maps in sentence.items():
-            view, heads = views.encode_maps(name, maps, self._special)
-            view["key"], self._made = str(self._made), self._made + 1
-            self._heads |= {f"{view['key']}.{n}": head for n, head in enumerate(heads)}
-            made.append(view)
+            made.append(views.encode_maps(name, maps, self._special) | {"key": next(self._keys)})
+            self._maps[made[-1]["key"]] = maps
         return {"views": made, "name": _name(made[0]["queries"], self._special)}
 
     def _view(self) -> dict[str, Any]:
@@ -143,29 +138,29 @@ class HeadExplorer(AnsweringWidget, Pictured):
     def _unpack(self, _: Any = None) -> None:
         """Send the heads on show, where they are not all in the view, and forget those replaced."""
         alive = {view["key"] for one in self._all() for view in one["views"]}
-        self._heads = {k: head for k, head in self._heads.items() if k.partition(".")[0] in alive}
-        view = self._view()
-        if "weights" not in view:
-            wanted = [f"{view['key']}.{n}" for n in self._shown_heads()]
-            self.packed = {key: self._heads[key] for key in wanted}
+        self._maps = {key: maps for key, maps in self._maps.items() if key in alive}
+        if "weights" not in self._view():
+            self.packed = self._squeeze(self._view(), self._shown_heads())
+
+    def _heads(self, view: dict[str, Any]) -> list[Tensor]:
+        """Every head of a view, (L, S) each."""
+        return [head for layer in self._maps[view["key"]].layers for head in layer]
+
+    def _squeeze(self, view: dict[str, Any], heads: Sequence[int]) -> dict[str, str]:
+        """Heads of a view by themselves, by its key and their number."""
+        every = self._heads(view)
+        return {f"{view['key']}.{n}": views.squeeze_head(every[n]) for n in heads}
 
     def shown(self) -> Tensor:
         """The weights on show, (L, S): of the chosen head, combined with those that are pinned.
 
         Special tokens are left out if they are hidden.
         """
-        every = self._decode(self._shown_heads())
+        every = self._heads(self._view())
+        chosen = torch.stack([every[n] for n in self._shown_heads()]).double()
         if self.hide_special:
-            every = select_cells(every, *self._kept())
-        return every.mean(0) if self.combine == "mean" else every.amax(0)
-
-    def _decode(self, chosen: list[int]) -> Tensor:
-        """The weights of these heads of the view on show, (heads, L, S)."""
-        view = self._view()
-        if "weights" in view:
-            return encoding.decode(view["weights"]).flatten(0, 1)[chosen]
-        packed = (self._heads[f"{view['key']}.{n}"] for n in chosen)
-        return torch.stack([views.decode_head(head, *view["size"][2:]) for head in packed])
+            chosen = select_cells(chosen, *self._kept())
+        return chosen.mean(0) if self.combine == "mean" else chosen.amax(0)
 
     def _kept(self) -> list[list[int]]:
         """The places of the queries and of the keys on show."""
@@ -206,20 +201,27 @@ class HeadExplorer(AnsweringWidget, Pictured):
         return f"{self._place().capitalize()}. {caption} {ALL_HEADS}", columns, rows
 
     def page_state(self) -> dict[str, Any]:
-        """As in `AnsweringWidget.page_state`, with every head."""
-        return {**super().page_state(), "packed": self._heads}
+        """As in `AnsweringWidget.page_state`, with every head that is not in its view."""
+        packed: dict[str, str] = {}
+        for view in self._large():
+            packed |= self._squeeze(view, range(math.prod(view["size"][:2])))
+        return {**super().page_state(), "packed": packed}
+
+    def _large(self) -> list[dict[str, Any]]:
+        """The views whose heads are sent by themselves."""
+        every = [view for one in self._all() for view in one["views"]]
+        return [view for view in every if "weights" not in view]
 
     def stored_html(self) -> str:
         """As in `BookWidget.stored_html`, or the table alone where the heads would be too large."""
-        if sum(map(len, self._heads.values())) <= MOST_STORED:
+        if sum(math.prod(view["size"]) for view in self._large()) <= MOST_STORED:
             return super().stored_html()
         return table_html(*self._table())
 
     @property
     def weights(self) -> Tensor:
         """The weights on show of every head, (layers, heads, L, S); others can be set, live."""
-        layers, heads = self._view()["size"][:2]
-        return self._decode([*range(layers * heads)]).unflatten(0, (layers, heads))
+        return torch.stack([*self._maps[self._view()["key"]].layers])
 
     @weights.setter
     def weights(self, new: Any) -> None:
@@ -227,10 +229,10 @@ class HeadExplorer(AnsweringWidget, Pictured):
         now = self._all()[self.sentence]["views"]
         if len(kinds := as_kinds(new)) != len(now):
             raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
-        given = {}
-        for view, layers in zip(now, kinds.values(), strict=True):
-            sides = view["queries"], view["keys"]
-            given[view["name"]] = views.Maps(layers, *sides, views.find_mask(layers))
+        given = {
+            view["name"]: views.Maps(layers, view["queries"], view["keys"], views.find_mask(layers))
+            for view, layers in zip(now, kinds.values(), strict=True)
+        }
         sentences, given_at_first = self._all(), len(self.data["sentences"])
         sentences[self.sentence] = self._encode_sentence(given)
         with self.hold_sync():

@@ -11,7 +11,7 @@ from torch import Tensor
 from attn_notes.arguments import check_mask
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.widgets import encoding
-from attn_notes.widgets.base import DataWidget, Pictured, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Offered, Pictured, Table
 from attn_notes.widgets.layers import as_layers
 
 MOST_CELLS = 900  # of a table
@@ -42,8 +42,8 @@ class AttentionHeatmap(DataWidget, Pictured):
     """
 
     _widget = "heatmap"
-    layer = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
+    layer = Offered(lambda self: range(self.data["values"]["shape"][0]))
+    head = Offered(lambda self: range(self.data["values"]["shape"][1]))
     temperature = traitlets.Float(1.0, min=0.01, max=100.0).tag(sync=True)
     mask_choice = traitlets.Enum(("none", "causal", "given"), "none").tag(sync=True)
     shared_scale = traitlets.Bool(False).tag(sync=True)
@@ -83,11 +83,6 @@ class AttentionHeatmap(DataWidget, Pictured):
         given = "none" if mask is None or kind == "weights" else "given"
         scale = "root" if max(L, S) > LARGE else "linear"
         super().__init__(data=data, mask_choice=given, scale=scale)
-
-    @traitlets.validate("layer", "head")
-    def _check_place(self, proposal: Any) -> Any:
-        layers, heads = self.data["values"]["shape"][:2]
-        return check_offered(proposal, layer=range(layers), head=range(heads))
 
     def shown(self) -> Tensor:
         """The weights on the map, (L, S): of this layer, head, temperature and mask."""

@@ -1,10 +1,9 @@
 """What widgets with a model share, and what their front end, `transformer_model.js`, computes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import traitlets
 from torch import Tensor
 from traitlets import TraitError
 
@@ -16,20 +15,18 @@ from attn_notes.widgets.packing import unpack_transformer
 class ModelWidget(DataWidget):
     """A widget that holds a packed model, which the page and Python both compute with."""
 
-    _unpacked: tuple[dict[str, Any], Any] | None = None
+    _made: Mapping[str, tuple[object, Any]] = {}
 
     @property
     def _model(self) -> Any:
         packed = self.data["model"]
-        if self._unpacked is None or self._unpacked[0] is not packed:
-            self._unpacked = packed, unpack_transformer(packed)
-        return self._unpacked[1]
+        return self._once("model", id(packed), lambda: unpack_transformer(packed))
 
-
-class ModelPlayer(ModelWidget):
-    """A widget whose model draws tokens by chance."""
-
-    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
+    def _once(self, name: str, key: object, make: Callable[[], Any]) -> Any:
+        """What was made of this key last, or else is made now."""
+        if self._made.get(name, (None,))[0] != key:
+            self._made = {**self._made, name: (key, make())}
+        return self._made[name][1]
 
 
 def check_vocabulary(name: str, vocab: Vocabulary, size: int) -> None:

@@ -8,10 +8,9 @@ from torch import Tensor
 
 from attn_notes import positions
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets import encoding
-from attn_notes.widgets.base import DataWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Offered, Table
 
-SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
+SCHEMES = ("none", "sinusoidal", "rotary", "alibi")
 DIMENSIONS, BASES = (4, 8, 16, 32, 64), (10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 MOST = 128  # positions and dimensions: a page draws and lists them all
 WIDTHS = range(2, MOST + 1, 2)
@@ -29,7 +28,6 @@ class PositionExplorer(DataWidget):
         embed_dim: E, even, from 2 to 128.
         length: L, how many positions there are, from 2 to 128.
         position: the one to start at; a quarter of the way by default.
-        learned: (length, any even width), a trained encoding to offer as a scheme.
 
     Example:
         >>> PositionExplorer(16, 64, position=20)
@@ -37,11 +35,11 @@ class PositionExplorer(DataWidget):
     """
 
     _widget = "position"
-    scheme = traitlets.Unicode("sinusoidal").tag(sync=True)
-    embed_dim = traitlets.Int(32).tag(sync=True)
+    scheme = traitlets.Enum(SCHEMES, "sinusoidal").tag(sync=True)
+    embed_dim = Offered(lambda self: self.data["dimensions"], 32)
     base = traitlets.Enum(BASES, 1e4).tag(sync=True)  # b: hand j turns by b**(-2j/E) a position
-    position = traitlets.Int(0).tag(sync=True)
-    distance = traitlets.Int(0).tag(sync=True)  # the other position is `position - distance`
+    position = Offered(lambda self: range(self.data["length"]))
+    distance = Offered(lambda self: range(1 - self.data["length"], self.data["length"]))
     pair = traitlets.Int(0, min=0, max=MOST // 2 - 1).tag(sync=True)  # ALiBi's head
     unlike = traitlets.Bool(False).tag(sync=True)
 
@@ -51,31 +49,19 @@ class PositionExplorer(DataWidget):
         length: int = 64,
         *,
         position: int | None = None,
-        learned: Tensor | None = None,
     ) -> None:
         if embed_dim not in WIDTHS or length not in range(2, MOST + 1):
             wanted = f"embed_dim (even) and length must be from 2 to {MOST}"
             raise ValueError(f"{wanted}, got {embed_dim} and {length}")
-        table = None if learned is None else encoding.as_finite("learned", learned, 2)
-        if table is not None and (len(table) != length or table.shape[1] not in WIDTHS):
-            wanted = f"(length, an even width up to {MOST}), length = {length}"
-            raise ValueError(f"learned must be {wanted}, got {tuple(table.shape)}")
         data = {
             "length": length,
             "dimensions": sorted({*DIMENSIONS, embed_dim}),
             "bases": list(BASES),
-            "schemes": [name for name in SCHEMES if name != "learned" or learned is not None],
-            "learned": None if table is None else encoding.encode_scores(table),
+            "schemes": list(SCHEMES),
         }
         places = {"pair": min(2, embed_dim // 2 - 1), "distance": min(5, length - 1)}
         position = length // 4 if position is None else position
         super().__init__(data=data, embed_dim=embed_dim, position=position, **places)
-
-    @traitlets.validate("scheme", "embed_dim", "position", "distance")
-    def _check_offered(self, proposal: Any) -> Any:
-        L, schemes, widths = (self.data[name] for name in ("length", "schemes", "dimensions"))
-        places = {"position": range(L), "distance": range(1 - L, L)}
-        return check_offered(proposal, scheme=schemes, embed_dim=widths, **places)
 
     def shown(self) -> Tensor:
         """Encodings, or a query turned to each position, (L, E); ALiBi's bias (L, L)."""
@@ -89,21 +75,17 @@ class PositionExplorer(DataWidget):
         return keys @ self._vectors(self.position, 1)[0]
 
     def meeting(self) -> float | None:
-        """The curve at `position - distance`; None outside a learned table or ALiBi's text."""
+        """The curve at `position - distance`; None outside ALiBi's text."""
         other = self.position - self.distance
         if 0 <= other < self.data["length"]:
             return float(self.similarity()[other])
-        if self.scheme in ("learned", "alibi"):  # a sinusoid and a rotation have no such edge
+        if self.scheme == "alibi":  # a sinusoid and a rotation have no such edge
             return None
         return float(self._vectors(other, 1, key=True)[0] @ self._vectors(self.position, 1)[0])
 
-    def _width(self) -> int:
-        """E, which a learned table has of its own."""
-        return self.data["learned"]["shape"][1] if self.scheme == "learned" else self.embed_dim
-
     def _chosen(self) -> int:
         """The pair or head on show, or the last one if there are fewer."""
-        return min(self.pair, (HEADS if self.scheme == "alibi" else self._width() // 2) - 1)
+        return min(self.pair, (HEADS if self.scheme == "alibi" else self.embed_dim // 2) - 1)
 
     def _bias(self) -> Tensor:
         """(L, L): of ALiBi's chosen head."""
@@ -113,9 +95,7 @@ class PositionExplorer(DataWidget):
     def _vectors(self, first: int, length: int, *, key: bool = False) -> Tensor:
         """(length, E): encodings of positions from `first` on, or a query or key turned to them."""
         clocks: Any = {"offset": first, "base": self.base, "dtype": torch.float64, "device": "cpu"}
-        E = self._width()
-        if self.scheme == "learned":
-            return encoding.decode(self.data["learned"])[first : first + length]
+        E = self.embed_dim
         if self.scheme == "sinusoidal":
             return positions.sinusoidal_encoding(length, E, **clocks)
         apart = APART if key and self.unlike else 0.0
@@ -130,7 +110,7 @@ class PositionExplorer(DataWidget):
         if self.scheme == "alibi":
             slope = float(positions.alibi_slopes(HEADS, device="cpu")[self._chosen()])
             return f"ALiBi, head {self._chosen()} of slope {slope:g}"
-        size = f"{self._width()} dimensions"
+        size = f"{self.embed_dim} dimensions"
         clocks = f", base {self.base:,.10g}" if self.scheme in ("sinusoidal", "rotary") else ""
         return f"{'no positions' if self.scheme == 'none' else self.scheme}, {size}{clocks}"
 

@@ -15,14 +15,14 @@ from attn_notes.transformer import DecoderOnly
 from attn_notes.widgets.base import Table
 from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visible
 from attn_notes.widgets.packing import pack_transformer
-from attn_notes.widgets.player import ModelPlayer, chance, check_vocabulary, drawn
+from attn_notes.widgets.player import ModelWidget, chance, check_vocabulary, drawn
 
 SPECIAL = ("padding", "start", "end of text", "unknown")  # as the front end calls them
 SPACES = {" ": "space", "\n": "new line", "\t": "tab", "\u00a0": "no-break space"}
 LISTED, SHORT = 20, 60  # rows of the plain table, and characters in the repr
 
 
-class LanguageModelPlayer(ModelPlayer):
+class LanguageModelPlayer(ModelWidget):
     """A trained language model at work in the page: begin a text, and watch the model continue it.
 
     The page computes the forward pass itself, from weights of 8 bits each. It shows what could
@@ -34,7 +34,6 @@ class LanguageModelPlayer(ModelPlayer):
         vocab: its tokens. Tokens of several characters can be generated, but not typed.
         prompt, examples: what the text begins with, and other prompts to choose from.
         most: how many characters a text may have, the prompt among them.
-        title: a line above the widget.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -49,6 +48,7 @@ class LanguageModelPlayer(ModelPlayer):
     prompt = traitlets.Unicode("").tag(sync=True)
     said = traitlets.List(traitlets.Int()).tag(sync=True)  # ids that follow the prompt
     position = traitlets.Int(0, min=0).tag(sync=True)  # looked at; at the end, the next
+    seed = traitlets.Int(0, min=0, max=99).tag(sync=True)
     temperature = traitlets.Float(0.8, min=0.1, max=3.0).tag(sync=True)
     top_k = traitlets.Int(1, min=1).tag(sync=True)  # as many as there are: all
     top_p = traitlets.Float(1.0, min=0.01, max=1.0).tag(sync=True)
@@ -62,7 +62,6 @@ class LanguageModelPlayer(ModelPlayer):
         prompt: str = "The ",
         examples: Sequence[str] = (),
         most: int = 400,
-        title: str = "",
     ) -> None:
         check_vocabulary("vocab", vocab, model.config.vocab_size)
         data = {
@@ -71,7 +70,6 @@ class LanguageModelPlayer(ModelPlayer):
             "context": model.config.max_length,
             "most": most,
             "examples": [_normalised(example) for example in examples],
-            "title": replace_surrogates(title),
         }
         super().__init__(data=data, prompt=prompt, position=most)
         self.top_k = len(self._writable)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attn_notes import scores
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets.base import DataWidget, Table, check_offered
+from attn_notes.widgets.base import DataWidget, Offered, Table
 from attn_notes.widgets.encoding import as_finite, check_tokens
 
 PLAIN = {
@@ -39,7 +39,7 @@ class ScoreExplorer(DataWidget):
     _widget = "score"
     query: traitlets.List[Any] = traitlets.List().tag(sync=True)
     key_vectors: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    score = traitlets.Unicode("dot").tag(sync=True)
+    score = Offered(lambda self: self.data["offered"], "dot")
     temperature = traitlets.Float(1.0, min=0.05, max=20.0).tag(sync=True)
     arrow = traitlets.Int(-1, min=-1).tag(sync=True)  # -1 is the query
     shared_scale = traitlets.Bool(False).tag(sync=True)
@@ -75,10 +75,6 @@ class ScoreExplorer(DataWidget):
         # Four decimals: finer than a pixel, and the same on every machine.
         ends = {"query": query.round(decimals=4), "key_vectors": keys.round(decimals=4)}
         super().__init__(data=data, score=score, **{name: e.tolist() for name, e in ends.items()})
-
-    @traitlets.validate("score")
-    def _check_score(self, proposal: Any) -> Any:
-        return check_offered(proposal, score=self.data["offered"])
 
     def shown(self) -> Tensor:
         """The weights of the keys, (S,)."""

@@ -1,8 +1,7 @@
 """A Transformer whose heads the reader switches off, scales and patches (chapter 11)."""
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,21 +12,20 @@ from torch.nn.utils.rnn import pad_sequence
 from traitlets import TraitError
 
 from attn_notes import inside
-from attn_notes.data import END, PAD, START, Vocabulary
+from attn_notes.data import PAD, START, Vocabulary
 from attn_notes.decoding import greedy
 from attn_notes.inside import Change, Head, Place, find_heads
 from attn_notes.transformer import Transformer, TransformerWeights
-from attn_notes.widgets.base import Table, check_offered, plural
+from attn_notes.widgets.base import Offered, Table, plural
 from attn_notes.widgets.encoding import decode, encode
 from attn_notes.widgets.packing import unpack_transformer
 from attn_notes.widgets.player import cut
-from attn_notes.widgets.texts import TextReader, Translation, text_data
+from attn_notes.widgets.translator import TextReader, Translation, text_data
 
 __all__ = ["HeadSwitches", "Switched"]
 
-MOST_SCALE = 2.0
-EDIT = re.compile(r"([a-z]+\.[0-9]+\.[0-9]+):(mean|other|[0-9](?:\.[0-9]+)?)")
-Edits = Mapping[Head, float | str]  # its factor, "mean" or "other"
+SCALE = re.compile(r"[01](\.[0-9]+)?|2(\.0+)?")
+Edits = Mapping[Head, str]  # its factor, "mean" or "other"
 
 
 class Switched(NamedTuple):
@@ -48,7 +46,7 @@ class HeadSwitches(TextReader):
     lacks keeps its own. The page computes all of it, from weights of 8 bits each.
 
     Args:
-        model, source_vocab, target_vocab, languages, examples, domain, most, title: as for
+        model, source_vocab, target_vocab, languages, examples, domain, most: as for
             `TransformerPlayer`.
         reference: texts over whose positions, and those of their translations into all languages,
             the means are taken. Without them no head can be set to its mean.
@@ -65,9 +63,8 @@ class HeadSwitches(TextReader):
 
     _widget = "switches"
     other = traitlets.Unicode("").tag(sync=True)  # a text that patched heads read
-    head = traitlets.Unicode("").tag(sync=True)  # the chosen one, such as "cross.1.0"
+    head = Offered(lambda self: list(self._heads), "")  # the chosen one, such as "cross.1.0"
     edits = traitlets.Unicode("").tag(sync=True)  # such as "cross.1.0:0,encoder.0.1:mean"
-    _made: Mapping[str, tuple[object, Any]] = {}
 
     def __init__(
         self,
@@ -75,17 +72,12 @@ class HeadSwitches(TextReader):
         source_vocab: Vocabulary,
         target_vocab: Vocabulary,
         *,
-        languages: Mapping[str, str] | None = None,
-        examples: Sequence[str] = ("1999", "1998"),
         reference: Sequence[str] = (),
-        domain: tuple[str, str] | None = None,
-        most: int = 32,
-        title: str = "",
+        **texts: Any,
     ) -> None:
-        given: dict[str, Any] = {"languages": languages, "examples": examples, "domain": domain}
-        data = text_data(model, source_vocab, target_vocab, **given, most=most, title=title)
+        data = text_data(model, source_vocab, target_vocab, **texts)
         means = _means(data, reference) if reference else None
-        other, head = examples[:2][-1], _name(find_heads(model)[-1])
+        other, head = data["examples"][:2][-1], _name(find_heads(model)[-1])
         super().__init__(data | {"means": means}, other=other, head=head)
 
     @property
@@ -93,37 +85,24 @@ class HeadSwitches(TextReader):
         """The heads by name, in the order of the forward pass."""
         return {_name(head): head for head in find_heads(self._model)}
 
-    @traitlets.validate("other")
-    def _check_other(self, proposal: Any) -> str:
-        return self._check_text(proposal)
-
-    @traitlets.validate("head")
-    def _check_head(self, proposal: Any) -> Any:
-        return check_offered(proposal, head=list(self._heads))
-
     @traitlets.validate("edits")
     def _check_edits(self, proposal: Any) -> str:
         changes = self._changes(proposal["value"])
-        written = {
-            head: to if isinstance(to, str) else f"{to:.12g}" for head, to in changes.items()
-        }
-        return ",".join(
-            f"{n}:{written[head]}" for n, head in self._heads.items() if head in written
-        )
+        named = {name: changes.get(head) for name, head in self._heads.items()}
+        return ",".join(f"{name}:{to}" for name, to in named.items() if to)
 
     def _changes(self, edits: str) -> Edits:
         """What is to become of each head that does not stay as it is."""
         heads, found = self._heads, {}
+        offered = ["mean", "other"] if self.data["means"] else ["other"]
         for edit in filter(None, edits.split(",")):
-            read = EDIT.fullmatch(edit)
-            name, to = read.groups() if read else ("", "")
-            offered = {"other", "mean"} if self.data["means"] else {"other"}
-            is_scale = to[:1].isdigit() and float(to) <= MOST_SCALE
+            name, _, to = edit.partition(":")
+            is_scale = SCALE.fullmatch(to) is not None
             if name not in heads or not (is_scale or to in offered):
-                wanted = f"{next(iter(heads))}:0.5, from 0 to 2, or {' or '.join(sorted(offered))}"
+                wanted = f"{next(iter(heads))}:0.5, from 0 to 2, or {' or '.join(offered)}"
                 raise TraitError(f"edits must be such as {wanted}, got {edit!r}")
-            found[heads[name]] = to if to in offered else float(to)
-        return {head: change for head, change in found.items() if change != 1}
+            found[heads[name]] = f"{float(to):.12g}" if is_scale else to
+        return {head: to for head, to in found.items() if to != "1"}
 
     def shown(self) -> Switched:
         """Both translations, and how probable the first is before and after the edits."""
@@ -140,60 +119,41 @@ class HeadSwitches(TextReader):
         """
         return self._once("effects", (self.text, self.language), self._effects)
 
-    def _once(self, name: str, key: object, make: Callable[[], Any]) -> Any:
-        """What was made of this key last, or else is made now."""
-        if self._made.get(name, (None,))[0] != key:
-            self._made = {**self._made, name: (key, make())}
-        return self._made[name][1]
+    def _effects(self) -> dict[Head, float]:
+        made = self.shown()
+        before = made.bits[0].sum()
+        alone = {head: self._bits(made.untouched, {head: "0"}) for head in self._heads.values()}
+        return {head: float(bits.sum() - before) for head, bits in alone.items()}
 
     def _switch(self, changes: Edits) -> Switched:
-        untouched = self._translate({})
-        bits = [self._score(untouched.tokens, {}), self._score(untouched.tokens, changes)]
-        return Switched(untouched, self._translate(changes), torch.stack(bits))
+        runs = [partial(self._patched, edits) for edits in ({}, changes)]
+        untouched, switched = (self._translate(self.text, run) for run in runs)
+        bits = [self._bits(untouched, edits) for edits in ({}, changes)]
+        return Switched(untouched, switched, torch.stack(bits))
 
-    def _effects(self) -> dict[Head, float]:
-        tokens = self.shown().untouched.tokens
-        found = inside.effects(
-            self._model,
-            lambda: float(self._score(tokens, {}).sum()),
-            dict.fromkeys(find_heads(self._model), 0.0),
-        )
-        return {head: found[head] for head in find_heads(self._model)}
-
-    def _score(self, tokens: Sequence[int], changes: Edits) -> Tensor:
+    def _bits(self, made: Translation, edits: Edits) -> Tensor:
         """(T,): the log2-probability of each token after those before it."""
-        bits, _ = self._run(tokens[:-1], changes)
-        return bits.gather(1, torch.tensor(tokens, device="cpu")[:, None])[:, 0]
+        probabilities, _ = self._patched(edits, self.text, made.tokens[:-1])
+        tokens = torch.tensor(made.tokens, device="cpu")
+        return probabilities.gather(1, tokens[:, None])[:, 0].log2()
 
-    def _run(self, tokens: Sequence[int], changes: Edits) -> tuple[Tensor, TransformerWeights]:
-        """log2-probabilities (L, V) of what follows START and each token, and all weights."""
-        inputs = torch.tensor([[START, *tokens]], device="cpu")  # (1, L)
-        with torch.no_grad():
-            with inside.record(self._model, changes) as there:
-                self._model(*self._read(self.other)[1:], inputs)
-            changed: dict[Place, Change] = {
-                head: self._change(head, to, there[head]) for head, to in changes.items()
-            }
-            with inside.patch(self._model, changed):
-                given = self._read(self.text)[1:]
-                logits, weights = self._model(*given, inputs, need_weights=True)
-        never = torch.arange(logits.shape[-1], device="cpu") < END
-        return logits[0].masked_fill(never, -math.inf).log_softmax(-1) / math.log(2), weights
+    def _patched(
+        self, edits: Edits, text: str, tokens: Sequence[int]
+    ) -> tuple[Tensor, TransformerWeights]:
+        """As `_run`, with the edits, for which the other text is read first."""
+        with inside.record(self._model, edits) as there:
+            self._run(self.other, tokens)
+        changes: dict[Place, Change] = {
+            head: self._change(head, to, there[head]) for head, to in edits.items()
+        }
+        with inside.patch(self._model, changes):
+            return self._run(text, tokens)
 
-    def _change(self, head: Head, to: float | str, there: Tensor) -> Change:
+    def _change(self, head: Head, to: str, there: Tensor) -> Change:
         """The change of a head that passes on `there` for the other text."""
         if to == "mean":
             return decode(self.data["means"])[find_heads(self._model).index(head)]  # (D,)
         return partial(_overwritten, there) if to == "other" else float(to)
-
-    def _translate(self, changes: Edits) -> Translation:
-        """Token by token, at each step the most probable."""
-        tokens: list[int] = []
-        while True:
-            bits, weights = self._run(tokens, changes)
-            tokens.append(int(bits[-1].argmax()))
-            if tokens[-1] == END or len(tokens) == self.data["most"]:
-                return Translation(self._read(self.text)[0], tokens, bits.exp2(), weights)
 
     def _summary(self) -> str:
         made, names = self.shown(), self._names
@@ -208,10 +168,8 @@ class HeadSwitches(TextReader):
         count, found = len(self.shown().untouched.tokens), self.effects()
         order = sorted(found, key=lambda head: round(found[head], 6))
         rows = [[_name(one), *(_signed(found[one] / n) for n in (1, count))] for one in order]
-        what = (
-            "What each head switched off alone adds to the translation's log-probability, in bits"
-        )
-        return f"{self._summary()}. {what}.", ["in all", "a token"], rows
+        what = "What each head switched off alone adds to the translation's log-probability"
+        return f"{self._summary()}. {what}, in bits.", ["in all", "a token"], rows
 
 
 def _name(head: Head) -> str:

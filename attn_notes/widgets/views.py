@@ -68,8 +68,8 @@ def find_mask(layers: Sequence[Tensor]) -> Tensor | None:
     return allowed if any(bool(layer[:, earlier].any()) for layer in layers) else None
 
 
-def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """A view as the front end reads it, and the heads by themselves where they are not in it."""
+def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]:
+    """A view as the front end reads it: with all weights, or, where they are many, thumbnails."""
     layers, queries, keys, mask = maps
     (H, L, S), shared = layers[0].shape, keys is None
     queries = encoding.check_tokens("query_tokens", queries, L)
@@ -84,20 +84,13 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> tuple[dict[str
         "scores": _encode_scores(layers, queries, shared, special),
     }
     if len(layers) * H * L * S <= WHOLE:
-        return {**view, "weights": encoding.encode_roots(torch.stack(list(layers)))}, []
+        return {**view, "weights": encoding.encode_roots(torch.stack([*layers]))}
     thumbnails = [_encode_thumbnails(layers, mask)]
     if [*map(len, places)] != [L, S] and all(places):  # and those without special tokens
         rest = [select_cells(layer, *places) for layer in layers]
         may = None if mask is None else mask[places[0]][:, places[1]]
         thumbnails.append(_encode_thumbnails(rest, may))
-    heads = [squeeze_head(head) for layer in layers for head in layer]
-    return {**view, "thumbnails": thumbnails}, heads
-
-
-def decode_head(packed: str, L: int, S: int) -> Tensor:
-    """The weights (L, S) of a head that was encoded by itself."""
-    data = bytearray(zlib.decompress(base64.b64decode(packed)))
-    return (torch.frombuffer(data, dtype=torch.uint8).view(L, S).double() / 255) ** POWER
+    return {**view, "thumbnails": thumbnails}
 
 
 def squeeze_head(head: Tensor) -> str:

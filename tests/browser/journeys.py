@@ -29,7 +29,6 @@ from attn_notes.widgets import (
     OnlineSoftmax,
     PositionExplorer,
     ScoreExplorer,
-    Sentence,
     TransformerPlayer,
     explore,
 )
@@ -39,6 +38,7 @@ from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
 from attn_notes.widgets.packing import unpack_transformer
+from attn_notes.widgets.views import Maps
 from tests.browser.panel import Panel, assert_cells
 from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise
@@ -121,10 +121,9 @@ def begin_text(widget: LanguageModelPlayer, at: float) -> None:
 
 def to_block(widget: FollowToken, at: float) -> None:
     """The same step of another block, or its first."""
-    name, number, part, *_ = widget._here()
-    steps = widget._steps(widget._now()[-1])
-    before = sum(one[0] == name and one[1]["block"] == part["block"] for one in steps[:number])
-    there = [n for n, (_, one) in enumerate(steps) if one["block"] == int(at)]
+    (number, name, block, _), steps = widget._here(), widget._steps()
+    before = sum(one[:2] == (name, block) for one in steps[:number])
+    there = [n for n, (_, one, _) in enumerate(steps) if one == int(at)]
     same = [n for n in there if steps[n][0] == name]
     widget.step = same[before] if len(same) > before else there[0]
 
@@ -281,7 +280,7 @@ QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
     "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
     "model": {COMBINE},  # one head is its own mean
-    "positions": {"Base"},  # a learned table has none
+    "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
     "writer": {"Seed"},  # at temperature 0
 }
@@ -753,7 +752,6 @@ def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
     start = {
         "alibi": f"head {widget._chosen()} gives position {j} the weight ",
         "sinusoidal": f"Position {i} with position {j}: ",
-        "learned": f"Position {i} with position {j}: ",
     }.get(widget.scheme, f"Query at {i} with key at {j}: ")
     found = re.search(rf"{start}(-?\d+\.\d+)", on_curve)
     assert float(found[1]) == pytest.approx(value, abs=0.0501 if abs(value) >= 10 else 0.000501)
@@ -771,11 +769,6 @@ def assert_turned(says: str, widget: PositionExplorer) -> None:
         a_step = widget.base ** (-2 * n / widget.embed_dim)
         assert float(found[1]) == pytest.approx(a_step, rel=1e-3)
         assert float(found[2]) == pytest.approx(away * a_step, rel=1e-3)
-    elif widget.scheme == "learned":
-        ends = decode(widget.data["learned"])[[widget.position, widget.position - widget.distance]]
-        a, b = torch.view_as_complex(ends.view(2, -1, 2))[:, n]
-        lies = float(re.search(r"an angle of (\S+) rad", says)[1])
-        assert lies == pytest.approx(abs(float((a / b).angle())), abs=0.000501)
     else:
         assert says.startswith("Nothing is turned")
 
@@ -789,8 +782,7 @@ def assert_followed(panel: Panel, widget: FollowToken) -> None:
         found = [row[: 1 + len(numbers)]]
         assert_cells(found, numbers[None], ~numbers.isnan()[None])
         assert not any(row[1 + len(numbers) :])
-    steps = widget._steps(widget._now()[-1])
-    assert panel.output("Step") == f"{widget._here()[1] + 1} of {len(steps)}"
+    assert panel.output("Step") == f"{widget._here()[0] + 1} of {len(widget._steps())}"
 
 
 ASSERTED = {
@@ -837,13 +829,26 @@ def from_page(widget: str, state: dict) -> BookWidget:
         "switches": lambda: switches_from_page(state["data"]),
         "sampler": lambda: writer_from_page(state["data"]),
         "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),
-        "heads": lambda: HeadExplorer([Sentence(["a"], one[None, None])]),
+        "heads": lambda: heads_from_page(state["data"]),
         "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
     }[widget]()
     with made.hold_trait_notifications():
         for name, value in state.items():
             setattr(made, name, value)
     return made
+
+
+def heads_from_page(data: dict) -> HeadExplorer:
+    """An explorer of the maps that a page holds whole."""
+    sentences = []
+    for sentence in data["sentences"]:
+        maps = {}
+        for view in sentence["views"]:
+            mask = None if view["mask"] is None else decode(view["mask"])
+            layers = list(decode(view["weights"]))
+            maps[view["name"]] = Maps(layers, view["queries"], view["keys"], mask)
+        sentences.append(maps)
+    return HeadExplorer(sentences, special=data["special"])
 
 
 def scores_from_page(parameters: dict) -> dict[str, torch.nn.Module]:

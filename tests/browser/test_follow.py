@@ -66,7 +66,7 @@ def test_every_number_of_every_step_is_torch_s_on_the_rounded_weights(js, kind, 
     for widget.token in tokens:
         for widget.head in heads:
             here = found[widget.token][widget.head]
-            assert len(here) == len(widget._steps(widget._now()[-1]))
+            assert len(here) == len(widget._steps())
             for widget.step, strips in enumerate(here):
                 wanted = shown(widget)
                 assert [name for name, _ in strips] == list(wanted)
@@ -177,7 +177,7 @@ def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bar
     widget.step = 6
     plain = panel.picture()
     panel.map().hover(position={"x": 510, "y": 208})  # the sum stands under the products
-    value = float(widget.shown()["z 0"][3])
+    value = float(widget.shown()["z"][3])
     assert panel.readout().startswith("z 0, feature 3: ")
     assert float(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
     assert panel.picture() != plain

@@ -285,11 +285,14 @@ def assert_many(panel: Panel, widget: HeadExplorer) -> None:
     )
 
 
-def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(visit, bare, tmp_path):
+def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(
+    visit, bare, tmp_path, monkeypatch
+):
     visit.expected = ("pageerror",)
     widget = of_many_tokens()
-    widget._heads["0.1"] = widget._heads["0.1"][:400]
-    widget._heads["0.2"] = "AAAA"
+    state = widget.page_state()
+    state["packed"] |= {"0.1": state["packed"]["0.1"][:400], "0.2": "AAAA"}
+    monkeypatch.setattr(type(widget), "page_state", lambda _: state)
     widget.save_html(tmp_path / "cut.html")
     panel = Panel(visit((tmp_path / "cut.html").as_uri()))
     grid = panel.el.get_by_role("application", name="All 144 heads")

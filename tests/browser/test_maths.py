@@ -16,10 +16,10 @@ from attn_notes.widgets import PositionExplorer, ScoreExplorer
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
 from attn_notes.widgets.kernel import KERNELS
-from attn_notes.widgets.views import decode_head, kept_places, squeeze_head
+from attn_notes.widgets.views import kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
-from tests.widgets import NAMED_MASKS, gappy_mask, learned, scores
+from tests.widgets import NAMED_MASKS, gappy_mask, in_eight_bits, learned, scores
 from tests.widgets import weights as random_weights
 
 SHAPES = [(1, 1), (1, 7), (5, 1), (5, 7), (13, 13)]
@@ -196,8 +196,8 @@ def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
     weights = random_weights(*size).float()
     packed = squeeze_head(weights)
     (found,) = js("heads", "unpackHead", (packed, weights.numel()))
-    assert_equal(found, decode_head(packed, *size))
-    apart = (decode_head(packed, *size) - weights).abs()
+    assert_equal(found, in_eight_bits(weights.double()))
+    apart = (in_eight_bits(weights.double()) - weights).abs()
     assert bool((apart <= weights.pow(0.4) / 255 + 4e-5).all())
     for wrong in (weights.numel() - 1, weights.numel() + 1):
         with pytest.raises(Error, match="weights than its tokens have pairs"):
@@ -208,35 +208,24 @@ def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
 
 SETTINGS = [
     (scheme, unlike, width, base)
-    for scheme in ("none", "sinusoidal", "rotary", "learned")
+    for scheme in ("none", "sinusoidal", "rotary")
     for unlike in (False, True)
     for width, base in ((2, 10.0), (6, 1e4), (64, 1e6))
 ]
-# As a function of its settings, with a table that came as a list.
-TYPED = (
-    "(settings, ...all) => NAME({ ...settings, table: Float64Array.from(settings.table) }, ...all)"
-)
 
 
 def position_widget(scheme, unlike, width, base, length=16) -> tuple[PositionExplorer, dict]:
     """A widget, and the same settings for the functions of its front end."""
-    table = scores(length, width, seed=width)
-    widget = PositionExplorer(width, length, learned=table)
+    widget = PositionExplorer(width, length)
     widget.base, widget.scheme, widget.unlike = base, scheme, unlike
-    numbers = flat(decode(widget.data["learned"]))
-    settings = {"scheme": scheme, "unlike": unlike, "width": width, "base": base}
-    return widget, {**settings, "table": numbers}
+    return widget, {"scheme": scheme, "unlike": unlike, "width": width, "base": base}
 
 
 def test_encodings_and_turned_queries_and_keys(js):
     for case in SETTINGS:
         widget, settings = position_widget(*case)
-        ranges = [(0, 16, False), (0, 16, True), (5, 1, True)]
-        if case[0] != "learned":
-            ranges += [(-7, 3, True), (100_000, 2, False)]
-        found = js(
-            "position", TYPED.replace("NAME", "positionVectors"), *((settings, *r) for r in ranges)
-        )
+        ranges = [(0, 16, False), (0, 16, True), (5, 1, True), (-7, 3, True), (100_000, 2, False)]
+        found = js("position", "positionVectors", *((settings, *r) for r in ranges))
         for (first, count, key), numbers in zip(ranges, found, strict=True):
             assert_equal(numbers, widget._vectors(first, count, key=key))
 
@@ -244,11 +233,7 @@ def test_encodings_and_turned_queries_and_keys(js):
 def test_similarities_of_a_position_with_each(js):
     for case in SETTINGS:
         widget, settings = position_widget(*case)
-        found = js(
-            "position",
-            TYPED.replace("NAME", "similarities"),
-            *((settings, i, 0, 16) for i in (0, 5, 15)),
-        )
+        found = js("position", "similarities", *((settings, i, 0, 16) for i in (0, 5, 15)))
         for widget.position, numbers in zip((0, 5, 15), found, strict=True):
             assert_equal(numbers, widget.similarity())
 
@@ -257,12 +242,12 @@ def test_similarities_of_a_position_with_each(js):
 def test_the_biases_and_weights_of_alibi(js, length):
     widget = PositionExplorer(8, length)
     widget.scheme = "alibi"
-    settings = {"scheme": "alibi", "table": []}
+    settings = {"scheme": "alibi"}
     for widget.pair, widget.position in ((0, 0), (3, length - 1), (7, length // 2)):
         (bias,) = js("position", "alibiBias", (widget.pair, length))
         assert_equal(bias, widget.shown())
         call = (settings, widget.position, 0, length, widget.pair)
-        (weights,) = js("position", TYPED.replace("NAME", "similarities"), call)
+        (weights,) = js("position", "similarities", call)
         assert_equal(weights, widget.similarity())
 
 

@@ -17,7 +17,7 @@ from tests.colours import LIGHT
 from tests.widgets import of_positions
 
 SHARP = {"device_scale_factor": 4}  # so that a line is more than its edges
-SCHEMES = ["none", "sinusoidal", "learned", "rotary", "alibi"]
+SCHEMES = ["none", "sinusoidal", "rotary", "alibi"]
 
 
 def rgb(colour: str) -> list[int]:
@@ -90,9 +90,7 @@ class Clocks:
 # What is drawn
 
 
-@pytest.mark.parametrize(
-    ("scheme", "unlike"), [("sinusoidal", False), ("rotary", True), ("learned", False)]
-)
+@pytest.mark.parametrize(("scheme", "unlike"), [("sinusoidal", False), ("rotary", True)])
 def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
     panel, widget = open_at(visit, bare, scheme, **SHARP)
     if unlike:
@@ -163,7 +161,7 @@ def diverging(value: float, top: float) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["learned", "rotary", "alibi"])
+@pytest.mark.parametrize("scheme", ["sinusoidal", "rotary", "alibi"])
 def test_every_number_of_the_matrix_has_its_colour_and_the_row_is_framed(visit, bare, scheme):
     panel, widget = open_at(visit, bare, scheme)
     move(panel, widget, 6, 2)
@@ -186,7 +184,7 @@ def test_every_number_of_the_matrix_has_its_colour_and_the_row_is_framed(visit, 
 
 def test_a_press_on_a_clock_chooses_its_pair(visit, bare):
     panel, widget = open_at(visit, bare, "sinusoidal")
-    for count, scheme in ((4, "sinusoidal"), (8, "alibi"), (3, "learned")):
+    for count, scheme in ((4, "sinusoidal"), (8, "alibi"), (4, "rotary")):
         choose(panel, widget, scheme)
         clocks = Clocks(panel, count)
         for widget.pair in (count - 1, 0, 1):

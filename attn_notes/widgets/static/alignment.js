@@ -1,5 +1,5 @@
 // Step through a decoding: two rows of words and their links, and the weights of all steps so far.
-// Traits: data {examples, states, title, model}, example, state, step, shared_scale; typing, text, reply.
+// Traits: data {examples, states, model}, example, state, step, shared_scale; typing, text, reply.
 // The model, if there is one, translates on a page what the reader types: {weights, source, target, most, asks}.
 // An example is {group, source, reference, states: [{name, target, weights, wrong}]}; what was typed here has
 // no reference, and its weights are rows.
@@ -105,7 +105,7 @@ function render({ model, el }) {
     controls.push(typingBox(model, life, { label, send: "Decode", waiting: "The network reads \u2026",
       page: "Run the notebook to try a text of your own.", answer: data.model ? answer : null }));
   }
-  frame(el, life, { title: data.title, controls, body: [figure.el, said, verdict, map.el, scale.el, map.table] });
+  frame(el, life, { controls, body: [figure.el, said, verdict, map.el, scale.el, map.table] });
   life.listen(inside(examples, "select"), "change", () => { steps.stop(); put(model, { step: 0 }); });
   life.watch(["example", "state", "step"], () => { peek = null; draw(); });
   life.watch(["shared_scale", "reply"], draw);

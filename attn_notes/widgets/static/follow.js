@@ -1,6 +1,6 @@
 // One token on its way through a Transformer: what transformer_model.js computes, number by number.
 // Traits: data {model, names, sentences: [{source: [ids, tokens], target: [ids, tokens]}],
-// attention_only, title}, sentence, token (of the source, then of the target), head, step.
+// attention_only}, sentence, token (of the source, then of the target), head, step.
 //
 // A step is a scene: strips of cells, each cell with its value, its place, how it is computed, and
 // from which cells. Between two scenes every cell moves: from where it stood, or from those cells.
@@ -610,7 +610,7 @@ function render({ model, el }) {
   weightScale.show(1);
   const picture = h("div", { class: "attn-heatmap" }, view.el, readout);
   const body = [list, said, picture, words, table.el];
-  frame(el, life, { title: data.title, controls: [...controls, steps.el], body });
+  frame(el, life, { controls: [...controls, steps.el], body });
   life.watch(["sentence"], () => { renew(); drawTokens(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));

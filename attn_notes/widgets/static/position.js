@@ -1,5 +1,5 @@
 // Positions under one slider: clock hands, the encoding's row, the similarity curve, a pair that turns.
-// Traits: data {length, dimensions, bases, schemes, learned}, scheme, embed_dim, base, position,
+// Traits: data {length, dimensions, bases, schemes}, scheme, embed_dim, base, position,
 // distance (the other position is position - distance), pair (of ALiBi the head), unlike.
 
 const HEADS = 8, APART = 2.4; // as in attn_notes.widgets.position
@@ -10,8 +10,7 @@ const speed = (j, { width, base }) => base ** ((-2 * j) / width);
 // (count, width): the encodings of the positions from `first` on; where a scheme adds none, a query
 // that is (1, 0) in each pair, or a key, as it stands or turned to them.
 function positionVectors(settings, first, count, key = false) {
-  const { scheme, width, table, unlike } = settings;
-  if (scheme === "learned") return table.subarray(first * width, (first + count) * width);
+  const { scheme, width, unlike } = settings;
   const out = new Float64Array(count * width), clocks = scheme === "sinusoidal";
   for (let j = 0; j < width / 2; j++) {
     const start = key && unlike ? APART * (j + 1) : 0;
@@ -50,11 +49,9 @@ const period = (j, settings) => {
   return x < 100 ? x.toFixed(1) : x < 1e4 ? grouped(x) : x < 1e6
     ? `${Math.round(x / 1e3)}k` : `${(x / 1e6).toFixed(1)}M`;
 };
-const angle = (a, b, j) => Math.abs(Math.atan2(a[2 * j] * b[2 * j + 1] - a[2 * j + 1] * b[2 * j],
-  a[2 * j] * b[2 * j] + a[2 * j + 1] * b[2 * j + 1]));
 
 // What the views show, in words: a sentence each for the clocks, the pair, the matrix and the curve.
-function sentences(now, { mine, theirs, value, most }) {
+function sentences(now, { theirs, value, most }) {
   const { scheme, count, chosen, i, other, apart, unlike, length } = now;
   const turn = speed(chosen, now);
   const by = `${apart} \u00d7 ${turn.toPrecision(4)} = ${(apart * turn).toPrecision(4)} rad`;
@@ -72,12 +69,6 @@ function sentences(now, { mine, theirs, value, most }) {
       `From ${other} to ${i} the hand turns by ${by}, wherever the two stand.`,
       `${adds}: sines in even columns, cosines in odd ones.`,
       `Position ${i} with position ${other}: ${value} of at most ${most}. ${keeps}`],
-    learned: [
-      "A table has no clocks: the hands point where training left them, and jump from one position to the next.",
-      `Between ${other} and ${i} lies an angle of ${theirs ? angle(mine, theirs, chosen).toFixed(3) : ""} rad; `
-        + "elsewhere, at the same distance, another.",
-      `${adds}, as training left it. There is no row ${length}.`,
-      `Position ${i} with position ${other}: ${value}. Move the position: the curve changes its shape.`],
     rotary: [`${turns} The thin hands are the key's, at ${other}.`,
       `Query and key are turned apart by ${by}, wherever they stand`
         + `${unlike ? "; their contents are apart besides" : ""}.`,
@@ -90,8 +81,7 @@ function sentences(now, { mine, theirs, value, most }) {
       `Row ${i}: what head ${chosen} takes off the scores of the query at ${i}.`,
       `Where all scores are alike, head ${chosen} gives position ${other} the weight ${value}.`],
   }[scheme];
-  const whole = scheme === "learned" ? "the table" : "the text";
-  const none = `There is no position ${other}: ${whole} goes from 0 to ${length - 1}.`;
+  const none = `There is no position ${other}: the text goes from 0 to ${length - 1}.`;
   return theirs ? all : [all[0], none, all[2], none];
 }
 function titles({ i, chosen, adds, bias }) {
@@ -121,20 +111,20 @@ const tent = (context, at, r, head, colour, thick) =>
 
 function render({ model, el }) {
   const life = lifetime(model);
-  const { length: L, dimensions, bases, schemes, learned } = model.get("data");
+  const { length: L, dimensions, bases, schemes } = model.get("data");
   for (const size of [L, ...dimensions]) checked(size, LARGEST);
-  const table = learned && decode(learned), OTHER = PALETTE.categorical[1];
+  const OTHER = PALETTE.categorical[1];
 
   function read() {
     const scheme = model.get("scheme");
-    const width = scheme === "learned" ? learned.shape[1] : checked(model.get("embed_dim"), LARGEST);
+    const width = checked(model.get("embed_dim"), LARGEST);
     const bias = scheme === "alibi", count = bias ? HEADS : width / 2;
     const i = model.get("position"), distance = model.get("distance");
     const other = i - distance;
-    return { scheme, width, base: model.get("base"), unlike: model.get("unlike"), table, count, i, other,
+    return { scheme, width, base: model.get("base"), unlike: model.get("unlike"), count, i, other,
       apart: Math.abs(distance), length: L, bias,
       chosen: Math.min(model.get("pair"), count - 1), inside: other >= 0 && other < L,
-      adds: scheme === "sinusoidal" || scheme === "learned", turns: scheme === "sinusoidal" || scheme === "rotary" };
+      adds: scheme === "sinusoidal", turns: scheme === "sinusoidal" || scheme === "rotary" };
   }
   // What is on show, set by draw(): vectors of all positions, of this one, of the other or null; the curve.
   let now = null, rows = null, mine = null, theirs = null, answers = null, most = 1;
@@ -307,9 +297,9 @@ function render({ model, el }) {
   panels[2].el.append(scale.el);
   function draw() {
     now = read();
-    const { scheme, width, i, other, chosen, bias, inside } = now;
+    const { width, i, other, chosen, bias, inside } = now;
     rows = positionVectors(now, 0, L); mine = positionVectors(now, i, 1);
-    theirs = inside || !(bias || scheme === "learned") ? positionVectors(now, other, 1, true) : null;
+    theirs = inside || !bias ? positionVectors(now, other, 1, true) : null;
     answers = similarities(now, i, 0, L, chosen);
     // the same wherever one stands
     most = bias ? similarities(now, 0, 0, L)[0] : longest(rows, width) || 1;
@@ -320,7 +310,7 @@ function render({ model, el }) {
     scale.show(top, true);
     for (const view of [clocks, plane, curve]) view.draw();
     const value = theirs && (inside ? answers[other] : similarities(now, i, other, 1)[0]);
-    const texts = sentences(now, { mine, theirs, value: shown(value || 0), most: shown(most) });
+    const texts = sentences(now, { theirs, value: shown(value || 0), most: shown(most) });
     titles(now).forEach((title, n) => {
       panels[n].heading.textContent = title;
       panels[n].words.textContent = texts[n];

@@ -1,5 +1,5 @@
 // A language model at work: a text is begun, and transformer_model.js goes on with it here, token by
-// token. Traits: data {model, tokens, context, most, examples, title}, prompt, said (the ids after it),
+// token. Traits: data {model, tokens, context, most, examples}, prompt, said (the ids after it),
 // position (the one looked at: at the end, the next), temperature, top_k, top_p, seed, shared_scale.
 
 const SPECIAL = ["padding", "start", "end of text", "unknown"], FIRST = SPECIAL.length;
@@ -328,7 +328,7 @@ function render({ model, el }) {
     buttons.stop();
     put(model, { prompt, said: [], position: data.most });
   });
-  frame(el, life, { title: data.title, body: [
+  frame(el, life, { body: [
     box.el,
     h("div", { class: "attn-player attn-sampler" },
       h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el,

@@ -387,7 +387,7 @@ function render({ model, el }) {
     list.wait();
     slice(board.rank(), (found) => { list.show(found); about.textContent = headWords(); });
   }
-  frame(el, life, { title: data.title,
+  frame(el, life, {
     controls: [...box.controls, ...languageChoice(model, life, data, type), ...box.examples],
     body: [box.trouble, plain.el, now.el, said, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
       h("div", { class: "attn-switches" }, map.el, h("div", {}, name, about, panel, rule, other.trouble),

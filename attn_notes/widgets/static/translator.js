@@ -1,6 +1,6 @@
 // A Transformer at work: a text is typed, and transformer_model.js translates it here, token by token.
-// Traits: data {model, source, target, languages, compound, examples, domain, compact, most, most_source,
-// title}, text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
+// Traits: data {model, source, target, languages, compound, examples, domain, compact, most, most_source},
+// text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
 // (from the number of steps on: the last word), attention ("cross", "decoder" or "encoder"), layer, head.
 
 const UNSAID = "\u00b7";
@@ -228,7 +228,7 @@ function render({ model, el }) {
   const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, said, steps.el), options.el);
   const overview = data.compact ? { els: [options.table], draw() {} }
     : allHeads(model, life, here, { look, optionTable: options.table });
-  const root = frame(el, life, { title: data.title, controls: [...box.controls, ...languages, ...box.examples],
+  const root = frame(el, life, { controls: [...box.controls, ...languages, ...box.examples],
     body: [box.trouble, headline, player, ...overview.els] });
   if (data.compact) steps.playOnce(root, figure.el);
   life.watch(["text", "language", "temperature", "seed", "prefix"], () => { here.renew(); draw(); });
