@@ -10,8 +10,8 @@ from tests import notebook_rules as rules
 BOOK = Path(__file__).parents[1] / "book"
 PAGE = (BOOK / "notation.md").read_text(encoding="utf-8")
 CHAPTERS = sorted(BOOK.glob("[0-9][0-9]_*.ipynb"))
-GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma
-    tau phi varphi chi psi omega ell Gamma Delta Theta Lambda Sigma Phi Psi Omega"""
+GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho
+    sigma tau phi varphi chi psi omega ell Gamma Delta Theta Lambda Sigma Phi Psi Omega"""
 # The names of functions, words within a formula, and upright letters: the d of a differential.
 WORDS = re.compile(r"\\(?:text|operatorname\*?|mathrm|begin|end)\s*(?:\{[^{}]*\}|[a-z])")
 FONTS = "mathbf|boldsymbol|mathcal|mathbb|hat|bar|tilde"
