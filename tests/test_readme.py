@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.distributed.run import get_args_parser
 
@@ -72,6 +73,20 @@ def test_every_target_variable_and_tool_that_a_guide_names_exists(guide):
                 options = [one for one in words[words.index(word) :] if one.startswith("--")]
                 source = (ROOT / tool).read_text(encoding="utf-8")
                 assert all(f'"{option}"' in source for option in options), words
+
+
+@pytest.mark.parametrize("guide", GUIDES[:4])
+def test_every_link_within_the_repository_leads_to_a_file(guide):
+    text = (ROOT / guide).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https://)([^)#]+)\)", text)
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_film_moves_and_is_small_enough_to_load_at_once():
+    (name,) = re.findall(r"!\[[^\]]{40,}\]\(([^)]+)\)", README)
+    assert (ROOT / name).stat().st_size < 2_000_000
+    with Image.open(ROOT / name) as film:
+        assert film.n_frames > 8
 
 
 def test_the_table_of_commands_is_the_list_of_the_makefile():
