@@ -13,7 +13,7 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve assignment grade faults bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade dist faults bench clean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
@@ -57,11 +57,17 @@ lab: .venv/ready  ## copies of the chapters, live, in lab/
 serve: book
 	$(PY) -m http.server --directory _build/html 8000
 
+chapter: .venv/ready  ## begins the next chapter, such as NAME=low_rank
+	$(PY) tools/chapter.py $(NAME)
+
 assignment: .venv/ready  ## a chapter's exercises without solutions, such as CHAPTER=03
 	$(PY) tools/assignments.py write $(CHAPTER) $(HINTS)
 
 grade: .venv/ready  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
 	$(CPU) $(PY) tools/assignments.py grade $(CHAPTER) $(ANSWERS)
+
+dist: .venv/ready  ## the source distribution and the wheel, in dist/
+	$(PY) tools/dist.py
 
 faults: .venv/ready  ## plants mistakes, and sees that a named test catches each
 	$(CPU) $(PY) tools/faults.py

@@ -14,6 +14,7 @@ import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -153,6 +154,7 @@ def no_name_of_the_package_redefined(cells: list[Cell]) -> list[str]:
     ]
 
 
+@cache
 def public_names() -> set[str]:
     """The names of all modules and packages that readers import from."""
     modules = pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")

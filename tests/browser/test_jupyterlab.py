@@ -1,6 +1,9 @@
 """A real JupyterLab: the widgets live, from slider to Python and back."""
 
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +14,9 @@ from tests.browser.lab import Lab, open_lab
 from tests.browser.panel import Panel, assert_cells, drawn
 from tests.colours import LIGHT
 from tests.hostile import HOSTILE, SCRIPTS
+from tools import lab as copies
 
+BOOK = Path(__file__).parents[2] / "book"
 pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
 
 CELLS = (
@@ -159,7 +164,14 @@ MANY, MANY_STAND, MANY_SET, MAPPED, MAPPED_SET = range(20, 25)
 
 @pytest.fixture(scope="module")
 def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with open_lab(chromium, tmp_path_factory.mktemp("lab"), CELLS + MADE) as lab:
+    folder = tmp_path_factory.mktemp("lab")
+    copies.copy(BOOK, folder)
+    for plugin, values in json.loads(copies.SETTINGS).items():
+        package, name = plugin.split(":")
+        settings = folder / "home" / package / f"{name}.jupyterlab-settings"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps(values), encoding="utf-8")
+    with open_lab(chromium, folder, CELLS + MADE) as lab:
         for cell in (0, HEATMAP, EXPLORER):
             lab.run(cell)
         lab.page.locator(".attn-root").nth(1).wait_for()
@@ -410,3 +422,15 @@ def test_what_is_said_in_the_page_is_said_in_python_and_the_other_way_round(lab:
     tokens = [int(n) for n in said.strip("[]").split(", ")]
     expect(box).to_have_value("ba")
     expect(spans).to_have_count(len(tokens) + (tokens[-1] != 2))
+
+
+def test_a_term_of_a_copied_chapter_leads_to_the_glossary(lab: Lab):
+    page = lab.page.context.new_page()
+    page.goto(lab.page.url.replace("/lab/tree/trip", "/lab/workspaces/copies/tree/03_masking"))
+    page.locator(".jp-Notebook a", has_text=re.compile("^mask$")).first.click()
+    glossary = page.locator(".jp-MarkdownViewer")
+    expect(glossary.locator("strong", has_text="additive score")).to_be_visible()
+    expect(glossary).not_to_contain_text("{doc}")
+    back = glossary.get_by_role("link", name="chapter 11").first
+    expect(back).to_have_attribute("href", re.compile("/11_looking_inside.ipynb"))
+    page.close()

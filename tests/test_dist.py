@@ -1,0 +1,89 @@
+"""The distributions: complete, named after their public home, and tested as a user unpacks them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+from tools import dist
+
+ROOT = Path(__file__).parents[1]
+HOME = "https://github.com/someone/notes"
+QUICK = ["tests/test_masks.py", "tests/test_repository.py"]
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python with the package of a folder, and no other."""
+    paths = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=paths,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A copy of the project whose `_config.yml` names a home, and both distributions, unpacked."""
+    place = tmp_path_factory.mktemp("dist")
+    shutil.copytree(ROOT, place / "clone", ignore=shutil.ignore_patterns(*dist.LEFT_OUT))
+    config = place / "clone" / "_config.yml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(re.sub(r"(?m)^  url: .*$", f"  url: {HOME}", text), encoding="utf-8")
+    sdist, wheel = dist.build(place / "clone", place / "out")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place / "sdist", filter="data")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place / "wheel")
+    return place
+
+
+def test_the_source_distribution_holds_every_file_of_the_project(place):
+    (unpacked,) = (place / "sdist").iterdir()
+    project = {
+        path.relative_to(place / "clone") for path in (place / "clone").rglob("*") if path.is_file()
+    }
+    assert {path for path in project if not (unpacked / path).is_file()} == set()
+    assert Path("tests/notebook_rules.py") in project
+    assert len(project) > 300
+
+
+def test_its_tests_run_where_it_was_unpacked(place):
+    (unpacked,) = (place / "sdist").iterdir()
+    done = run(unpacked, "-m", "pytest", "-q", "-p", "no:cacheprovider", *QUICK)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 70
+
+
+def test_the_wheel_holds_the_package_and_its_scripts(place):
+    code = "from attn_notes import widgets; print(widgets.__file__, len(widgets.page_script()))"
+    done = run(place / "wheel", "-c", code)
+    path, size = done.stdout.split()
+    assert Path(path).is_relative_to(place / "wheel")
+    assert int(size) > 100_000
+    assert {one.name.split("-")[0] for one in (place / "wheel").iterdir()} == {"attn_notes"}
+
+
+def test_one_line_of_the_configuration_names_the_home_and_without_it_none_is_named(place):
+    (file,) = (place / "wheel").glob("*.dist-info/METADATA")
+    said = message_from_bytes(file.read_bytes())
+    pages = "https://someone.github.io/notes/"
+    assert said.get_all("Project-URL") == [f"Repository, {HOME}", f"Book, {pages}"]
+    assert dist.urls("") == ""
+
+
+def test_the_description_names_no_file_of_the_repository(place):
+    (file,) = (place / "wheel").glob("*.dist-info/METADATA")
+    text = message_from_bytes(file.read_bytes()).get_payload()
+    assert text.startswith("# attn-notes")
+    assert re.findall(r"\]\((?!https://)[^)]*\)|<img", text) == []

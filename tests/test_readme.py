@@ -1,0 +1,146 @@
+"""What README and the other guides tell a reader to type can be typed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.distributed.run import get_args_parser
+
+from attn_notes.cli.commands import main, parse
+from attn_notes.transformer import DecoderOnly, TransformerConfig
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GUIDES = ["README.md", "CONTRIBUTING.md", "STYLE.md", "SECURITY.md"]
+GUIDES += [f"book/{name}.md" for name in ("teaching", "beyond", "benchmarks", "colophon")]
+ROLES = {"make", ".venv/bin/attn-notes", ".venv/bin/torchrun"}
+# Enough to see that a training runs: the sizes that the README leaves to the defaults.
+TINY = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
+OF_NUMBERS = ["--count=60", "--digits", "1", "2"]
+OF_BLOCKS = ["--num-heads=2", "--num-layers=1", "--ffn-dim=8"]
+SIZES = {
+    "seq2seq": [*OF_NUMBERS, "--hidden-dim=8"],
+    "transformer": [*OF_NUMBERS, *OF_BLOCKS],
+    "language-model": [*OF_BLOCKS, "--max-length=16"],
+}
+
+
+def lines(language: str) -> list[str]:
+    """The lines of all blocks in a language, without comments."""
+    text = "\n".join(block for kind, block in BLOCKS if kind == language)
+    return [line for line in text.splitlines() if line and not line.startswith("::")]
+
+
+def commands() -> list[list[str]]:
+    return [shlex.split(line, comments=True) for line in lines("sh")]
+
+
+def own(words: list[str]) -> list[str]:
+    """What our command line gets, of a call of its script or under torchrun."""
+    if words[0].endswith("torchrun"):
+        job = get_args_parser().parse_args(words[1:])
+        assert (job.module, job.training_script) == (True, "attn_notes")
+        return list(job.training_script_args)
+    return words[1:]
+
+
+def test_every_block_is_of_a_kind_that_is_tested_here():
+    assert {kind for kind, _ in BLOCKS} == {"bat", "python", "sh"}
+    assert {words[0] for words in commands()} == ROLES
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_target_variable_and_tool_that_a_guide_names_exists(guide):
+    text = (ROOT / guide).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    typed = re.findall(r"`([^`\n]+)`", text) + re.split(r"\n| && ", "\n".join(blocks))
+    targets = re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE)
+    for words in (line.split("#")[0].split() for line in typed):
+        if words[:1] == ["make"]:
+            named = [word for word in words[1:] if "=" not in word and word != "\u2026"]
+            assert set(named) <= set(targets), words
+            assert all(f"$({word.split('=')[0]})" in MAKEFILE or word.startswith("TORCH_INDEX=")
+                       for word in words[1:] if "=" in word), words  # fmt: skip
+        for word in words:
+            tool = word.replace("\\", "/")
+            if re.fullmatch(r"tools/\w+\.py", tool):
+                options = [one for one in words[words.index(word) :] if one.startswith("--")]
+                source = (ROOT / tool).read_text(encoding="utf-8")
+                assert all(f'"{option}"' in source for option in options), words
+
+
+@pytest.mark.parametrize("guide", GUIDES[:4])
+def test_every_link_within_the_repository_leads_to_a_file(guide):
+    text = (ROOT / guide).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https://)([^)#]+)\)", text)
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_film_moves_and_is_small_enough_to_load_at_once():
+    (name,) = re.findall(r"!\[[^\]]{40,}\]\(([^)]+)\)", README)
+    assert (ROOT / name).stat().st_size < 2_000_000
+    with Image.open(ROOT / name) as film:
+        assert film.n_frames > 8
+
+
+def test_the_table_of_commands_is_the_list_of_the_makefile():
+    rows = re.findall(r"^\| (`[a-z`, -]+) \| ", README.split("## All commands")[1], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([a-z-]+)`", row)]
+    said = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split()
+    assert sorted(named) == sorted(set(said) - {"clean"})
+
+
+def test_the_steps_for_windows_are_those_of_the_makefile():
+    recipes = MAKEFILE
+    for name, value in re.findall(r"^(\w+) :?\??= (.*)$", MAKEFILE, re.MULTILINE)[::-1]:
+        recipes = recipes.replace(f"$({name})", value)
+    recipes = recipes.replace("$(PY)", ".venv/bin/python").replace("book/*.ipynb", "book")
+    recipes = recipes.replace(".venv/bin/", "").replace("\\\n", "")
+    for line in lines("bat"):
+        for step in line.split(" && "):
+            if step.startswith("set "):
+                assert step.removeprefix("set ") in recipes
+                continue
+            plain = step.replace("py -3.12", "python3").replace("\\", "/")
+            plain = plain.replace(".venv/Scripts/", "")
+            assert " ".join(plain.split()[1:]) in recipes, step
+
+
+def test_every_command_of_the_command_line_is_understood():
+    ours = [own(words) for words in commands() if words[0] != "make"]
+    assert len(ours) >= 7
+    assert all(callable(parse(words)) for words in ours)
+
+
+def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"It was line {n} of a novel.\n" for n in range(60))
+    Path("novel.txt").write_text(text, encoding="utf-8")
+    for words in commands():
+        if words[0].endswith("attn-notes"):
+            trains = words[1] == "train"
+            sizes = [*TINY, *SIZES[words[2]]] if trains else []
+            assert main([*words[1:], *sizes]) == 0
+            assert trains or capsys.readouterr().out.strip()
+
+
+def test_the_snippets_run_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = {"vocab_size": 32, "embed_dim": 8, "num_heads": 2, "num_layers": 1, "ffn_dim": 8}
+    words = ["?", "The", "keys", "to", "the", "cabinet", "are", "on", "table"]
+    ids = {word: n for n, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    names = {"model": DecoderOnly(TransformerConfig(**sizes)).eval(), "tokenizer": tokenizer}
+    package = (ROOT / "attn_notes" / "README.md").read_text(encoding="utf-8")
+    snippets = [block for text in (README, package) for block in PYTHON.findall(text)]
+    assert len(snippets) == 3
+    for snippet in snippets:
+        exec(snippet, names)
+    assert "<attn-widget" in Path("attention.html").read_text(encoding="utf-8")
