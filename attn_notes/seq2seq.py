@@ -6,7 +6,6 @@ The two decoders differ in one method: where the context of the next step comes 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -234,8 +233,20 @@ class AttentionDecoder(RNNDecoder):
         tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=<StackBackward0>)
     """
 
-    def __init__(self, *sizes: int, score: nn.Module, **options: Any) -> None:
-        super().__init__(*sizes, **options)
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_dim: int,
+        hidden_dim: int,
+        context_dim: int,
+        num_layers: int = 1,
+        *,
+        score: nn.Module,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            vocab_size, embed_dim, hidden_dim, context_dim, num_layers, dropout=dropout
+        )
         self.attention = Attention(score)
 
     def initial_state(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:

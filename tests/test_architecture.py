@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
-MOST_LINES, MOST_LINES_OF_CODE = 13_600, 8_140  # of the whole package, its JavaScript aside
+MOST_LINES, MOST_LINES_OF_CODE = 13_640, 8_185  # of the whole package, its JavaScript aside
 MOST_LINES_OF_TRAINING = 1_620  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29

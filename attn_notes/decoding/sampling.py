@@ -1,7 +1,5 @@
 """Sampling: drawing the next token from the model's distribution (chapter 9)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -82,7 +80,9 @@ def sample(
     *,
     max_length: int,
     generator: torch.Generator | None = None,
-    **how: Any,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
 ) -> Decoded:
     """At each step a token drawn from `sampling_distribution`, until END. Chapter 9.
 
@@ -93,7 +93,7 @@ def sample(
     Args:
         model, source, lengths, max_length: as in `generate`.
         generator: of the CPU; torch's own by default.
-        how: `temperature`, `top_k` and `top_p`, as in `sampling_distribution`.
+        temperature, top_k, top_p: as in `sampling_distribution`.
 
     Returns:
         The sequences, T <= `max_length`; `log_probs` are the model's own, as in `greedy`, whatever
@@ -113,7 +113,9 @@ def sample(
         raise ValueError(f"generator must be on the CPU, got one on {generator.device}")
 
     def draw(log_probs: Tensor) -> Tensor:
-        probabilities = sampling_distribution(log_probs, **how)
+        probabilities = sampling_distribution(
+            log_probs, temperature=temperature, top_k=top_k, top_p=top_p
+        )
         uniform = torch.rand(len(log_probs), 1, generator=generator, device="cpu")
         return _at_quantile(probabilities, uniform.to(log_probs.device))
 

@@ -1,7 +1,7 @@
 """Embeddings, and encoder blocks on top of them (chapters 5, 7 and 8)."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -48,22 +48,24 @@ class Encoder(nn.Module):
         tokens: Tensor,
         token_types: Tensor | None = None,
         *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
         caches: Sequence[KVCache] | None = None,
         need_weights: bool = False,
         need_hidden_states: bool = False,
-        **rules: Any,
     ) -> EncoderOutput:
         """Encode a batch of sequences.
 
         Args:
             tokens, token_types: (B, L), ids, and ids of segments, which are 0 by default.
+            attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
+                (B, L, L) or (B, H, L, L), any axis of which may be 1.
+            is_causal: no position reads a later one, as in `DecoderOnly`. Together with
+                `attn_mask` it means both.
             caches: one per block; the tokens follow the cached ones, and are appended. Only with
                 `is_causal` are the outputs those of one pass over all tokens.
             need_weights, need_hidden_states: whether to return the weights of every block, and the
                 residual stream around every block.
-            rules: `attn_mask`, bool, `True` = may attend, such as `padding_mask(lengths, L)`:
-                (L, L), (B, L, L) or (B, H, L, L), any axis of which may be 1; and `is_causal`: no
-                position reads a later one, as in `DecoderOnly`. Together they mean both.
 
         Returns:
             Output (B, L, E), and the hidden states and weights asked for.
@@ -76,9 +78,10 @@ class Encoder(nn.Module):
         for n, block in enumerate(self.blocks):
             x, read = block(
                 x,
+                attn_mask=attn_mask,
+                is_causal=is_causal,
                 need_weights=need_weights,
                 cache=caches[n] if caches else None,
-                **rules,
                 **positions,
             )
             hidden_states.append(x)

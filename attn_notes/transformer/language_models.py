@@ -5,7 +5,7 @@ predicts the next token, as in GPT; without one, the token that was masked, as i
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -75,14 +75,25 @@ class DecoderOnly(nn.Module):
                 if name.endswith(RESIDUAL_WEIGHTS):
                     weight.div_((2 * config.num_layers) ** 0.5)
 
-    def forward(self, tokens: Tensor, **how: Any) -> LanguageModelOutput:
+    def forward(
+        self,
+        tokens: Tensor,
+        *,
+        caches: tuple[KVCache, ...] | None = None,
+        need_weights: bool = False,
+        need_hidden_states: bool = False,
+    ) -> LanguageModelOutput:
         """Predict each next token of tokens (B, L): the logits at i are those of token i + 1.
 
-        As in `Encoder` are `caches`, `need_weights` and `need_hidden_states`. Padding on the right
-        needs no mask: no real token reads it.
+        Padding on the right needs no mask: no real token reads it. The others are as in `Encoder`.
         """
-        # Causal in training, in evaluation and with a cache.
-        read = self.body(tokens, is_causal=True, **how)
+        read = self.body(
+            tokens,
+            is_causal=True,  # in training, in evaluation and with a cache
+            caches=caches,
+            need_weights=need_weights,
+            need_hidden_states=need_hidden_states,
+        )
         logits = self.out_proj(read.output)  # (B, L, V)
         return LanguageModelOutput(logits, read.hidden_states, read.weights)
 
@@ -140,13 +151,22 @@ class MaskedLanguageModel(nn.Module):
         _initialise(self)
 
     def forward(
-        self, tokens: Tensor, token_types: Tensor | None = None, **how: Any
+        self,
+        tokens: Tensor,
+        token_types: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        need_weights: bool = False,
+        need_hidden_states: bool = False,
     ) -> LanguageModelOutput:
-        """Predict each token of tokens (B, L), some of them masked, from all.
-
-        As in `Encoder` are `attn_mask`, `need_weights` and `need_hidden_states`.
-        """
-        read = self.body(tokens, token_types, **how)
+        """Predict each token of tokens (B, L), some of them masked, from all; as in `Encoder`."""
+        read = self.body(
+            tokens,
+            token_types,
+            attn_mask=attn_mask,
+            need_weights=need_weights,
+            need_hidden_states=need_hidden_states,
+        )
         x = self.activation(self.transform(read.output))  # (B, L, E)
         logits = self.out_proj(self.norm(x))  # (B, L, V)
         return LanguageModelOutput(logits, read.hidden_states, read.weights)
