@@ -6,7 +6,6 @@ Numbers first, then tensors, then the shapes that attention asks for, then insta
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -94,27 +93,22 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
 
 def check_shapes(**tensors: tuple[Tensor, str]) -> None:
     """Raise unless x=(x, "... L 8") and the others have such axes: a name is one size in all."""
-    sizes: dict[str | int, Any] = {}
+    sizes: dict[str, Any] = {}
     for tensor, axes in tensors.values():
-        names = _names(axes)
+        names = axes.split()
         shape: tuple[Any, ...] = tensor.shape
         if names[0] == "...":  # the leading axes, however many
             rest = len(shape) - len(names) + 1
             shape = (shape[:rest], *shape[rest:]) if rest >= 0 else ()
         fits = len(names) == len(shape)
         for name, size in zip(names, shape, strict=False):
-            fits = fits and size == (name if type(name) is int else sizes.setdefault(name, size))
+            wanted = int(name) if name.isdigit() else sizes.setdefault(name, size)
+            fits = fits and size == wanted
         if not fits:
             shapes = [str(tuple(x.split())).replace("'", "") for _, x in tensors.values()]
             got = shapes_of(**{name: x for name, (x, _) in tensors.items()})
             must = f"{_listed(tensors)} must have shape{'s' * (len(shapes) > 1)}"
             raise ValueError(f"{must} {_listed(shapes)}, got {got}")
-
-
-@cache  # a step of decoding asks dozens of times
-def _names(axes: str) -> tuple[str | int, ...]:
-    """The words of `... L 8`, numbers as numbers."""
-    return tuple(int(name) if name.isdigit() else name for name in axes.split())
 
 
 def check_query_key(query: Tensor, key: Tensor) -> None:
