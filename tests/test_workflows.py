@@ -97,7 +97,8 @@ def test_only_a_commit_that_passed_the_tests_is_published(name):
 
 @EVERY_JOB
 def test_a_job_makes_what_the_makefile_knows(job):
-    known = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    known = re.findall(r"^(\w[\w-]*):", makefile, re.MULTILINE)
     for step in steps(job):
         for line in step.get("run", "").splitlines():
             if line.startswith("make "):

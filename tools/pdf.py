@@ -19,7 +19,7 @@ from tools.browser import FLAGS, find  # noqa: E402
 
 BUILD, HOME = ROOT / "_build", "book/index"
 PARTS = ROOT / "tools" / "print"  # the frame, the style sheet, and what must happen first
-SCALE, WIDTH = 0.75, 756  # 17 pixels become 9.6 points; the margins of A4 leave 756 such pixels
+SCALE, WIDTH = 0.75, 1058  # 17 pixels become 9.6 points, and A4 is as wide as a window of 1058
 PATIENCE = 600_000  # milliseconds
 # What paper can do without: what only a screen answers to, and code that the pages fold. An
 # exercise's code stays: it says what to write.
@@ -151,10 +151,10 @@ def write(target: Path, chosen: list[Named]) -> int:
         page.goto(source.as_uri())
         page.evaluate((PARTS / "ready.js").read_text(encoding="utf-8"))
         page.evaluate(NUMBER, printed(page, target, tagged=False))
-        count = max(printed(page, target, tagged=True).values())
+        printed(page, target, tagged=True)
         browser.close()
     source.unlink()
-    return count
+    return len(pypdf.PdfReader(target).pages)
 
 
 def main(file: str = str(BUILD / "attention-notes.pdf"), word: str = "") -> int:

@@ -13,7 +13,8 @@ async () => {
     const inside = [one, ...one.querySelectorAll("mjx-container")];
     const right = Math.max(left + one.scrollWidth,
       ...inside.map((part) => part.getBoundingClientRect().right));
-    if (right > edge + 1) one.style.zoom = (edge - left) / (right - left);
+    const size = parseFloat(getComputedStyle(one).fontSize);
+    if (right > edge + 1) one.style.fontSize = `${(0.97 * size * (edge - left)) / (right - left)}px`;
     if (one.matches("pre") && one.textContent.split("\n").length > 30) one.classList.add("long");
   }
 }
