@@ -94,7 +94,7 @@ def set_levels(found: Tag, named: Named) -> None:
         title["aria-level"] = str(level + int(title.name[1]) - 1)
         title["data-place"] = str(title.parent["id"]) if title.parent else ""
         for formula in title.select(".math"):
-            words = formula.get_text().strip("\\()")
+            words = formula.get_text()[2:-2]  # between \\( and \\)
             for command, sign in SIGNS.items():
                 words = words.replace(command, sign)
             formula.insert_after(BeautifulSoup(f'<i class="said">{words}</i>', "html.parser"))

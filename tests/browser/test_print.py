@@ -9,8 +9,9 @@ import pytest
 from tests.browser.test_pages import NO_EXCERPTS, THEME_LOGS
 from tools import pdf, release
 
+pytestmark = pytest.mark.xdist_group("print")  # the part is printed once
 TEXT = 17 * pdf.SCALE * 0.75  # points: Chromium prints all smaller where anything is too wide
-TEX = re.compile(r"\\\(|\\\[|\\[a-zA-Z]+\{|\\(?:mathbf|infty|sum|frac)\b")
+TEX = re.compile(r"\\\(|\\\[|\\[a-zA-Z]{2,}\{|\\(?:mathbf|infty|sum|frac)\b")
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +53,14 @@ def test_chapters_and_sections_are_bookmarks_whose_titles_are_text(printed):
     titles = [(level, entry.title) for level, entry in bookmarks(printed.outline)]
     assert titles[0] == (1, "Contents")
     assert (1, "Back matter") in titles
-    chapters = [title for level, title in titles if level == 2 or title.startswith("2. ")]
-    assert {"3. Masking", "Notation"} <= set(chapters)
-    assert any(title == "2.7. Why divide by √d?" for _, title in titles)
-    assert any(re.fullmatch(r"3\.4\. Which number is\s+−?-?∞\s*\?", t) for _, t in titles)
+    assert {(2, "2. Score functions"), (2, "3. Masking"), (2, "Notation")} <= set(titles)
+    assert {(3, "2.7. Why divide by √d?"), (3, "3.4. Which number is -∞?")} <= set(titles)
     assert not [title for _, title in titles if "\\" in title or "#" in title]
 
 
 def test_every_link_leads_into_the_book_or_to_another_host(printed):
     places = printed.named_destinations
-    inside = outside = 0
+    inside = 0
     for page in printed.pages:
         for note in page.get("/Annots", ()):
             link = note.get_object()
@@ -70,8 +69,7 @@ def test_every_link_leads_into_the_book_or_to_another_host(printed):
                 inside += 1
             else:
                 assert link["/A"]["/URI"].startswith(("https://", "http://", "mailto:"))
-                outside += 1
-    assert inside > 150
+    assert inside > 50
     equation = [name for name in places if "03_masking:equation-" in name]
     assert len(equation) > 2
 
@@ -123,7 +121,7 @@ def test_the_zip_reads_from_a_disk_with_widgets_formulas_and_search(visit, book,
     page.wait_for_url("**/book/index.html")
     page.goto((home / "book" / "03_masking.html").as_uri())
     page.locator(".attn-root").first.wait_for()
-    page.locator("mjx-container").first.wait_for()
+    page.locator("mjx-container").first.wait_for(state="attached")
     page.goto((home / "search.html").as_uri() + "?q=softmax")
     page.locator("#search-results li a").first.wait_for()
     assert {url for url in visit.requests if not url.startswith(home.as_uri())} == set()
