@@ -13,8 +13,7 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter \
-	assignment grade faults newest audit pdf zip dist bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade faults newest audit pdf zip dist bench clean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
