@@ -16,6 +16,12 @@ SEARCH = re.compile(
     r'\s*<script[^>]*(?:searchtools|language_data|searchindex)\.js"></script>(?=.*</body>)',
     re.DOTALL,
 )
+# The theme's script says only at the page's end whether it is dark: the page would be laid out in light
+# colours before, and then anew.
+THEME = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
+THEME_AT_ONCE = """document.documentElement.dataset.theme =
+      ["light", "dark"].find((one) => one === localStorage.getItem("mode"))
+      ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");"""
 PICTURE = re.compile(r'<img( [^>]*?)src="([^"]*_images/)([^"]+)\.png"')
 
 
@@ -29,14 +35,14 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         if page.stem != "search":
             text = SEARCH.sub("", text)
         text = PICTURE.sub(lambda found: light_picture(pictures, *found.groups()), text)
+        text = text.replace(THEME, THEME_AT_ONCE)
         text = text.replace(
             '<summary><span class="toctree-toggle"',
             '<summary aria-label="Pages below"><span class="toctree-toggle"',
         )
-        if page == Path(app.outdir) / OPENING:
-            text = MATHJAX.sub(lambda found: WHEN_NEAR.replace("SOURCE", found[1]), text)
         page.write_text(text, encoding="utf-8")
     keep_used_icons(static)
+    mend_tab_stops(static / "scripts" / "pydata-sphinx-theme.js")
     for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
         left_over.unlink(missing_ok=True)
 
@@ -55,6 +61,28 @@ def light_picture(folder: Path, before: str, place: str, name: str) -> str:
         width, height = picture.size
     size = f'width="{width}" height="{height}" loading="lazy"'
     return f'<img{before}src="{place}{name}.webp" {size}'
+
+
+# The theme makes what scrolls sideways reachable by keyboard, one element after the other, so that the
+# browser lays out the page anew for each. Here all are measured first; and formulas scroll too.
+TAB_STOPS = (
+    ".pst-scrollable-table-container",
+    "e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1",
+)
+MEASURED_FIRST = (
+    ".pst-scrollable-table-container\",\"div.math",
+    "const s=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1;"
+    "queueMicrotask(()=>{if(e.tabIndex!==s)e.tabIndex=s})",
+)
+
+
+def mend_tab_stops(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    for old, new in zip(TAB_STOPS, MEASURED_FIRST, strict=True):
+        if text.count(old) != 1:
+            raise RuntimeError(f"the theme's script no longer has {old!r}, which this changes")
+        text = text.replace(old, new)
+    script.write_text(text, encoding="utf-8")
 
 
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
@@ -89,25 +117,6 @@ def keep_used_icons(static: Path) -> None:
     sheet.write_text(css, encoding="utf-8")
     for suffix in ("woff2", "ttf"):
         (folder / f"fa-solid-900.{suffix}").unlink()
-
-
-# The opening page's formulas stand far down, and what typesets them outweighs all the rest of it.
-OPENING = "book/index.html"
-MATHJAX = re.compile(r'<script defer="defer" src="([^"]*/mathjax/tex-chtml\.js[^"]*)"></script>')
-WHEN_NEAR = """<script>(() => {
-  const load = () => {
-    seen.disconnect();
-    removeEventListener("beforeprint", load);
-    document.head.append(Object.assign(document.createElement("script"), { src: "SOURCE" }));
-  };
-  const seen = new IntersectionObserver((found) => {
-    if (found.some(({ isIntersecting }) => isIntersecting)) load();
-  }, { rootMargin: "300px" });
-  addEventListener("DOMContentLoaded", () => {
-    for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
-  });
-  addEventListener("beforeprint", load);
-})();</script>"""
 
 
 # What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
