@@ -1,8 +1,6 @@
-"""What the built site weighs: MathJax without its menu, pictures as WebP, and the icons in use."""
+"""What the built site weighs, and when it answers: WebP pictures, icons in use, a quicker theme."""
 
-import importlib.util
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,8 @@ SEARCH = re.compile(
     r'\s*<script[^>]*(?:searchtools|language_data|searchindex)\.js"></script>(?=.*</body>)',
     re.DOTALL,
 )
-# The theme's script says only at the page's end whether it is dark: the page would be laid out in light
-# colours before, and then anew.
+# The theme's script says only at the page's end whether it is dark: until then the page would be
+# laid out in light colours, and then anew.
 THEME = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
 THEME_AT_ONCE = """document.documentElement.dataset.theme =
       ["light", "dark"].find((one) => one === localStorage.getItem("mode"))
@@ -63,16 +61,18 @@ def light_picture(folder: Path, before: str, place: str, name: str) -> str:
     return f'<img{before}src="{place}{name}.webp" {size}'
 
 
-# The theme makes what scrolls sideways reachable by keyboard, one element after the other, so that the
-# browser lays out the page anew for each. Here all are measured first; and formulas scroll too.
+# The theme lets the keyboard reach what scrolls sideways, one element after the other: the browser
+# lays out the page anew for each. Here all are measured first; and formulas scroll too.
 TAB_STOPS = (
     ".pst-scrollable-table-container",
     "e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1",
 )
 MEASURED_FIRST = (
-    ".pst-scrollable-table-container\",\"div.math",
-    "const s=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1;"
-    "queueMicrotask(()=>{if(e.tabIndex!==s)e.tabIndex=s})",
+    '.pst-scrollable-table-container","div.math',
+    (
+        "const s=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1;"
+        "queueMicrotask(()=>{if(e.tabIndex!==s)e.tabIndex=s})"
+    ),
 )
 
 
@@ -119,40 +119,6 @@ def keep_used_icons(static: Path) -> None:
         (folder / f"fa-solid-900.{suffix}").unlink()
 
 
-# What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
-# the book switches off and which weighs as much as all that typesets.
-PARTS = (
-    *("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex"),
-    "a11y/assistive-mml",
-)
-BUNDLE = """window.MathJax ||= {{}};
-(MathJax.loader ||= {{}}).load = [];
-{startup}
-MathJax.loader.preLoad("startup", "core", "input/tex", "input/tex-base", "[tex]/ams",
-  "[tex]/newcommand", "[tex]/noundefined", "[tex]/require", "[tex]/autoload",
-  "[tex]/configmacros", "output/chtml", "output/chtml/fonts/tex.js", "a11y/assistive-mml");
-{rest}
-"""
-
-
-def write_mathjax(app: Sphinx) -> None:
-    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
-    if app.builder.format != "html":
-        return
-    spec = importlib.util.find_spec("sphinx-mathjax-offline")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
-    source = Path(spec.origin).parent / "static" / "mathjax"
-    target = Path(app.outdir) / "_static" / "mathjax"
-    startup, *rest = ((source / f"{part}.js").read_text(encoding="utf-8") for part in PARTS)
-    target.mkdir(parents=True, exist_ok=True)
-    bundle = BUNDLE.format(startup=startup, rest="\n".join(rest))
-    (target / "tex-chtml.js").write_text(bundle, encoding="utf-8")
-    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
-        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("builder-inited", write_mathjax)
     app.connect("build-finished", finish, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,6 +17,7 @@
       seen.unobserve(one);
       near.delete(one);
       waiting.delete(one);
+      one.removeAttribute("style"); // the room that it took until now
     }
     return formulas;
   }
@@ -30,7 +31,14 @@
     }
     isRunning = false;
   }
-  const typesetAll = () => MathJax.typeset(take([...waiting]));
+  function typesetAll() {
+    const all = take([...waiting]);
+    try {
+      MathJax.typeset(all);
+    } catch { // an extension of MathJax's must come first
+      MathJax.typesetPromise(all);
+    }
+  }
 
   const seen = new IntersectionObserver((found) => {
     for (const { isIntersecting, target } of found) near[isIntersecting ? "add" : "delete"](target);
