@@ -1,5 +1,5 @@
-// Formulas are typeset as they come within a screen of what is seen, a few at a time, so that the page
-// answers meanwhile; to print, all are. MathJax itself comes with the first formula, or once a page of
+// Formulas are typeset as they come near what is seen, a few at a time, so that the page answers
+// meanwhile; to print, all are. MathJax itself comes with the first formula, or once a page of
 // many is idle.
 (() => {
   const FEW = 6, MANY = 30;
@@ -43,7 +43,7 @@
   const seen = new IntersectionObserver((found) => {
     for (const { isIntersecting, target } of found) near[isIntersecting ? "add" : "delete"](target);
     if (near.size) typesetNear();
-  }, { rootMargin: "100% 0px" });
+  }, { rootMargin: "300px 0px" });
   for (const one of waiting) seen.observe(one);
   if (waiting.size > MANY) addEventListener("load", () => (window.requestIdleCallback || setTimeout)(load));
   addEventListener("beforeprint", () => { // a printer waits for nothing that is still to come

@@ -342,7 +342,7 @@ def test_a_formula_is_typeset_when_it_comes_near_and_can_be_heard(visit, book):
     visit.expected = (THEME_LOGS,)
     page = visit(f"{book['http']}/{NOTEBOOKS[1]}.html", width=390)
     last = page.locator("article div.math").last
-    page.wait_for_function("window.MathJax?.typeset")
+    page.wait_for_function("Boolean(window.MathJax?.typeset)")
     assert last.inner_text().strip().endswith("\\]")
     last.scroll_into_view_if_needed()
     last.locator("mjx-assistive-mml math").wait_for(state="attached")
@@ -375,7 +375,7 @@ def test_a_link_to_a_section_lands_on_its_heading_and_stays_there(visit, book, n
 def test_what_is_printed_has_no_formula_as_it_was_typed(visit, book):
     visit.expected = (THEME_LOGS,)
     page = visit(f"{book['http']}/{NOTEBOOKS[7]}.html")
-    page.wait_for_function("window.MathJax?.typeset")
+    page.wait_for_function("Boolean(window.MathJax?.typeset)")
     assert page.evaluate(f"{RAW}.length") > 50
     page.pdf()
     assert page.evaluate(f"{RAW}.length") == 0
