@@ -341,7 +341,7 @@ def test_axe_finds_nothing_inside_a_widget_of_the_dark_page(opened):
 def test_a_formula_is_typeset_when_it_comes_near_and_can_be_heard(visit, book):
     visit.expected = (THEME_LOGS,)
     page = visit(f"{book['http']}/{NOTEBOOKS[1]}.html", width=390)
-    last = page.locator("article div.math").last
+    last = page.locator("article div.math").locator("visible=true").last
     page.wait_for_function("Boolean(window.MathJax?.typeset)")
     assert last.inner_text().strip().endswith("\\]")
     last.scroll_into_view_if_needed()
