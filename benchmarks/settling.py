@@ -2,6 +2,7 @@
 
 python -m benchmarks.settling                      every page with a widget; five loads each
 python -m benchmarks.settling --site DIR --loads 3
+python -m benchmarks.settling --before DIR         beside another build, loaded by turns
 """
 
 import argparse
@@ -86,10 +87,38 @@ def load(browser: Browser, url: str, site: Path) -> dict[str, Any]:
     }
 
 
+def by_turns(
+    browser: Browser, sites: dict[str, Path], name: str, loads: int
+) -> dict[str, list[dict[str, Any]]]:
+    """The visits to a page of each site, one after the other, so that all meet the same machine."""
+    visits: dict[str, list[dict[str, Any]]] = {which: [] for which in sites}
+    for _ in range(loads):
+        for which, site in sites.items():
+            with served(site) as server:
+                visits[which].append(load(browser, f"{server}/{name}.html", site))
+    return visits
+
+
+def row(name: str, visits: list[dict[str, Any]]) -> list[str]:
+    """The middle of each figure, and what moved most."""
+    keys = ("blocking", "shift", "paint", "weight")
+    middle = {key: statistics.median(visit[key] for visit in visits) for key in keys}
+    worst = max(visits, key=lambda visit: visit["shift"])
+    return [
+        name,
+        f"{middle['blocking']:.0f}",
+        f"{middle['shift']:.3f}",
+        f"{middle['paint']:.0f}",
+        f"{middle['weight'] / 1000:.0f}",
+        worst["moved"][:60] if worst["shift"] > 0.01 else "",
+    ]
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", help="such as book/07_transformer")
     parser.add_argument("--site", type=Path, default=ROOT / "_build" / "html")
+    parser.add_argument("--before", type=Path)
     parser.add_argument("--loads", type=int, default=5)
     options = parser.parse_args(arguments)
     site = options.site.resolve()
@@ -100,26 +129,13 @@ def main(arguments: list[str] | None = None) -> int:
         for name in pages(ROOT / "_toc.yml")
         if "<attn-widget" in (site / f"{name}.html").read_text(encoding="utf-8")
     ]
+    sites = {"": site} if options.before is None else {"before": options.before.resolve(), "": site}
     rows = []
-    with sync_playwright() as playwright, served(site) as server:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find(), args=list(FLAGS))
         for name in names:
-            visits = [load(browser, f"{server}/{name}.html", site) for _ in range(options.loads)]
-            middle = {
-                key: statistics.median(visit[key] for visit in visits)
-                for key in ("blocking", "shift", "paint", "weight")
-            }
-            worst = max(visits, key=lambda visit: visit["shift"])
-            rows.append(
-                [
-                    name.removeprefix("book/"),
-                    f"{middle['blocking']:.0f}",
-                    f"{middle['shift']:.3f}",
-                    f"{middle['paint']:.0f}",
-                    f"{middle['weight'] / 1000:.0f}",
-                    worst["moved"][:60] if worst["shift"] > 0.01 else "",
-                ]
-            )
+            visits = by_turns(browser, sites, name, options.loads)
+            rows += [row(f"{name.removeprefix('book/')} {which}", visits[which]) for which in sites]
             print(f"{name}: settled", file=sys.stderr, flush=True)
         browser.close()
     heads = ["page", "blocking, ms", "shift", "first paint, ms", "kB", "what moved most"]

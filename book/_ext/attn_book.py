@@ -56,7 +56,7 @@ class VersionsDirective(SphinxDirective):
 
 
 def add_static_folder(app: Sphinx, config: Config) -> None:
-    """Only the two files a page needs; Jupyter Book would load every script in the folder."""
+    """Only the files that a page needs; Jupyter Book would load every script in the folder."""
     config.html_static_path.append(str(STATIC))
     app.add_css_file("book.css", priority=900)
 

@@ -1,8 +1,6 @@
-"""What the built site weighs: MathJax without its menu, pictures as WebP, and the icons in use."""
+"""What the built site weighs, and when it answers: WebP pictures, icons in use, a quicker theme."""
 
-import importlib.util
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,12 @@ SEARCH = re.compile(
     r'\s*<script[^>]*(?:searchtools|language_data|searchindex)\.js"></script>(?=.*</body>)',
     re.DOTALL,
 )
+# The theme's script says only at the page's end whether it is dark: until then the page would be
+# laid out in light colours, and then anew.
+THEME = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
+THEME_AT_ONCE = """document.documentElement.dataset.theme =
+      ["light", "dark"].find((one) => one === localStorage.getItem("mode"))
+      ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");"""
 PICTURE = re.compile(r'<img( [^>]*?)src="([^"]*_images/)([^"]+)\.png"')
 
 
@@ -29,14 +33,14 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         if page.stem != "search":
             text = SEARCH.sub("", text)
         text = PICTURE.sub(lambda found: light_picture(pictures, *found.groups()), text)
+        text = text.replace(THEME, THEME_AT_ONCE)
         text = text.replace(
             '<summary><span class="toctree-toggle"',
             '<summary aria-label="Pages below"><span class="toctree-toggle"',
         )
-        if page == Path(app.outdir) / OPENING:
-            text = MATHJAX.sub(lambda found: WHEN_NEAR.replace("SOURCE", found[1]), text)
         page.write_text(text, encoding="utf-8")
     keep_used_icons(static)
+    mend_tab_stops(static / "scripts" / "pydata-sphinx-theme.js")
     for left_over in (*static.rglob("*.map"), *static.glob("scripts/fontawesome.js*")):
         left_over.unlink(missing_ok=True)
 
@@ -55,6 +59,30 @@ def light_picture(folder: Path, before: str, place: str, name: str) -> str:
         width, height = picture.size
     size = f'width="{width}" height="{height}" loading="lazy"'
     return f'<img{before}src="{place}{name}.webp" {size}'
+
+
+# The theme lets the keyboard reach what scrolls sideways, one element after the other: the browser
+# lays out the page anew for each. Here all are measured first; and formulas scroll too.
+TAB_STOPS = (
+    ".pst-scrollable-table-container",
+    "e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1",
+)
+MEASURED_FIRST = (
+    '.pst-scrollable-table-container","div.math',
+    (
+        "const s=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1;"
+        "queueMicrotask(()=>{if(e.tabIndex!==s)e.tabIndex=s})"
+    ),
+)
+
+
+def mend_tab_stops(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    for old, new in zip(TAB_STOPS, MEASURED_FIRST, strict=True):
+        if text.count(old) != 1:
+            raise RuntimeError(f"the theme's script no longer has {old!r}, which this changes")
+        text = text.replace(old, new)
+    script.write_text(text, encoding="utf-8")
 
 
 ICON_RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
@@ -91,59 +119,6 @@ def keep_used_icons(static: Path) -> None:
         (folder / f"fa-solid-900.{suffix}").unlink()
 
 
-# The opening page's formulas stand far down, and what typesets them outweighs all the rest of it.
-OPENING = "book/index.html"
-MATHJAX = re.compile(r'<script defer="defer" src="([^"]*/mathjax/tex-chtml\.js[^"]*)"></script>')
-WHEN_NEAR = """<script>(() => {
-  const load = () => {
-    seen.disconnect();
-    removeEventListener("beforeprint", load);
-    document.head.append(Object.assign(document.createElement("script"), { src: "SOURCE" }));
-  };
-  const seen = new IntersectionObserver((found) => {
-    if (found.some(({ isIntersecting }) => isIntersecting)) load();
-  }, { rootMargin: "300px" });
-  addEventListener("DOMContentLoaded", () => {
-    for (const formula of document.querySelectorAll(".math")) seen.observe(formula);
-  });
-  addEventListener("beforeprint", load);
-})();</script>"""
-
-
-# What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
-# the book switches off and which weighs as much as all that typesets.
-PARTS = (
-    *("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex"),
-    "a11y/assistive-mml",
-)
-BUNDLE = """window.MathJax ||= {{}};
-(MathJax.loader ||= {{}}).load = [];
-{startup}
-MathJax.loader.preLoad("startup", "core", "input/tex", "input/tex-base", "[tex]/ams",
-  "[tex]/newcommand", "[tex]/noundefined", "[tex]/require", "[tex]/autoload",
-  "[tex]/configmacros", "output/chtml", "output/chtml/fonts/tex.js", "a11y/assistive-mml");
-{rest}
-"""
-
-
-def write_mathjax(app: Sphinx) -> None:
-    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
-    if app.builder.format != "html":
-        return
-    spec = importlib.util.find_spec("sphinx-mathjax-offline")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
-    source = Path(spec.origin).parent / "static" / "mathjax"
-    target = Path(app.outdir) / "_static" / "mathjax"
-    startup, *rest = ((source / f"{part}.js").read_text(encoding="utf-8") for part in PARTS)
-    target.mkdir(parents=True, exist_ok=True)
-    bundle = BUNDLE.format(startup=startup, rest="\n".join(rest))
-    (target / "tex-chtml.js").write_text(bundle, encoding="utf-8")
-    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
-        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("builder-inited", write_mathjax)
     app.connect("build-finished", finish, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

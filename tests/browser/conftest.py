@@ -21,6 +21,7 @@ from tests.browser.bare import write_bare_pages
 from tools.browser import FLAGS, find
 
 SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+PRINTED = "dispatchEvent(new Event('beforeprint'))"  # brings all that waits until it is near
 EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure is rare
 expect.set_options(timeout=EXPECTED_WAIT)
 
@@ -74,6 +75,8 @@ class Visitor:
         page.on("crash", lambda _: self.problems.append("the page crashed"))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(url)
+        if options.get("java_script_enabled", True):  # widgets and no formulas: all at once
+            page.evaluate(f"window.MathJax || {PRINTED}")
         return page
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from playwright.sync_api import Page
 
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.packing import checksum
-from tests.browser.conftest import SITE, Visitor
+from tests.browser.conftest import PRINTED, SITE, Visitor
 from tests.browser.journeys import QUIET_IN_A_CHAPTER, TYPED, assert_moves, assert_shown, from_page
 from tests.browser.panel import Panel, settle
 from tests.test_repository import figures_brighter
@@ -29,6 +29,8 @@ NO_EXCERPTS = (
     "error: Failed to load resource: net::ERR_FAILED",
     "Failed to fetch",
 )
+# Formulas that are not typeset.
+RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelector('mjx-container'))"
 TALLEST_PAGE, TALLEST_WIDGET = 33_000, 940  # pixels, where the window is 1280 wide
 
 
@@ -81,7 +83,9 @@ class Turned:
 
 def turn_to(visitor: Visitor, book, name: str, scheme: str = "http", **options) -> Turned:
     page = visitor(f"{book[scheme]}/{name}.html", **options)
-    page.evaluate("window.MathJax?.startup?.promise")
+    if options.get("java_script_enabled", True):
+        page.evaluate(PRINTED)
+        page.wait_for_function(f"{RAW}.length === 0")
     return Turned(name, scheme, page, visitor)
 
 
@@ -332,6 +336,50 @@ def test_axe_finds_nothing_inside_a_widget_of_the_dark_page(opened):
     options = {"preload": False, "resultTypes": ["violations"]}
     found = Axe().run(opened.page, context="attn-widget", options=options)
     assert found.violations_count == 0, found.generate_report()
+
+
+def test_a_formula_is_typeset_when_it_comes_near_and_can_be_heard(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{NOTEBOOKS[1]}.html", width=390)
+    last = page.locator("article div.math").locator("visible=true").last
+    page.wait_for_function("Boolean(window.MathJax?.typeset)")
+    assert last.inner_text().strip().endswith("\\]")
+    last.scroll_into_view_if_needed()
+    last.locator("mjx-assistive-mml math").wait_for(state="attached")
+    assert last.locator("[style*='--ems']").count() == 0
+    assert page.evaluate(f"{RAW}.length") > 50  # those above have been passed by
+
+
+@pytest.mark.parametrize("name", [NOTEBOOKS[1], NOTEBOOKS[7]])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_link_to_a_section_lands_on_its_heading_and_stays_there(visit, book, name, width):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{name}.html", width=width)
+    places = page.locator("article section[id] > h2").evaluate_all(
+        "(all) => all.map((one) => one.parentElement.id)"
+    )
+    equation = page.locator("article div.math[id]").last.get_attribute("id")
+    for place in (places[len(places) // 2], equation):
+        there = visit(f"{book['http']}/{name}.html#{place}", width=width)
+        there.wait_for_function(f"""() => window.MathJax?.typeset && {RAW}.every((one) => {{
+          const {{ top, bottom }} = one.getBoundingClientRect();
+          return !one.checkVisibility() || bottom < 0 || top > innerHeight;
+        }})""")
+        settle(there)
+        top = there.evaluate(
+            "(id) => document.getElementById(id).getBoundingClientRect().top", place
+        )
+        assert -5 <= top <= 250, place
+
+
+def test_what_is_printed_has_no_formula_as_it_was_typed(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{NOTEBOOKS[7]}.html")
+    page.wait_for_function("Boolean(window.MathJax?.typeset)")
+    assert page.evaluate(f"{RAW}.length") > 50
+    page.pdf()
+    assert page.evaluate(f"{RAW}.length") == 0
+    assert page.locator(".attn-root").count() == page.locator("attn-widget").count()
 
 
 def test_a_chapter_reads_without_scripts(chromium, book):

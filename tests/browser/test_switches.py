@@ -302,6 +302,25 @@ def test_the_ranking_comes_in_slices_and_the_old_one_is_dimmed_meanwhile(visit, 
     assert panel.el.locator(".attn-ranked").all_inner_texts() != before
 
 
+def test_a_finger_finds_each_switch_in_44_pixels_either_way(visit, trained, stored):
+    phone = {"width": 390, "height": 700, "has_touch": True, "is_mobile": True}
+    panel = Panel(visit(trained, **phone))
+    canvas = grid(panel, "decoder")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    left, below, layers, count = 22, 18, 2, 4
+    wide, tall = min(box["width"] - left - 4, 72 * count) / count, (box["height"] - below) / layers
+    assert wide >= 44
+    for x, y, edits in ((3, 42, "decoder.0.2:0"), (wide - 3, 2, "")):  # its two far corners
+        place = {"x": left + 2 * wide + x, "y": tall - y}
+        canvas.tap(position=place)
+        stored.head, stored.edits = "decoder.0.2", edits
+        assert_shown(panel, stored)
+    canvas.tap(position={"x": left + 3.5 * wide, "y": tall - 46})
+    stored.head = "decoder.0.3"
+    assert_shown(panel, stored)
+
+
 @pytest.mark.parametrize(("width", "tallest"), [(1280, 900), (390, 2300)])
 def test_it_fits_on_a_screen_and_on_a_phone(visit, trained, width, tallest):
     page = visit(f"{trained}#switches?edits=cross.0.0:other", width=width)

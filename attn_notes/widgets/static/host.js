@@ -23,7 +23,7 @@ function adler32(text) {
   return b * 65536 + a;
 }
 
-const STATES = "script[type='application/json']";
+const STATES = "script[type='application/json']", KIND = /"widget": "([a-z]+)"\}$/;
 
 // The model with this checksum, which another element of the page holds.
 function modelOnPage(checksum) {
@@ -34,11 +34,29 @@ function modelOnPage(checksum) {
   throw new Error("no element on this page holds the model");
 }
 
+// A widget is mounted when it comes within a screen of what is seen, a link names it, or the page is printed.
+// Until then its table stands there.
+const waiting = new Set();
+function mount(element) {
+  if (!waiting.delete(element)) return;
+  nearby.unobserve(element);
+  try { element.mount(); } catch (error) { reportError(error); } // the table stays, and the console says why
+}
+const nearby = new IntersectionObserver((found) => {
+  for (const { isIntersecting, target } of found) if (isIntersecting) mount(target);
+}, { rootMargin: "100% 0px" });
+addEventListener("beforeprint", () => waiting.forEach(mount));
+
 class AttnWidget extends HTMLElement {
   connectedCallback() {
     const script = this.querySelector(STATES);
     if (this.end || !script) return;
-    const { widget, state } = JSON.parse(script.textContent);
+    [, this.dataset.widget] = KIND.exec(script.textContent) || ["", ""];
+    waiting.add(this);
+    nearby.observe(this);
+  }
+  mount() {
+    const { widget, state } = JSON.parse(this.querySelector(STATES).textContent);
     if (state.data?.model?.same) state.data.model = modelOnPage(state.data.model.same);
     this.start = { ...state };
     this.model = new PageModel(state);
@@ -50,16 +68,16 @@ class AttnWidget extends HTMLElement {
     try {
       const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
       this.end = () => { life.end(); end(); el.remove(); };
-      this.dataset.widget = widget;
       el.firstChild.append(copyLink(life, this));
-      followLinks(life, this);
       if (fallback) fallback.hidden = true;
-    } catch (error) { // the table stays, and the console says why
+    } catch (error) {
       el.remove();
       throw error;
     }
   }
   disconnectedCallback() {
+    waiting.delete(this);
+    nearby.unobserve(this);
     if (this.end) this.end();
     this.end = null;
   }
@@ -142,21 +160,23 @@ function copyLink(life, element) {
   return h("div", { class: "attn-foot" }, told, press);
 }
 
-// Follow the links that name this widget: in the address, now and later, and in the text.
-function followLinks(life, element) {
-  const follow = (hash) => {
-    const state = readState(hash), isOurs = Boolean(state) && state.element === element;
-    if (isOurs) setState(state);
-    return isOurs;
-  };
-  life.listen(window, "hashchange", () => follow(location.hash));
-  life.listen(document, "click", (event) => {
+// Follow the links that name a widget: in the address, now and later, and in the text.
+function followLink(hash) {
+  const state = readState(hash);
+  if (!state) return false;
+  mount(state.element);
+  if (state.element.end) setState(state);
+  return Boolean(state.element.end);
+}
+
+if (!customElements.get("attn-widget")) {
+  customElements.define("attn-widget", AttnWidget);
+  addEventListener("hashchange", () => followLink(location.hash));
+  document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest("a[href^='#']"), hash = link && link.getAttribute("href");
-    if (!link || withModifier(event) || !follow(hash)) return;
+    if (!link || withModifier(event) || !followLink(hash)) return;
     event.preventDefault();
     history.replaceState(null, "", hash);
   });
-  follow(location.hash);
+  followLink(location.hash);
 }
-
-if (!customElements.get("attn-widget")) customElements.define("attn-widget", AttnWidget);

@@ -3,6 +3,7 @@
 // write, in the order of the forward pass, or null)}, other (a text), head ("cross.1.2": layer 1, head 2), edits
 // ("cross.1.2:0,encoder.0.3:mean": by what each head is multiplied, or whose output it writes).
 
+const SWITCH = 24, TOUCHED = 44; // pixels that a switch is high, for a mouse and for a finger
 const SLICE = 8; // milliseconds of a frame that the ranking may take
 const MOST_SCALE = 2, HALF = 0.5;
 const EDIT = /^((?:encoder|decoder|cross)\.[0-9]+\.[0-9]+):(mean|other|[0-9](?:\.[0-9]+)?)$/;
@@ -213,14 +214,15 @@ function kindGrid(life, board, kind, { choose, toggle, told }) {
   const chosen = { get: (trait) => (trait === "layer" ? Math.min(board.chosen.layer, layers - 1) : board.chosen.head),
     set(trait, value) { moved[trait] = value; },
     save_changes() { choose(at(moved.layer, moved.head)); moved = {}; } };
-  function paintFoot(context, colours, layer, head, [x, y, width]) {
+  function paintFoot(context, colours, layer, head, [x, y, width, tall]) {
     const change = board.edits.get(at(layer, head)) ?? 1, isOn = change === 1;
-    const wide = Math.min(width - 6, 30), left = x + (width - wide) / 2, top = y + 5, high = 14;
+    const high = tall > SWITCH ? 20 : 14, top = y + (tall - high) / 2;
+    const wide = Math.min(width - 6, 2 * high + 2), left = x + (width - wide) / 2;
     context.lineWidth = 1.5; context.strokeStyle = isOn ? colours.accent : colours.muted;
     context.fillStyle = isOn ? colours.accent : colours.paper;
     if (change === 1 || change === 0) {
       context.beginPath(); context.roundRect(left, top, wide, high, high / 2); context.fill(); context.stroke();
-      context.beginPath(); context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, 4.5, 0, 7);
+      context.beginPath(); context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, high / 2 - 2.5, 0, 7);
       context.fillStyle = isOn ? colours.paper : colours.muted; context.fill();
       return;
     }
@@ -233,7 +235,8 @@ function kindGrid(life, board, kind, { choose, toggle, told }) {
     const change = board.edits.get(at(layer, head)) ?? 1;
     return typeof change === "number" ? Math.min(1, change) : HALF;
   };
-  const grid = headGrid(life, chosen, { layers, heads: own.length / layers, side: 72, square: true, foot: 24, paintFoot,
+  const grid = headGrid(life, chosen, { layers, heads: own.length / layers, side: 72, square: true,
+    foot: byFinger() ? TOUCHED : SWITCH, paintFoot,
     size: () => board.size(kind), map: (layer, head) => board.map(kind, layer, head),
     marks: () => ({ strength, best: [] }), outlined: () => board.chosen.kind === kind,
     pinning: "switches it", onPin: (layer, head) => toggle(at(layer, head)) });

@@ -1,0 +1,83 @@
+"""MathJax in one file of the site, and the room that a formula takes until it is typeset."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+# What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
+# the book switches off and which weighs as much as all that typesets.
+PARTS = (
+    *("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex"),
+    *("a11y/assistive-mml", "input/tex/extensions/boldsymbol"),
+)
+BUNDLE = """window.MathJax ||= {{}};
+(MathJax.loader ||= {{}}).load = [];
+{startup}
+MathJax.loader.preLoad("startup", "core", "input/tex", "input/tex-base", "[tex]/ams",
+  "[tex]/newcommand", "[tex]/noundefined", "[tex]/require", "[tex]/autoload",
+  "[tex]/configmacros", "output/chtml", "output/chtml/fonts/tex.js", "a11y/assistive-mml",
+  "[tex]/boldsymbol");
+{rest}
+"""
+
+
+def write_mathjax(app: Sphinx) -> None:
+    """The file a page loads, its fonts, and the extensions that some formulas ask for."""
+    if app.builder.format != "html":
+        return
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("sphinx-mathjax-offline must be installed: `make book` does that")
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    startup, *rest = ((source / f"{part}.js").read_text(encoding="utf-8") for part in PARTS)
+    target.mkdir(parents=True, exist_ok=True)
+    bundle = BUNDLE.format(startup=startup, rest="\n".join(rest))
+    (target / "tex-chtml.js").write_text(bundle, encoding="utf-8")
+    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        shutil.copytree(source / folder, target / folder, dirs_exist_ok=True)
+
+
+# An inline formula is as wide before it is typeset as after, nearly: no line breaks anew.
+INLINE = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>', re.DOTALL)
+UNSEEN = re.compile(
+    r"\\(?:math[a-z]+|text[a-z]*|operatorname|left|right|[bB]ig+[lr]?|hat|bar|tilde|[td]?frac"
+    r"|boldsymbol|[,;:!])(?![a-z])"
+)
+INDEX = re.compile(r"[_^](\{[^{}]*\}|\\[a-z]+|.)")
+RELATION = re.compile(
+    r"\\(?:in|leq?|geq?|neq?|approx|to|cdot|times|propto|sim|ll|gg)(?![a-z])|(?:=|&[lg]t;|[+-])"
+)
+GLYPH = re.compile(r"\\[a-zA-Z]+|\\.|&\w+;|[^\s{}_^&]")
+LETTER, SPACED, SMALL = 0.5, 1.4, 0.42  # ems
+
+
+def ems(tex: str) -> float:
+    """About how wide a formula will be: its letters, its relations, and its indices."""
+    seen = UNSEEN.sub(" ", tex)
+    line, indices = INDEX.sub(" ", seen), INDEX.findall(seen)
+    spaced, small = len(RELATION.findall(line)), sum(len(GLYPH.findall(one)) for one in indices)
+    return LETTER * (len(GLYPH.findall(line)) - spaced) + SPACED * spaced + SMALL * small
+
+
+def keep_room(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Writes on each inline formula how wide it will be."""
+
+    def sized(found: re.Match[str]) -> str:
+        width = f' style="--ems: {ems(found[1]):.1f}"'
+        return found[0].replace('nohighlight"', f'nohighlight"{width}', 1)
+
+    if "body" in context:
+        context["body"] = INLINE.sub(sized, context["body"])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", write_mathjax)
+    app.connect("html-page-context", keep_room, priority=600)  # after punctuation is glued on
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
