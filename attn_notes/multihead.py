@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attn_notes.arguments import (
     check_bias,
@@ -274,12 +273,8 @@ class MultiHeadAttention(nn.Module):
         if need_weights or self.backend == "explicit":
             weights = attention_weights(q, k, attn_mask=mask, **rules)  # (B, H, L, S)
             return self.dropout(weights) @ v, weights if need_weights else None
-        dropped = self.dropout.p if self.training else 0.0
-        if mask is None and rules["attn_bias"] is None:  # checked already: straight to the kernel
-            return F.scaled_dot_product_attention(q, k, v, None, dropped, rules["is_causal"]), None
-        return scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropped, **rules
-        ), None
+        rules |= {"attn_mask": mask, "dropout_p": self.dropout.p if self.training else 0.0}
+        return scaled_dot_product_attention(q, k, v, **rules), None
 
     def _check(
         self,
