@@ -8,7 +8,8 @@ const MOST_HEADS = 65_536; // more are no model's
 // `pins()`, where heads can be pinned, lists those that are, [layer, head, colour], and `onPin(layer, head)`
 // hears of a press with Shift, or of the space bar. `made()` lists what the maps are made of, where that is
 // known: while it is the same, none is filled again. `square` maps are as high as wide, whatever their size. Below
-// each map `foot` pixels are for `paintFoot(context, colours, layer, head, [x, y, width, height])`; a press there pins, too.
+// each map `foot` pixels are for `paintFoot(context, colours, layer, head, [x, y, width, height])`, where a press
+// pins, too.
 function headGrid(life, model, { layers, heads, size, map, marks = () => null, outlined = () => true,
   pins = () => [], onPin = null, pinning = "pins it", made = () => [], side = 44, square = false, foot = 0,
   paintFoot = () => {} }) {

@@ -222,7 +222,8 @@ function kindGrid(life, board, kind, { choose, toggle, told }) {
     context.fillStyle = isOn ? colours.accent : colours.paper;
     if (change === 1 || change === 0) {
       context.beginPath(); context.roundRect(left, top, wide, high, high / 2); context.fill(); context.stroke();
-      context.beginPath(); context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, high / 2 - 2.5, 0, 7);
+      context.beginPath();
+      context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, high / 2 - 2.5, 0, 7);
       context.fillStyle = isOn ? colours.paper : colours.muted; context.fill();
       return;
     }
