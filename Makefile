@@ -13,7 +13,7 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade faults newest audit pdf zip dist bench clean
+.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade faults newest audit pdf zip dist bench axe clean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
@@ -37,6 +37,10 @@ nbval: .venv/ready  ## runs every notebook and compares every output
 
 browser: .venv/ready book  ## the built pages in Chromium, and JupyterLab
 	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser -n 2 --dist loadgroup
+
+axe: .venv/ready book  ## reads every page of the book for what bars a reader; `test` one of a kind
+	$(PY) tools/browser.py && $(CPU) ATTN_NOTES_EVERY_PAGE=1 \
+		$(PY) -m pytest tests/browser/test_axe.py -n 2
 
 test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
 	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1

@@ -28,15 +28,6 @@ class AuthorYearStyle(Style):
     default_label_style = AuthorYearLabels
 
 
-def list_works(
-    app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """A list's children must be items; the role that docutils gives a work has been withdrawn."""
-    if "body" in context:
-        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
-
-
 def setup(app: Any) -> dict[str, Any]:
     register_plugin("pybtex.style.formatting", "authoryear", AuthorYearStyle)
-    app.connect("html-page-context", list_works)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
 // Formulas are typeset as they come near what is seen, a few at a time, so that the page answers
 // meanwhile; to print, all are. MathJax itself comes with the first formula, or once a page of
-// many is idle.
+// many is idle, or with the reader's first deed on a page of few.
 (() => {
   const FEW = 6, MANY = 30;
   const address = new URL("mathjax/tex-chtml.js", document.currentScript.src);
@@ -34,9 +34,9 @@
   function typesetAll() {
     const all = take([...waiting]);
     try {
-      MathJax.typeset(all);
+      return MathJax.typeset(all);
     } catch { // an extension of MathJax's must come first
-      MathJax.typesetPromise(all);
+      return MathJax.typesetPromise(all);
     }
   }
 
@@ -46,8 +46,16 @@
   }, { rootMargin: "300px 0px" });
   for (const one of waiting) seen.observe(one);
   if (waiting.size > MANY) addEventListener("load", () => (window.requestIdleCallback || setTimeout)(load));
+  else if (waiting.size) { // whoever may print has moved the pointer or pressed a key before
+    for (const deed of ["pointermove", "pointerdown", "keydown"]) addEventListener(deed, load, { once: true });
+  }
   addEventListener("beforeprint", () => { // a printer waits for nothing that is still to come
     if (MathJax.typeset) typesetAll();
     else load().then(typesetAll);
+  });
+  addEventListener("keydown", (event) => { // but the keys that ask for one can wait
+    if (!(event.ctrlKey || event.metaKey) || event.key !== "p" || !waiting.size || MathJax.typeset) return;
+    event.preventDefault();
+    load().then(typesetAll).then(() => document.fonts.ready).finally(() => print());
   });
 })();

@@ -31,6 +31,7 @@ NO_EXCERPTS = (
 )
 # Formulas that are not typeset.
 RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelector('mjx-container'))"
+LEFT_TO_PRINT = f"{PRINTED}, {RAW}.length"  # in one task: a printer waits for no other
 TALLEST_PAGE, TALLEST_WIDGET = 33_000, 940  # pixels, where the window is 1280 wide
 
 
@@ -377,9 +378,29 @@ def test_what_is_printed_has_no_formula_as_it_was_typed(visit, book):
     page = visit(f"{book['http']}/{NOTEBOOKS[7]}.html")
     page.wait_for_function("Boolean(window.MathJax?.typeset)")
     assert page.evaluate(f"{RAW}.length") > 50
+    assert page.evaluate(LEFT_TO_PRINT) == 0
     page.pdf()
-    assert page.evaluate(f"{RAW}.length") == 0
     assert page.locator(".attn-root").count() == page.locator("attn-widget").count()
+
+
+def test_the_opening_page_is_printed_typeset_before_its_formulas_come_near(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{PAGES[0]}.html")
+    assert page.evaluate(f"!MathJax.typeset && {RAW}.length") > 5
+    page.mouse.move(200, 200)  # on the way to the browser's menu
+    page.wait_for_function("Boolean(window.MathJax?.typeset)")
+    assert page.evaluate(LEFT_TO_PRINT) == 0
+
+
+def test_the_keys_that_print_wait_for_the_formulas(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{PAGES[0]}.html")
+    page.evaluate(f"void (window.print = () => {{ window.leftRaw = {RAW}.length; }})")
+    assert page.evaluate(f"{RAW}.length") > 5
+    page.keyboard.press("Control+p")
+    page.wait_for_function("window.leftRaw !== undefined")
+    assert page.evaluate("leftRaw") == 0
+    assert page.evaluate("[...document.fonts].every((font) => font.status !== 'loading')")
 
 
 def test_a_chapter_reads_without_scripts(chromium, book):

@@ -72,6 +72,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
     height: (width) => place(width).tall + below,
     paint(context, width) {
       const { wide, tall } = place(width), w = wide / heads, t = tall / layers, marked = marks();
+      const own = (w * columns) / (columns + gap); // of a map, without the gap after it
       fill();
       context.imageSmoothingEnabled = sheet.canvas.width > wide * view.ratio;
       context.imageSmoothingQuality = "high"; // a diagonal one cell wide must not fall between the pixels
@@ -83,7 +84,7 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
       if (foot) {
         for (let n = 0; n < layers * heads; n++) {
           const layer = (n / heads) | 0, head = n % heads;
-          paintFoot(context, view.colours, layer, head, [left + head * w, (layer + 1) * t - foot, w, foot]);
+          paintFoot(context, view.colours, layer, head, [left + head * w, (layer + 1) * t - foot, own, foot]);
         }
       }
       for (const [layer, head, colour] of pins()) {
@@ -94,9 +95,9 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
       if (marked) paintRanks(context, marked, w, t);
       context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
       context.textAlign = "right"; context.textBaseline = "middle";
-      for (let layer = 0; layer < layers; layer++) context.fillText(String(layer), left - 6, (layer + 0.5) * t);
+      for (let layer = 0; layer < layers; layer++) context.fillText(String(layer), left - 6, (layer + 0.5) * t - foot / 2);
       context.textAlign = "center"; context.textBaseline = "top";
-      for (let head = 0; head < heads; head++) context.fillText(String(head), left + (head + 0.5) * w, tall + 3);
+      for (let head = 0; head < heads; head++) context.fillText(String(head), left + head * w + own / 2, tall + 3);
     },
   });
   const pick = (layer, head) => put(model, {

@@ -1,0 +1,97 @@
+"""Axe reads whole pages of the book, light and dark, on a telephone and on paper.
+
+One page of each kind; where ATTN_NOTES_EVERY_PAGE is set, all of them.
+"""
+
+import os
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.browser.conftest import SITE
+from tests.browser.panel import settle
+from tests.browser.test_pages import THEME_LOGS, turn_to
+
+# What axe finds and is not ours to mend: a page or "", the rule, and the cause.
+KNOWN: dict[tuple[str, str], str] = {}
+
+EVERY = sorted(
+    str(path.relative_to(SITE).with_suffix(""))
+    for path in SITE.rglob("*.html")
+    if path != SITE / "index.html" and "_static" not in path.parts  # these only lead on
+)
+OF_EACH_KIND = {
+    *("book/index", "book/01_kernel_regression", "book/bibliography", "book/api/attention"),
+    *("search", "genindex", "404"),  # of which the last is part of a book with a public home
+}
+PAGES = [name for name in EVERY if os.environ.get("ATTN_NOTES_EVERY_PAGE") or name in OF_EACH_KIND]
+
+# A formula's letters are pseudo-elements, which axe does not read: their room is enough for it.
+# Of the words of code some of each colour are.
+SPOKEN = """[...document.querySelectorAll("mjx-container")]
+  .filter((one) => !one.querySelector("mjx-assistive-mml math")?.textContent.trim()).length"""
+LIGHTER = """() => {
+  const formulas = [...document.querySelectorAll("mjx-container")];
+  const boxes = formulas.map((one) => one.getBoundingClientRect());
+  formulas.forEach((one, n) => {
+    one.innerHTML = "<span class='visually-hidden'>formula</span>";
+    const { width, height } = boxes[n];
+    one.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+  });
+  const seen = {};
+  for (const one of document.querySelectorAll("div.highlight pre span")) {
+    const around = one.closest("[class^='highlight-']")?.parentElement.className;
+    const kind = `${one.className} in ${around}`;
+    seen[kind] = (seen[kind] ?? 0) + 1;
+    if (seen[kind] > 3) one.replaceWith(...one.childNodes);
+  }
+  document.body.normalize();
+}"""
+# Axe asks of each word what lies behind it, for which it takes most of its time. Elements whose
+# tags and classes are the same from the body on have the same colours: the first three stand for
+# all of a kind.
+FIND = """async ([colours, isWhole]) => {
+  const kinds = {};
+  for (const one of document.querySelectorAll("body *")) {
+    const text = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!text || !one.checkVisibility({ visibilityProperty: true })) continue;
+    let kind = "";
+    for (let at = one; at; at = at.parentElement) kind += ` ${at.localName}.${at.className}`;
+    if ((kinds[kind] ??= []).length < 3) kinds[kind].push(one);
+  }
+  const options = { preload: false, resultTypes: ["violations"], elementRef: false };
+  const rules = Object.fromEntries(colours.map((rule) => [rule, { enabled: false }]));
+  const both = [
+    isWhole ? await axe.run(document, { ...options, rules }) : { violations: [] },
+    await axe.run({ include: Object.values(kinds).flat() }, { ...options, runOnly: colours }),
+  ];
+  return both.flatMap(({ violations }) => violations).flatMap(({ id, nodes }) => (
+    nodes.map(({ target, html }) => [id, `${id}: ${target}: ${html.slice(0, 200)}`])));
+}"""
+COLOURS = ["color-contrast", "link-in-text-block"]
+
+
+def found(page: Page, name: str, *, only_colours: bool = False) -> list[str]:
+    known = {rule for where, rule in KNOWN if where in ("", name)}
+    asked = [COLOURS, not only_colours]
+    return [said for rule, said in page.evaluate(FIND, asked) if rule not in known]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_on_a_whole_page(visit, book, name):
+    visit.expected = (THEME_LOGS,)
+    page = turn_to(visit, book, name, width=390, height=800).page
+    assert page.evaluate(SPOKEN) == 0
+    page.wait_for_timeout(500)  # until the theme has seen what scrolls
+    page.evaluate(Axe().axe_script)
+    page.evaluate(LIGHTER)
+    seen = {"telephone": found(page, name)}
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    settle(page)
+    for theme in ("light", "dark"):
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        seen[theme] = found(page, name, only_colours=theme == "dark")
+    page.emulate_media(media="print")
+    seen["paper"] = found(page, name, only_colours=True)
+    assert [f"{state}: {said}" for state, some in seen.items() for said in some] == []
