@@ -75,8 +75,9 @@ class Visitor:
         page.on("crash", lambda _: self.problems.append("the page crashed"))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(url)
-        if options.get("java_script_enabled", True):  # widgets and no formulas: all at once
-            page.evaluate(f"window.MathJax || {PRINTED}")
+        leads_on = page.locator("meta[http-equiv=refresh]").count()  # a page that is left at once
+        if options.get("java_script_enabled", True) and not leads_on:
+            page.evaluate(f"window.MathJax || {PRINTED}")  # widgets and no formulas: all at once
         return page
 
     def close(self) -> None:

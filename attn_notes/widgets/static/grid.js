@@ -95,7 +95,9 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
       if (marked) paintRanks(context, marked, w, t);
       context.fillStyle = view.colours.muted; context.font = `11px ${view.colours.font}`;
       context.textAlign = "right"; context.textBaseline = "middle";
-      for (let layer = 0; layer < layers; layer++) context.fillText(String(layer), left - 6, (layer + 0.5) * t - foot / 2);
+      for (let layer = 0; layer < layers; layer++) {
+        context.fillText(String(layer), left - 6, (layer + 0.5) * t - foot / 2);
+      }
       context.textAlign = "center"; context.textBaseline = "top";
       for (let head = 0; head < heads; head++) context.fillText(String(head), left + head * w + own / 2, tall + 3);
     },
