@@ -63,7 +63,10 @@ class Visitor:
         self.expected: tuple[str, ...] = ()  # how messages begin that a test knows of
         self.requests: list[str] = []
 
-    def __call__(self, url: str, *, width: int = 900, height: int = 1000, **options) -> Page:
+    def __call__(
+        self, url: str, *, width: int = 900, height: int = 1000, leads_on: bool = False, **options
+    ) -> Page:
+        """The page at `url`; one that `leads_on` to another at once is asked for nothing."""
         context = self.browser.new_context(
             viewport={"width": width, "height": height}, reduced_motion="reduce", **options
         )
@@ -75,7 +78,6 @@ class Visitor:
         page.on("crash", lambda _: self.problems.append("the page crashed"))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(url)
-        leads_on = page.locator("meta[http-equiv=refresh]").count()  # a page that is left at once
         if options.get("java_script_enabled", True) and not leads_on:
             page.evaluate(f"window.MathJax || {PRINTED}")  # widgets and no formulas: all at once
         return page

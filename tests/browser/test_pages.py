@@ -194,7 +194,7 @@ def test_the_front_door_opens_the_first_page(visit, book):
     # The page that only redirects has no icon of its own, and a browser may ask the server for one.
     failed = "error: Failed to load resource: the server responded with a status of 404"
     visit.expected = (THEME_LOGS, f"{failed} (File not found): {book['http']}/favicon.ico")
-    page = visit(f"{book['http']}/index.html")
+    page = visit(f"{book['http']}/index.html", leads_on=True)
     page.wait_for_url(f"**/{PAGES[0]}.html")
     page.locator(".attn-root").first.wait_for()
 

@@ -119,7 +119,7 @@ def test_the_zip_reads_from_a_disk_with_widgets_formulas_and_search(visit, book,
     with zipfile.ZipFile(tmp_path / "notes-1.zip") as archive:
         archive.extractall(site)
     home = site / "notes-1"
-    page = visit((home / "index.html").as_uri())
+    page = visit((home / "index.html").as_uri(), leads_on=True)
     page.wait_for_url("**/book/index.html")
     page.goto((home / "book" / "03_masking.html").as_uri())
     page.locator(".attn-root").first.wait_for()
