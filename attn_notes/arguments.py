@@ -18,7 +18,7 @@ Device = torch.device | str | None
 def check_integers(least: int | None = None, /, **numbers: int) -> None:
     """Raise unless all are integers (of Python, numpy or torch; no bool), and at least `least`."""
     for name, number in numbers.items():
-        if not _is_integer(number):
+        if type(number) is not int and not _is_integer(number):
             raise TypeError(f"{name} must be an integer, got {number!r}")
         if least is not None and number < least:
             raise ValueError(f"{name} must be at least {least}, got {number}")

@@ -72,7 +72,8 @@ def merge_heads(x: Tensor) -> Tensor:
         >>> merge_heads(heads).tolist()
         [[11, 12, 13, 14], [21, 22, 23, 24]]
     """
-    check_shapes(x=(x, "... H L D"))
+    if x.dim() < 3:
+        raise ValueError(f"x must have shape (..., H, L, D), got x {tuple(x.shape)}")
     return x.transpose(-3, -2).flatten(-2)  # (..., L, H, D), then (..., L, E)
 
 
@@ -203,6 +204,7 @@ class MultiHeadAttention(nn.Module):
         if backend not in {"auto", "explicit", "fused"}:
             raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
         self.num_heads, self.num_kv_heads, self.backend = num_heads, num_kv_heads, backend
+        self.widths = qdim, kdim, vdim
         self.q_proj = nn.Linear(qdim, qk_dim, bias)
         self.k_proj = nn.Linear(kdim, qk_dim // num_heads * num_kv_heads, bias)
         self.v_proj = nn.Linear(vdim, v_dim // num_heads * num_kv_heads, bias)
@@ -290,17 +292,20 @@ class MultiHeadAttention(nn.Module):
         query, key, value = inputs
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
-        check_shapes(
-            query=(query, f"B L {self.q_proj.in_features}"),
-            key=(key, f"B S {self.k_proj.in_features}"),
-            value=(value, f"B S {self.v_proj.in_features}"),
-        )
+        qdim, kdim, vdim = self.widths
+        if not (query is key is value and query.shape[2:] == (qdim,) and qdim == kdim == vdim):
+            # A step of decoding is spared this: one tensor of the right width fits itself.
+            check_shapes(
+                query=(query, f"B L {qdim}"), key=(key, f"B S {kdim}"), value=(value, f"B S {vdim}")
+            )
+        if mask is None and bias is None:
+            return None
         B, L, S = *query.shape[:2], offset + key.shape[1]
         if bias is not None:
             check_bias(bias, torch.Size((B, self.num_heads, L, S)))
-        if not isinstance(mask, Tensor) or mask.dim() != 3:
-            if mask is not None:
-                check_mask(mask, torch.Size((B, self.num_heads, L, S)))
-            return mask
-        check_mask(mask, torch.Size((B, L, S)))
-        return mask[:, None]  # (B, 1, L, S)
+        if isinstance(mask, Tensor) and mask.dim() == 3:
+            check_mask(mask, torch.Size((B, L, S)))
+            return mask[:, None]  # (B, 1, L, S)
+        if mask is not None:
+            check_mask(mask, torch.Size((B, self.num_heads, L, S)))
+        return mask
