@@ -19,7 +19,7 @@ book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
-test: .venv/book  ## every check once
+test: .venv/book  ## lint, unit tests, notebooks and browser tests
 	test -f .venv/ready || $(MAKE) book  # with what it needs, and no more
 	$(MAKE) .venv/ready
 	$(MAKE) -j 2 lint book  # a core each
