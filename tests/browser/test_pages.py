@@ -32,6 +32,11 @@ NO_EXCERPTS = (
 # Formulas that are not typeset.
 RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelector('mjx-container'))"
 LEFT_TO_PRINT = f"{PRINTED}, {RAW}.length"  # in one task: a printer waits for no other
+# The theme hides its contents beside a widget that takes the margin: its upper right corner is seen.
+UNCOVERED = """(one) => {
+  const { right, top } = one.getBoundingClientRect();
+  return one.contains(document.elementFromPoint(right - 12, Math.max(top, 60) + 12));
+}"""
 TALLEST_PAGE, TALLEST_WIDGET = 33_000, 940  # pixels, where the window is 1280 wide
 
 
@@ -274,13 +279,16 @@ def test_a_chapter_read_to_its_end_weighs_a_megabyte_at_most(opened):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_page_and_its_widgets_are_no_taller_than_they_may_be(visit, book, name):
+def test_a_page_and_its_widgets_are_no_taller_than_they_may_be_and_uncovered(visit, book, name):
     visit.expected = (THEME_LOGS,)
     page = turn_to(visit, book, name, "file", width=1280, height=900).page
     settle(page)
     heights = "[...document.querySelectorAll('attn-widget')].map((one) => one.offsetHeight)"
     assert 100 < max(page.evaluate(heights)) <= TALLEST_WIDGET
     assert 1_000 < page.evaluate("document.documentElement.scrollHeight") <= TALLEST_PAGE
+    for widget in page.locator("attn-widget").all():
+        widget.evaluate("(one) => one.scrollIntoView({ block: 'center' })")
+        page.wait_for_function(UNCOVERED, arg=widget.element_handle())
 
 
 @every_chapter

@@ -52,6 +52,9 @@ class AttnWidget extends HTMLElement {
     const script = this.querySelector(STATES);
     if (this.end || !script) return;
     [, this.dataset.widget] = KIND.exec(script.textContent) || ["", ""];
+    // The book's style lets such an element take the margin; one small map has no use for it. Now, because the theme
+    // looks once for what its contents must make way for.
+    this.classList.toggle("full-width", this.dataset.widget !== "explore");
     waiting.add(this);
     nearby.observe(this);
   }
@@ -63,8 +66,6 @@ class AttnWidget extends HTMLElement {
     const el = document.createElement("div");
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
-    // The book's style lets such an element take the margin; one small map has no use for it.
-    this.classList.toggle("full-width", widget !== "explore");
     try {
       const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
       this.end = () => { life.end(); end(); el.remove(); };
