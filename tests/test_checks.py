@@ -128,6 +128,10 @@ def test_weights_that_are_none_are_named(weights, mask, words):
     ("error", "printed"),
     [
         (NotImplementedError(), "Not yet: the answer is still to be written\n"),
+        (
+            NotImplementedError("no Long"),
+            "Not yet: the answer raises NotImplementedError: no Long\n",
+        ),
         (CheckFailed("row 0 is off"), "Not yet: row 0 is off\n"),
         (IndexError("3 is too far"), "Not yet: the answer raises IndexError: 3 is too far\n"),
         (AssertionError("no"), "Not yet: the answer raises AssertionError: no\n"),

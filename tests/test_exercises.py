@@ -1,8 +1,8 @@
 """Every exercise of every chapter: stub, solution and typical wrong answers, run as a reader would.
 
 A chapter's first code cell is run once; then, on what it imports, the committed stub must print
-`Not yet: …`, the solution in its place `Correct`, and each wrong answer of
-`tests/wrong_answers/` the phrase that names its mistake.
+`Not yet: …`, the solution in its place and each answer of `tests/right_answers.py` `Correct`, and
+each wrong answer of `tests/wrong_answers/` the phrase that names its mistake.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ import pytest
 
 from attn_notes.checks import exercises
 from tests import notebook_rules as rules
+from tests import right_answers
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb"))
@@ -119,6 +120,19 @@ def test_the_solution_in_the_stubs_place_is_correct(exercise):
 
 
 @pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        pytest.param(exercise, answer, id=f"{exercise.label}-{n}")
+        for exercise in EXERCISES
+        for name in exercise.checks
+        for n, answer in enumerate(right_answers.ANSWERS.get(name, []))
+    ],
+)
+def test_a_right_answer_need_not_be_the_books(exercise, answer):
+    assert printed(exercise, exercise.with_answer(answer)) == "Correct\n"
+
+
+@pytest.mark.parametrize(
     ("exercise", "answer", "phrase"),
     [
         pytest.param(exercise, answer, phrase, id=f"{exercise.label}-{n}")
@@ -147,4 +161,4 @@ def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():
     checks = {name for name, thing in vars(exercises).items() if hasattr(thing, "__wrapped__")}
     assert sorted(used) == sorted(checks)
     answered = {name for chapter in CHAPTERS for name in wrong_answers(chapter)}
-    assert answered <= set(used)
+    assert answered | set(right_answers.ANSWERS) <= set(used)

@@ -49,6 +49,8 @@ TABLE = "answer = torch.tensor({}, device='cpu')"
 EVEN = [[0.25] * 4] * 4
 LAST = [0.0, 0.0, 0.0, 1.0]
 TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.34, 0.33, 0.0, 0.33], [0.34, 0.33, 0.0, 0.33], LAST]
+MIDDLE_TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.0, 1 / 3, 2 / 3, 0.0], [1 / 3, 0.0, 1 / 3, 1 / 3]]
+MIDDLE_TIE += [[2 / 3, 0.0, 1 / 3, 0.0]]
 ENDLESS = [[0.4, 0.35, 0.25, 0.0], [0.4, 0.0, 0.0, 0.6], [0.0, 0.4, 0.0, 0.6], [0.0, 0.0, 1.0, 0.0]]
 TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
 
@@ -83,6 +85,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "return two tensors, context and weights, got Tensor",
         ),
         (
+            instead(READ, ", weights[:, 0]", ", weights[:, 0], mask"),
+            "return two tensors, context and weights, got 3",
+        ),
+        (
             instead(READ, "(weights @ memory)[:, 0], weights", "weights[:, 0], (weights @ memory)"),
             "context and weights are swapped",
         ),
@@ -94,6 +100,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (LOSS + "log_p[real].mean()", "it is negative"),
         (LOSS + "-log_p[real & (labels != END)].mean()", "END is left out: it is a real token"),
         (LOSS + "-log_p[real].sum()", "it is the sum over the real tokens"),
+        (
+            LOSS.replace("log_softmax(-1)", "softmax(-1).log()") + "-log_p[real].mean()",
+            "a small softmax is 0, and its logarithm -inf",
+        ),
+        (
+            LOSS.replace("logits.log_softmax(-1)", "(logits - logits.logsumexp(-1, True).detach())")
+            + "-log_p[real].mean()",
+            "the gradient of the loss should be",
+        ),
         (LOSS + "-log_p[real].mean().item()", "but no gradient flows: return the tensor"),
         (
             LOSS.replace("log_softmax(-1)", "log_softmax(1)") + "-log_p[real].mean()",
@@ -118,6 +133,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(GREEDY, "model.step(tokens,", "model.step(source[:, 0],"),
             "the words chosen last",
         ),
+        (instead(GREEDY, "dim=1)", "dim=1).float()"), "dtype torch.int64, got torch.float32"),
         (instead(GREEDY, "start(source, lengths)", "start(source)"), "was not given the lengths"),
         (instead(GREEDY, "step(tokens, state)", "step(state, tokens)"), "its second was a Tensor"),
     ],
@@ -137,7 +153,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
         (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
         (TABLE.format(ENDLESS), "greedy finds the best sentence, a, with p = 0.240"),
-        (TABLE.format(TIE), "greedy finds the best sentence, c, with p = 0.333"),
+        (TABLE.format(MIDDLE_TIE), "greedy finds the best sentence, b, with p = 0.111"),
+        (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
         (
             "answer = torch.ones(4, 4, device='cpu')",
             "the row of START should be 0 or more and sum to 1, got 1, 1, 1, 1",

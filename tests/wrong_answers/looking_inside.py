@@ -254,6 +254,17 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(INTEGRATED, "(n + 0.5) / steps", "0"),
             "this is the gradient at the baseline alone",
         ),
+        (instead(INTEGRATED, "(n + 0.5) / steps", "0.5"), "the gradient halfway alone"),
+        (
+            instead(INTEGRATED, "    total", "    steps = 64\n    total"),
+            "steps = 4: the attribution should be",
+        ),
+        (
+            instead(INTEGRATED, "range(steps)", "range(2 * steps)")
+            .replace("(n + 0.5)", "(n // 2 + n % 2)")
+            .replace("total / steps", "total / steps / 2"),
+            "take the gradients at middles: these are trapezia",
+        ),
         (
             instead(INTEGRATED, "(n + 0.5)", "n"),
             "steps = 4: take the gradients at middles, not at beginnings",

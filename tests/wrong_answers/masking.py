@@ -33,6 +33,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             f"answer = {EMPTY | {'d': 0}}",
             "d should be a set of rows, or set() for none, got 0",
         ),
+        (f"answer = {EMPTY} | {{'d': torch.tensor(0)}}", "or set() for none, got tensor(0)"),
         (
             "answer = [set(), set(), {0, 1}, {0}, {2, 3}]",
             "the answer must be a dictionary, got list",
@@ -65,9 +66,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "the empty row's gradient is NaN",
         ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
+        (SOFTMAX + "masked_softmax(scores, mask)", "masked_softmax is the package's own function"),
+        ("softmax_over_open = masked_softmax", "masked_softmax is the package's own function"),
+        (
+            SOFTMAX + "scores.masked_fill(~mask, -1e30).softmax(-1) * mask",
+            "open scores near -1e38 lie below the fill (use -inf)",
+        ),
         (
             SOFTMAX + "(scores + torch.where(mask, 0.0, -1e9)).softmax(-1) * mask",
-            "open scores near -1e10 lie below the fill (use -inf)",
+            "open scores near -1e38 lie below the fill (use -inf)",
         ),
         (
             SOFTMAX + "masked_softmax(scores.mT, mask.expand(scores.shape).mT).mT",
@@ -84,7 +91,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask",
-            "open scores near -1e10 lie below the fill (use -inf)",
+            "open scores near -1e38 lie below the fill (use -inf)",
         ),
         (
             SOFTMAX + "masked_softmax(scores, mask).clamp_min(1e-7)",

@@ -30,6 +30,15 @@ def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
 """
 UNTURNED = instead(instead(LAYER, "query @ w_q.T", "query @ w_q"), "key @ w_k.T", "key @ w_k")
 UNTURNED = instead(instead(UNTURNED, "value @ w_v.T", "value @ w_v"), "@ w_o.T", "@ w_o")
+PACKAGED = """
+def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    E, G = len(w_q), len(w_k) * num_heads // len(w_q)
+    layer = MultiHeadAttention(E, num_heads, num_kv_heads=G, bias=False).to(device)
+    parts = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
+    for part, w in zip(parts, (w_q, w_k, w_v, w_o), strict=True):
+        part.weight = nn.Parameter(w)
+    return layer(query, key, value, attn_mask=mask, need_weights=True)
+"""
 RESHAPED = instead(LAYER, "merge_heads(weights @ v)", "(weights @ v).reshape(query.shape)")
 
 ANSWERS: dict[str, list[tuple[str, str]]] = {
@@ -49,6 +58,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (COUNT + "2 * E * (E + 1) + 2 * small * (kdim + 1)", "bias=False means no biases"),
         (COUNT + "2 * E * (E + bias) + 2 * (small * kdim + bias * E)", "G · D numbers"),
         (COUNT + "2 * E * (E + bias) + 2 * small * (E + bias)", "inputs of width kdim"),
+        (
+            COUNT + "sum(p.numel() for p in MultiHeadAttention(E, num_heads, num_kv_heads="
+            "num_kv_heads, kdim=kdim, vdim=kdim, bias=bias).parameters())",
+            "count from the sizes alone: build no layer",
+        ),
+        (
+            COUNT + "2 * E * (E + bias) + 2 * E * (kdim + bias) * (num_kv_heads // num_heads)",
+            "4 heads, 1 for keys and values, kdim 8, bias True: ",
+        ),
         (COUNT + "str(E)", "the count should be a number, got str"),
         ("count = 288", "the answer should be a function, got int"),
     ],
@@ -96,6 +114,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "return the output first, then the weights",
         ),
+        (PACKAGED, "put the layer together from its parts"),
         ("whole_layer = [1, 2]", "the answer should be a function, got list"),
     ],
     "moved_by_head": [
@@ -111,6 +130,8 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ("answer = {0, 1, 2, 3}", "output 3 sees no later input than itself"),
         ("answer = [3, 4, 5]", "output 0 sees a later input"),
         ("answer = 3", "the answer should be a set of positions, got int"),
+        ("answer = torch.tensor([True] * 3 + [False] * 3)", "the positions are 0 to 5, got True"),
+        ("answer = set(torch.arange(3))", "the positions are 0 to 5, got tensor(0)"),
         ("answer = {0, 1, 6}", "the positions are 0 to 5, got 6"),
         ("answer = {0: True, 1: True, 2: True}", "a set of positions, got dict"),
         ("answer = ['0', None]", "the positions are 0 to 5, got '0'"),

@@ -99,7 +99,11 @@ def shift(offset, embed_dim):
         (_order("[*range(0, D, 2)]"), "order(4): the list should have shape (4,), got (2,)"),
         (
             _order("[0.0, 2.5, 1.0, 3.0]"),
-            "order(4): the list should be 2 at (1,), got 2.5",
+            "order(4): the list should have dtype torch.int64, got torch.float32",
+        ),
+        (
+            _order("[2 * c if c < D / 2 else 2 * (c - D / 2) + 1 for c in range(D)]"),
+            "order(4): the list should have dtype torch.int64, got torch.float32",
         ),
         (_order("None"), "order(4) should be a list of column numbers"),
     ],

@@ -69,6 +69,14 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (COSINE + "math.sqrt(query.shape[-1])", "not by the two lengths"),
         (NORMALISED, "a query of zeros gives NaN"),
         (
+            instead(
+                NORMALISED,
+                "    query =",
+                "    if query.norm() == 0:\n        return query @ key.mT\n    query =",
+            ),
+            "a query of zeros gives NaN",
+        ),
+        (
             instead(NORMALISED, "key = key / key.norm(dim=-1, keepdim=True)", "").replace(
                 "query = query / query.norm(dim=-1, keepdim=True)", QUERY
             ),
@@ -100,6 +108,26 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
     ],
     "divide_by_width": [
         (instead(MEASURE, "key.T / d", "key.T / math.sqrt(d)"), "that is still the root of d"),
+        (
+            instead(
+                MEASURE,
+                "scores.var().item(), entropy.mean().item() / math.log(64)",
+                "entropy.mean().item() / math.log(64), scores.var().item()",
+            ),
+            "or the entropy's share, which stands second",
+        ),
+        (
+            instead(instead(MEASURE, "softmax(-1)).sum(-1)", "softmax(0)).sum(0)"), "64)", "400)"),
+            "the entropy should fall short of ln 64 by about 7.5e-03 of it",
+        ),
+        (
+            instead(MEASURE, "entropy.mean()", "entropy[0]"),
+            "the entropy should fall short of ln 64 by about 1.2e-04 of it",
+        ),
+        (
+            instead(MEASURE, "math.log(64)", "math.log('64')"),
+            "the answer raises TypeError: must be",
+        ),
         (instead(MEASURE, " / math.log(64)", ""), "is in nats: divide it by ln 64"),
         ("\ndef measure(d):\n    return 1 / d, 1.0", "1/16 is the prediction"),
         (

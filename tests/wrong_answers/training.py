@@ -19,6 +19,12 @@ def gradient(logits, labels, eps):
     wanted[range(N), labels] += 1 - eps
     return (logits.softmax(-1) - wanted) / N
 """
+AUTOGRAD = """
+def gradient(logits, labels, eps):
+    logits = logits.clone().requires_grad_()
+    F.cross_entropy(logits, labels, label_smoothing=eps).backward()
+    return logits.grad
+"""
 CEILING = """
 def ceiling(numbers):
     groups = {tuple(sorted(str(number))) for number in numbers}
@@ -59,6 +65,9 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
          "with 4 tokens, V = 7, eps = 0.4"),
         (instead(GRADIENT, "logits.softmax(-1)", "logits.exp() / logits.exp().sum(-1, True)"),
          "logits of size 300: the gradient should be"),
+        (AUTOGRAD, "the values are right, but do without autograd"),
+        (instead(GRADIENT, "logits.softmax(-1)", "labels.softmax(0)"),
+         "the answer raises NotImplementedError"),
         ("def gradient(logits, labels, eps):\n    return [0.0]", "should be a tensor, got list"),
     ],
     "ceiling_without_order": [

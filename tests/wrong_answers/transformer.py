@@ -132,6 +132,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(MEASURE, "output.numel() // layer.out_features", "len(output)"),
             "each position of each sequence is a vector",
         ),
+        (
+            instead(
+                MEASURE, "output.numel() // layer.out_features", "len(output) * output.shape[1]"
+            ),
+            "the work should be",
+        ),
         (instead(MEASURE, "        handle.remove()", "        pass"), "a hook is still in"),
         (instead(MEASURE, "output, name=name", "output"), "as in named_modules: got ['2.0']"),
         (instead(MEASURE, "named_modules", "named_children"), "as in named_modules: got ['0']"),

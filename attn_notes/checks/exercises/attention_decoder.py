@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import (
-    compare,
-    draw,
-    exercise,
-    numbers,
-    of_function,
-    pair,
-)
+from attn_notes.checks.exercises.base import compare, draw, exercise, numbers, of_function, pair
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.data import END, PAD
@@ -53,7 +46,7 @@ def read_source(answer: Any) -> None:
 @of_function
 def masked_loss(answer: Any) -> None:
     """The mean of -log p over the real tokens of a padded batch."""
-    logits = draw((2, 4, 6))[0].requires_grad_()
+    logits = (60 * draw((2, 4, 6))[0]).requires_grad_()
     labels = torch.tensor([[4, 5, 4, END], [END, PAD, PAD, PAD]], device=logits.device)
     at = labels[..., None]  # (B, L, 1)
     each, across = (-logits.log_softmax(axis).gather(-1, at)[..., 0] for axis in (-1, 1))  # (B, L)
@@ -67,11 +60,14 @@ def masked_loss(answer: Any) -> None:
         "it is the sum over the real tokens: divide by their number": each[real].sum(),
         "END is left out: it is a real token, to be learned": each[labels > END].mean(),
         "the softmax runs over positions, not the vocabulary": across[real].mean(),
+        "a small softmax is 0, and its logarithm -inf: take log_softmax": torch.inf,
     }
     got = answer(logits, labels)
     compare(got, right, "the loss", mistakes)
     if not isinstance(got, Tensor) or not got.requires_grad:
         raise CheckFailed("the value is right, but no gradient flows: return the tensor")
+    pull, gradient = (torch.autograd.grad(loss, logits)[0] for loss in (got, right))
+    compare(pull, gradient, "the gradient of the loss")
     check_masked_loss(answer)
 
 
@@ -101,10 +97,9 @@ def greedy_loop(answer: Any) -> None:
     """From a model the most probable words, one at a time, until END."""
     source = torch.tensor([[9], [5], [7]], device=get_device())
     lengths = torch.ones(3, dtype=torch.long, device="cpu")
-    rows = [[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]]
     unfilled = [[8, 7, 5, 4, 2], [4, 2, 9, 7, 5], [6, 5, 4, 2, 9]]
     stale = [[8, 7, 6, 5, 4, 2], [4, 2, 0, 0, 0, 0], [6, 5, 4, 2, 0, 0]]
-    right = torch.tensor(rows, device="cpu")
+    right = torch.tensor([[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]], device="cpu")
     same_word = torch.tensor([[1, 1] + 7 * [2]], device="cpu")
     mistakes = {
         "it stops when the first sentence has ended: the others had not": right[:, :2],
@@ -136,8 +131,7 @@ def length_penalty(answer: Any) -> None:
         scores = log_probs / ((5 + lengths) / 6) ** alpha
         wrong = {**mistakes, "this is the best score: return its index": scores[best]}
         case = f"with α = {alpha} the scores are {', '.join(f'{x:.2f}' for x in scores)}: "
-        got = answer(log_probs, lengths, alpha)
-        compare(got, best, "the index of the best", wrong, case)
+        compare(answer(log_probs, lengths, alpha), best, "the index of the best", wrong, case)
 
 
 @exercise
@@ -151,9 +145,9 @@ def fool_beam(answer: Any) -> None:
             shown = ", ".join(f"{p:.4g}" for p in row)
             raise CheckFailed(f"the row of {name} should be 0 or more and sum to 1, got {shown}")
     best, p = _best(table)
-    # Turned round as well: a tie that one order of the words wins is no miss.
-    for order in ([0, 1, 2, 3], [0, 3, 2, 1]):
-        turned = table[order][:, [n - 1 for n in order[1:]] + [3]]
+    # In every order of the words: a tie that one of them wins is no miss.
+    for order in itertools.permutations(range(3)):
+        turned = table[[0, *(n + 1 for n in order)]][:, [*order, 3]]
         for width, search in ((1, "greedy"), (2, "a beam of two")):
             if abs(_found(turned, width) - p) < 1e-6:
                 raise CheckFailed(f"{search} finds the best sentence, {best}, with p = {p:.3f}")
@@ -175,12 +169,8 @@ def _found(table: Tensor, width: int) -> float:
     beam = [(1.0, [0])]  # START is 0, the three words are 1 to 3, and END is 4
     for _ in range(4):
         ended = [(p, words) for p, words in beam if words[-1] == 4]
-        grown = [
-            (p * float(table[words[-1], n - 1]), [*words, n])
-            for p, words in beam
-            if words[-1] < 4
-            for n in (4, 1, 2, 3)
-        ]
+        live = [(p, words) for p, words in beam if words[-1] < 4]
+        grown = [(p * float(table[w[-1], n - 1]), [*w, n]) for p, w in live for n in (4, 1, 2, 3)]
         beam = sorted(ended + grown, key=lambda found: -found[0])[:width]
     p, words = beam[0]
     return p if words[-1] == 4 else 0.0

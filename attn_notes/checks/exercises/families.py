@@ -1,6 +1,7 @@
 """The exercises of chapter 9: what is known, hidden, drawn, measured and remembered."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,16 +36,12 @@ def pooled(answer: Any) -> None:
 @of_function
 def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
-    hidden, first, size, share = 4, 5, 105, 0.15
+    hidden, first, size, share = 3, 6, 106, 0.2  # not BERT's
     source = torch.Generator().manual_seed(9)
     x = torch.randint(first, size, (2000, 100), generator=source, device="cpu")
     x[:, 80:] = 0
-    x = x.to(get_device())
-
-    def ask(seed: int) -> Any:
-        return answer(x, share, hidden, first, size, torch.Generator().manual_seed(seed))
-
-    got = ask(8)
+    ask = partial(answer, x := x.to(get_device()), share, hidden, first, size)
+    got = ask(source.manual_seed(8))
     if not isinstance(got, tuple | list) or [getattr(g, "shape", 0) for g in got] != [x.shape] * 2:
         raise CheckFailed("return two tensors of the shape of x, shown and asked")
     shown, asked = got
@@ -61,8 +58,11 @@ def eighty_ten_ten(answer: Any) -> None:
     if sorted(set(others.tolist())) != list(range(first, size)):
         found = f"{len(others.unique())} ids from {int(others.min())} to {int(others.max())}"
         raise CheckFailed(f"a random token is any id from {first} to {size - 1}, got {found}")
-    if bool((ask(9)[1] == asked).all()) or not all(map(torch.equal, ask(8), (shown, asked))):
-        raise CheckFailed("equal seeds must give equal results: draw from source alone")
+    later, again = ask(source), ask(source.manual_seed(8))
+    alike = (shown == later[0])[chosen & (later[1] != 0)].double().mean()  # 0.8² + 0.1²
+    if torch.equal(later[1], asked) or alike > 0.8 or not all(map(torch.equal, again, got)):
+        words = "equal seeds must give equal results, and a second call other ones"
+        raise CheckFailed(f"{words}: draw from source alone")
 
 
 def _check_share(which: Tensor, right: float, words: str) -> None:
@@ -104,16 +104,16 @@ def nucleus(answer: Any) -> None:
 @of_function
 def bits_from_perplexity(answer: Any) -> None:
     """Bits per character, from a perplexity per token."""
-    for perplexity, tokens in ((60.0, 2500), (45.0, 1900)):
-        bits, share = math.log2(perplexity), tokens / 10_000
+    for perplexity, tokens, characters in ((60.0, 2500, 10_000), (45.0, 1900, 8_000)):
+        bits, share = math.log2(perplexity), tokens / characters
         mistakes = {
             "those are bits per token: how many tokens are there to a character?": bits,
             "it is tokens / characters, not the other way": bits / share,
             "those are nats: take the logarithm to base 2": math.log(perplexity) * share,
             "take the logarithm of the perplexity": perplexity * share,
         }
-        case = f"for perplexity {perplexity:g} and {tokens} tokens "
-        got = answer(perplexity, tokens, 10_000)
+        case = f"for perplexity {perplexity:g}, {tokens} tokens and {characters} characters "
+        got = answer(perplexity, tokens, characters)
         compare(got, bits * share, "the bits per character", mistakes, case)
 
 
@@ -132,7 +132,7 @@ def proud_number(answer: Any) -> None:
 def seen_before(answer: Any) -> None:
     """The share of a text that lies in a run which stands in the training texts."""
     for train, test, n, right, why in (
-        (["to be or not to be", "that is"], "or not mine", 6, 7 / 11, "each run counts in full"),
+        (["that is", "to be or not to be"], "or not mine", 6, 7 / 11, "each run counts in full"),
         (["abcdef"], "xabcdex", 3, 5 / 7, "runs overlap, and no character counts twice"),
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),

@@ -16,7 +16,8 @@ from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax
 
 INF = float("inf")
-MAXIMA, SUMS = {"max", "amax", "sort", "topk"}, {"exp", "softmax", "log_softmax", "logsumexp"}
+MAXIMA = {"max", "amax", "aminmax", "argmax", "cummax", "sort", "topk"}
+SUMS = {"exp", "softmax", "log_softmax", "logsumexp"}
 KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
 NAN = "the output is nan: what is -inf minus -inf?"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"

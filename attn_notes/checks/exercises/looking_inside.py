@@ -17,11 +17,12 @@ def integrated_by_hand(answer: Any) -> None:
     x, start, w = draw((3, 4), (3, 4), (3, 4))
     way, zero = x - start, torch.zeros_like(x)
 
-    def f(x: Tensor) -> Tensor:  # its gradient is linear: middles and trapezia are exact
-        return (w * x).sum() ** 2 + (x[0] * x[1]).sum()
+    def f(x: Tensor) -> Tensor:  # its gradient is curved: where and how many it is taken matters
+        return (w * x).sum() ** 2 + (x[0] * x[1]).sum() + (x**3).sum()
 
     for steps in (4, 1, 50):
         mean = _gradients(f, start, way, steps)
+        begins, ends = (_gradients(f, start, way, steps, at) * way for at in (0.0, 1.0))
         mistakes = {
             "this is the mean gradient: multiply it by x - baseline": mean,
             "multiply by x - baseline, and not by x": mean * x,
@@ -31,11 +32,10 @@ def integrated_by_hand(answer: Any) -> None:
             "this is the gradient at the baseline alone": _gradients(f, start, way, 1, 0.0) * way,
             "the path begins at 0: begin it at the baseline": _gradients(f, zero, x, steps) * x,
             "the path is that from 0 to x - baseline": _gradients(f, zero, way, steps) * way,
-            "take the gradients at middles, not at beginnings": (
-                _gradients(f, start, way, steps, 0.0) * way
-            ),
-            "take the gradients at middles, not at ends": _gradients(f, start, way, steps, 1.0)
-            * way,
+            "take the gradients at middles, not at beginnings": begins,
+            "take the gradients at middles, not at ends": ends,
+            "take the gradients at middles: these are trapezia": (begins + ends) / 2,
+            "this is the gradient halfway alone": _gradients(f, start, way, 1) * way,
             "return one number for each entry of x, and not their sum": (mean * way).sum(),
         }
         case = f"steps = {steps}: " if steps > 1 else "with one step: "
@@ -98,24 +98,20 @@ def induction_by_hand(answer: Any) -> None:
         matches = t == ends[:, None, :-2]  # (B, L, L): the token before key i equals token t
         earlier = torch.ones_like(matches[0]).tril(-1)  # (L, L): key i stands before query t
         cells, no_later = matches & earlier, torch.ones_like(earlier).tril()
-        twins, onward = t == tokens[:, None], t == ends[:, None, 2:]
+        twins, before = t == tokens[:, None], (t == ends[:, None, 2:]) & earlier.roll(-1, 1)
         first_is_last = t == tokens.roll(1, 1)[:, None]
         newest = cells & (cells.flip(-1).cumsum(-1).flip(-1) == 1)
-        even = _even(cells)
+        even, filled = _even(cells), _even(cells | ~cells.any(-1, keepdim=True))
         mistakes = {
             "these keys hold the same token: read the one after it": _even(twins & earlier),
-            "these keys hold the token before the earlier twin": _even(
-                onward & earlier.roll(-1, 1)
-            ),
+            "these keys hold the token before the earlier twin": _even(before),
             "i must be below t: a token reads itself after its twin": _even(matches & no_later),
             "some queries read later tokens: i must be below t": _even(matches),
             "token 0 has none before it: not the last of the text": _even(first_is_last & earlier),
             "only the last match is read: share the weight among all": _even(newest),
             "the weights of a row with two matches sum to 2": cells.float(),
             "a row without a match should be 0, got nan": cells / cells.sum(-1, keepdim=True),
-            "a row without a match should be 0: masked scores still give weights": torch.where(
-                cells.any(-1, keepdim=True), even, 1 / tokens.shape[1]
-            ),
+            "a row without a match should be 0: masked scores still give weights": filled,
         }
         compare(answer(tokens), even, "the weights", mistakes, case)
 

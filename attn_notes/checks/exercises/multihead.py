@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair
+from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair, refuse
 from attn_notes.checks.properties import CheckFailed, influence
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
@@ -16,7 +16,7 @@ from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 @of_function
 def count_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
-    for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
+    for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 1), (2, 1)), (8, 5), (True, False)):
         layer = MultiHeadAttention(E, H, num_kv_heads=G, kdim=kdim, vdim=kdim, bias=bias)
         right, shared = sum(p.numel() for p in layer.parameters()), E // H * G
         mistakes = {
@@ -30,6 +30,7 @@ def count_parameters(answer: Any) -> None:
         case = f"with embed_dim {E}, {H} heads, {G} for keys and values, kdim {kdim}, bias {bias}: "
         got = answer(E, H, num_kv_heads=G, kdim=kdim, bias=bias)
         compare(got, right, "the count", mistakes, case)
+    refuse(answer, {"MultiHeadAttention"}, "count from the sizes alone: build no layer")
 
 
 NAMES = ("query", "key", "value", "w_q", "w_k", "w_v", "w_o", "mask")
@@ -59,6 +60,7 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with a mask (B, L, S): ", mask=short & causal)
     _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
     _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
+    refuse(answer, {"MultiHeadAttention", "SelfAttention"}, "put the layer together from its parts")
 
 
 def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int = 4) -> None:
@@ -118,7 +120,7 @@ def sees_future(answer: Any) -> None:
     answer = answer.tolist() if isinstance(answer, Tensor) else answer
     if not isinstance(answer, Collection) or isinstance(answer, str | Mapping):
         raise CheckFailed(f"the answer should be a set of positions, got {type(answer).__name__}")
-    if strange := [i for i in answer if i not in range(6)]:
+    if strange := [i for i in answer if isinstance(i, bool | Tensor) or i not in range(6)]:
         raise CheckFailed(f"the positions are 0 to 5, got {strange[0]!r}")
     (words,) = draw((1, 6, 8), seed=5)
     moved = influence(_merged_without_transpose, words) > 1e-6

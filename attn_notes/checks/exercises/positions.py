@@ -37,13 +37,12 @@ def shift_matrix(answer: Any) -> None:
     device = get_device()
     for offset, E in ((1, 2), (3, 8), (-2, 6), (0, 4)):
         right = rotation_between(offset, E, device=device)
-        one_step = rotation_between(1, E, device=device)
         slower = rotation_between(offset, E, base=100.0, device=device)
         halves = right[_halves(E)][:, _halves(E)]
         mistakes = {
             "it turns the wrong way: check the signs of the sines": right.T,
             "sine and cosine of a pair stand side by side: columns 2j and 2j + 1": halves,
-            "it turns by one step, whatever the offset": one_step,
+            "it turns by one step, whatever the offset": rotation_between(1, E, device=device),
             "pair j turns by base**(-2j/E) a step, not by base**(-j/E)": slower,
         }
         compare(answer(offset, E), right, "the matrix", mistakes, f"shift{offset, E}: ")
