@@ -1,4 +1,4 @@
-r"""Schedules: the factor of the learning rate at each step (chapters 4 and 7).
+r"""Schedules: the factor of the learning rate at each step (chapters 4 and 8).
 
 A schedule maps step 0, 1, … to a factor, and `fit` asks for it before it takes that step. All
 rise linearly over `warmup` steps, 0 or more; a decay ends at step `total`, above `warmup`.
