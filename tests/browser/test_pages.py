@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -197,6 +198,11 @@ def test_the_front_door_opens_the_first_page(visit, book):
     page = visit(f"{book['http']}/index.html", leads_on=True)
     page.wait_for_url(f"**/{PAGES[0]}.html")
     page.locator(".attn-root").first.wait_for()
+
+
+def test_a_public_site_tells_its_host_to_leave_out_no_file(public):
+    with urlopen(f"{public['http']}/.nojekyll") as answer:
+        assert answer.status == 200
 
 
 def test_a_figure_is_brighter_on_the_dark_page_and_as_it_is_on_the_light_one(visit, book):
