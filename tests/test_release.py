@@ -25,7 +25,8 @@ def test_the_tag_of_the_version_does(monkeypatch):
 
 
 def test_the_zip_holds_the_site_in_a_folder_of_its_name(tmp_path):
-    for name in ("index.html", "book/a.html", "_static/a.js", ".buildinfo", "objects.inv"):
+    for_a_host = (".buildinfo", ".nojekyll", "objects.inv")
+    for name in ("index.html", "book/a.html", "_static/a.js", *for_a_host):
         path = tmp_path / "html" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")

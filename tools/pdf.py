@@ -24,7 +24,7 @@ PATIENCE = 600_000  # milliseconds
 # What paper can do without: what only a screen answers to, and code that the pages fold. An
 # exercise's code stays: it says what to write.
 DROPPED = (
-    "attn-widget, script, button, input, .headerlink, details.hide > summary, "
+    "attn-widget, script, button, input, math, .headerlink, details.hide > summary, "
     "div.cell:not(.tag_stub) > details.above-input"
 )
 SIGNS = {"\\sqrt ": "√", "\\infty": "∞", "\\delta": "δ"}  # in headings

@@ -32,7 +32,7 @@ def write_zip(site: Path, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(site.rglob("*")):
             name = path.relative_to(site)
-            if path.is_file() and name.as_posix() not in {".buildinfo", "objects.inv"}:
+            if path.is_file() and name.as_posix() not in {".buildinfo", ".nojekyll", "objects.inv"}:
                 archive.write(path, Path(target.stem) / name)
 
 

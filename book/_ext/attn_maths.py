@@ -1,11 +1,14 @@
-"""MathJax in one file of the site, and the room that a formula takes until it is typeset."""
+"""MathJax in one file of the site, and what stands in a formula's place until it is typeset."""
 
+import html
 import importlib.util
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 # What a page needs of MathJax in one file, as its own bundles do; theirs have a menu besides, which
@@ -64,14 +67,35 @@ def ems(tex: str) -> float:
     return LETTER * (len(GLYPH.findall(line)) - spaced) + SPACED * spaced + SMALL * small
 
 
-def keep_room(
+MANY = 30  # as in maths.js: a page with fewer has no MathJax before the reader's first deed
+# What docutils does not know, or writes with a sign that few fonts have.
+INSTEAD = {
+    r"\\[bB]ig+[lr]?(?![a-z])": "",
+    r"\\boldsymbol(?![a-z])": r"\\mathbfit",
+    r"\\setminus(?![a-z])": r"\\backslash ",
+}
+
+
+def mathml(tex: str) -> str:
+    """The formula as a browser sets it without MathJax; nothing where docutils cannot say it."""
+    for command, instead in INSTEAD.items():
+        tex = re.sub(command, instead, tex)
+    try:
+        return re.sub(r"\n\s*", "", tex2mathml(tex))
+    except MathError:
+        return ""
+
+
+def stand_in(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Writes on each inline formula how wide it will be."""
+    """Writes on each inline formula how wide it will be, and beside a few how they are printed."""
+    few = context.get("body", "").count('class="math ') <= MANY
 
     def sized(found: re.Match[str]) -> str:
         width = f' style="--ems: {ems(found[1]):.1f}"'
-        return found[0].replace('nohighlight"', f'nohighlight"{width}', 1)
+        shown = found[0].replace('nohighlight"', f'nohighlight"{width}', 1)
+        return shown + few * mathml(html.unescape(found[1]))
 
     if "body" in context:
         context["body"] = INLINE.sub(sized, context["body"])
@@ -79,5 +103,5 @@ def keep_room(
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_mathjax)
-    app.connect("html-page-context", keep_room, priority=600)  # after punctuation is glued on
+    app.connect("html-page-context", stand_in, priority=600)  # after punctuation is glued on
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

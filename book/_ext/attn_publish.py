@@ -16,7 +16,7 @@ import yaml
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-ONLY_IN_PUBLIC = ("notfound.extension", "sphinxext.opengraph")
+ONLY_IN_PUBLIC = ("notfound.extension", "sphinx.ext.githubpages", "sphinxext.opengraph")
 CARDS = "_static/cards"
 ROOT_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>

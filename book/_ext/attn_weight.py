@@ -62,17 +62,21 @@ def light_picture(folder: Path, before: str, place: str, name: str) -> str:
 
 
 # The theme lets the keyboard reach what scrolls sideways, one element after the other: the browser
-# lays out the page anew for each. Here all are measured first; and formulas scroll too.
+# lays out the page anew for each. Here all are measured first, and what is folded, which would be
+# laid out for this alone, once it is unfolded; and formulas scroll too.
 TAB_STOPS = (
     ".pst-scrollable-table-container",
     "e.tabIndex=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1",
+    'window.addEventListener("resize",t)',
 )
 MEASURED_FIRST = (
     '.pst-scrollable-table-container","div.math',
     (
+        'if(e.closest("details:not([open])"))return;'
         "const s=e.scrollWidth>e.clientWidth||e.scrollHeight>e.clientHeight?0:-1;"
         "queueMicrotask(()=>{if(e.tabIndex!==s)e.tabIndex=s})"
     ),
+    'window.addEventListener("resize",t),document.addEventListener("toggle",t,!0)',
 )
 
 

@@ -2,7 +2,7 @@
 // meanwhile; to print, all are. MathJax itself comes with the first formula, or once a page of
 // many is idle, or with the reader's first deed on a page of few.
 (() => {
-  const FEW = 6, MANY = 30;
+  const FEW = 6, MANY = 30; // as in attn_maths.py
   const address = new URL("mathjax/tex-chtml.js", document.currentScript.src);
   const waiting = new Set(document.querySelectorAll(".math")), near = new Set();
   let loading = null, isRunning = false;
@@ -46,7 +46,7 @@
   }, { rootMargin: "300px 0px" });
   for (const one of waiting) seen.observe(one);
   if (waiting.size > MANY) addEventListener("load", () => (window.requestIdleCallback || setTimeout)(load));
-  else if (waiting.size) { // whoever may print has moved the pointer or pressed a key before
+  else if (waiting.size) { // what is printed before that is the MathML beside each
     for (const deed of ["pointermove", "pointerdown", "keydown"]) addEventListener(deed, load, { once: true });
   }
   addEventListener("beforeprint", () => { // a printer waits for nothing that is still to come

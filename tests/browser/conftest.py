@@ -1,5 +1,8 @@
 """One Chromium for all the tests here, pages that are watched, and the folders they come from."""
 
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +20,14 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from benchmarks.pages import BUILD
 from tests.browser.bare import write_bare_pages
 from tools.browser import FLAGS, find
 
-SITE = Path(__file__).resolve().parents[2] / "_build" / "html"
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+HOME = "https://github.com/someone/notes"
+CONTENTS = "format: jb-book\nroot: book/notation\nchapters: [{file: book/glossary}]\n"
 PRINTED = "dispatchEvent(new Event('beforeprint'))"  # brings all that waits until it is near
 EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure is rare
 expect.set_options(timeout=EXPECTED_WAIT)
@@ -133,3 +140,19 @@ def book() -> Iterator[dict[str, str]]:
         pytest.fail("the book is not built: run make book first")
     with served(SITE) as server:
         yield {"http": server, "file": SITE.as_uri()}
+
+
+@pytest.fixture(scope="session")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Where a book of two pages lies that has a public home, and so a page for lost readers."""
+    folder = tmp_path_factory.mktemp("public")
+    settings = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    settings = re.sub(r"(?<=^repository:\n  url: ).*", HOME, settings, flags=re.MULTILINE)
+    (folder / "_config.yml").write_text(settings, encoding="utf-8")
+    (folder / "_toc.yml").write_text(CONTENTS, encoding="utf-8")
+    (folder / "book").symlink_to(ROOT / "book")
+    command = [sys.executable, "-c", BUILD, "build", str(folder), "-q"]
+    subprocess.run(command, check=True, capture_output=True)
+    (folder / "notes").symlink_to(folder / "_build" / "html")
+    with served(folder) as server:
+        yield {"http": f"{server}/notes"}

@@ -5,9 +5,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
+import pypdf
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
@@ -29,7 +32,8 @@ NO_EXCERPTS = (
     "error: Failed to load resource: net::ERR_FAILED",
     "Failed to fetch",
 )
-# Formulas that are not typeset.
+# A formula as it is typed, and those of a page that are not typeset.
+TEX = re.compile(r"\\\(|\\\[|\\[a-zA-Z]{2,}\{|\\(?:mathbf|infty|sum|frac)\b")
 RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelector('mjx-container'))"
 LEFT_TO_PRINT = f"{PRINTED}, {RAW}.length"  # in one task: a printer waits for no other
 # The theme hides its contents beside a widget that takes the margin: its upper right corner is seen.
@@ -202,6 +206,11 @@ def test_the_front_door_opens_the_first_page(visit, book):
     page = visit(f"{book['http']}/index.html", leads_on=True)
     page.wait_for_url(f"**/{PAGES[0]}.html")
     page.locator(".attn-root").first.wait_for()
+
+
+def test_a_public_site_tells_its_host_to_leave_out_no_file(public):
+    with urlopen(f"{public['http']}/.nojekyll") as answer:
+        assert answer.status == 200
 
 
 def test_a_figure_is_brighter_on_the_dark_page_and_as_it_is_on_the_light_one(visit, book):
@@ -398,6 +407,37 @@ def test_the_opening_page_is_printed_typeset_before_its_formulas_come_near(visit
     page.mouse.move(200, 200)  # on the way to the browser's menu
     page.wait_for_function("Boolean(window.MathJax?.typeset)")
     assert page.evaluate(LEFT_TO_PRINT) == 0
+
+
+def test_what_scrolls_can_be_reached_by_keyboard_once_it_is_unfolded(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = turn_to(visit, book, NOTEBOOKS[1], width=390).page
+    page.locator("article pre[tabindex='0']").first.wait_for(state="attached")
+    page.wait_for_timeout(500)  # until the theme has measured what else has come
+    folded = "article details:not([open]) pre"
+    assert page.locator(f"{folded}[tabindex='0']").count() == 0  # not laid out for this alone
+    folds = page.locator("article details:not(attn-widget *)")
+    folds.evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
+    page.wait_for_function("""() => {
+      const wide = (one) => one.scrollWidth > one.clientWidth;
+      const all = [...document.querySelectorAll("article details pre")];
+      return all.some(wide) && all.every((one) => wide(one) === (one.tabIndex === 0));
+    }""")
+
+
+def test_the_opening_page_prints_without_any_deed_and_no_formula_twice(visit, book):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book['http']}/{PAGES[0]}.html")
+    page.emulate_media(media="print")
+    seen = "(all) => all.filter((one) => one.checkVisibility()).length"
+    typed, instead = page.locator("span.math"), page.locator("span.math + math")
+    assert typed.evaluate_all(seen) == 0
+    assert instead.evaluate_all(seen) == typed.count() > 5
+    sheets = pypdf.PdfReader(BytesIO(page.pdf())).pages
+    assert not TEX.search("".join(sheet.extract_text() for sheet in sheets))
+    page.wait_for_function(f"{RAW}.length === 0")  # a page that is printed asks for MathJax
+    assert typed.evaluate_all(seen) == typed.count()
+    assert instead.evaluate_all(seen) == 0
 
 
 def test_the_keys_that_print_wait_for_the_formulas(visit, book):

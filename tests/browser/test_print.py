@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pypdf
 import pytest
 
-from tests.browser.test_pages import NO_EXCERPTS, THEME_LOGS
+from tests.browser.test_pages import NO_EXCERPTS, TEX, THEME_LOGS
 from tools import pdf, release
 
 pytestmark = pytest.mark.xdist_group("print")  # the part is printed once
 TEXT = 17 * pdf.SCALE * 0.75  # points: Chromium prints all smaller where anything is too wide
-TEX = re.compile(r"\\\(|\\\[|\\[a-zA-Z]{2,}\{|\\(?:mathbf|infty|sum|frac)\b")
 
 
 @pytest.fixture(scope="module")
