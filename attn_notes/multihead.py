@@ -292,12 +292,10 @@ class MultiHeadAttention(nn.Module):
         query, key, value = inputs
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
-        qdim, kdim, vdim = self.widths
-        if not (query is key is value and query.shape[2:] == (qdim,) and qdim == kdim == vdim):
+        q, k, v = self.widths
+        if not (query is key is value and query.shape[2:] == (q,) and q == k == v):
             # A step of decoding is spared this: one tensor of the right width fits itself.
-            check_shapes(
-                query=(query, f"B L {qdim}"), key=(key, f"B S {kdim}"), value=(value, f"B S {vdim}")
-            )
+            check_shapes(query=(query, f"B L {q}"), key=(key, f"B S {k}"), value=(value, f"B S {v}"))
         if mask is None and bias is None:
             return None
         B, L, S = *query.shape[:2], offset + key.shape[1]

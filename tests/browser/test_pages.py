@@ -36,7 +36,7 @@ NO_EXCERPTS = (
 TEX = re.compile(r"\\\(|\\\[|\\[a-zA-Z]{2,}\{|\\(?:mathbf|infty|sum|frac)\b")
 RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelector('mjx-container'))"
 LEFT_TO_PRINT = f"{PRINTED}, {RAW}.length"  # in one task: a printer waits for no other
-# The theme hides its contents beside a widget that takes the margin: its upper right corner is seen.
+# The theme hides its contents beside a widget that takes the margin: the corner is seen.
 UNCOVERED = """(one) => {
   const { right, top } = one.getBoundingClientRect();
   return one.contains(document.elementFromPoint(right - 12, Math.max(top, 60) + 12));
