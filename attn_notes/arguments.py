@@ -115,8 +115,7 @@ def check_query_key(query: Tensor, key: Tensor) -> None:
     """Raise unless query (..., L, D) and key (..., S, D) fit."""
     check_floating(query=query, key=key)
     q, k = query.shape, key.shape
-    # The quick test first: a step of decoding asks it in every layer.
-    if not (len(q) == len(k) > 1 and q[:-2] == k[:-2] and q[-1] == k[-1]):
+    if not (len(q) == len(k) > 1 and q[:-2] == k[:-2] and q[-1] == k[-1]):  # quick, for decoding
         check_shapes(query=(query, "... L D"), key=(key, "... S D"))
     if not query.shape[-1]:
         got = shapes_of(query=query, key=key)
@@ -126,7 +125,7 @@ def check_query_key(query: Tensor, key: Tensor) -> None:
 def check_value(key: Tensor, value: Tensor) -> None:
     """Raise unless key (..., S, D) and value (..., S, Dv) fit."""
     check_floating(key=key, value=value)
-    if not (key.dim() > 1 and key.shape[:-1] == value.shape[:-1]):  # quick, as above
+    if not (key.dim() > 1 and key.shape[:-1] == value.shape[:-1]):  # quick, as in check_query_key
         check_shapes(key=(key, "... S D"), value=(value, "... S Dv"))
 
 

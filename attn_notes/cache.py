@@ -97,7 +97,7 @@ class KVCache:
 
 def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
     """Raise unless there is one value per key, and both match the `length` tokens in the room."""
-    if not (key.dim() == value.dim() == 4 and key.shape[:3] == value.shape[:3]):  # quick: each step
+    if not (key.dim() == value.dim() == 4 and key.shape[:3] == value.shape[:3]):  # quick
         check_shapes(key=(key, "B G L D"), value=(value, "B G L Dv"))
     old = () if room is None else (("key", key, room.keys), ("value", value, room.values))
     for name, new, held in old:

@@ -293,9 +293,10 @@ class MultiHeadAttention(nn.Module):
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
         q, k, v = self.widths
-        if not (query is key is value and query.shape[2:] == (q,) and q == k == v):
-            # A step of decoding is spared this: one tensor of the right width fits itself.
-            check_shapes(query=(query, f"B L {q}"), key=(key, f"B S {k}"), value=(value, f"B S {v}"))
+        if not (query is key is value and query.shape[2:] == (q,) and q == k == v):  # quick
+            check_shapes(
+                query=(query, f"B L {q}"), key=(key, f"B S {k}"), value=(value, f"B S {v}")
+            )
         if mask is None and bias is None:
             return None
         B, L, S = *query.shape[:2], offset + key.shape[1]
