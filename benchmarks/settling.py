@@ -6,6 +6,7 @@ python -m benchmarks.settling --before DIR         beside another build, loaded 
 """
 
 import argparse
+import itertools
 import statistics
 import sys
 from pathlib import Path
@@ -130,6 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
         if "<attn-widget" in (site / f"{name}.html").read_text(encoding="utf-8")
     ]
     sites = {"": site} if options.before is None else {"before": options.before.resolve(), "": site}
+    for name, folder in itertools.product(names, sites.values()):
+        if not (folder / f"{name}.html").is_file():  # the page that says so settles at once
+            sys.exit(f"there is no page {name} in {folder}")
     rows = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find(), args=list(FLAGS))
