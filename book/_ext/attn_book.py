@@ -22,6 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 WIDGET = "<attn-widget"
+BAND = "The number after ± is how far a rerun may differ. It is not a standard error."
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
@@ -186,6 +187,19 @@ class CaptionFigures(SphinxPostTransform):
         return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
 
 
+class ExplainBands(SphinxPostTransform):
+    """Says what ± means, once a page, below the first output that prints it."""
+
+    default_priority = 30  # after myst-nb has chosen the outputs
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for output in self.document.findall(nodes.container):
+            if "cell_output" in output["classes"] and "±" in output.astext():
+                output.append(nodes.paragraph("", BAND, classes=["attn-band"]))
+                return
+
+
 class FoldCode(SphinxPostTransform):
     """Folds what a first reading can do without, each under a line that names it.
 
@@ -319,7 +333,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
-    for transform in (FoldDropdowns, CaptionFigures, FoldCode, WidgetBeforeCode):
+    for transform in (FoldDropdowns, CaptionFigures, ExplainBands, FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
