@@ -15,7 +15,16 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("attn_notes", "book", "tests", "tools", "pyproject.toml", "Makefile", "README.md")
+COPIED = (
+    "attn_notes",
+    "benchmarks",
+    "book",
+    "tests",
+    "tools",
+    "pyproject.toml",
+    "Makefile",
+    "README.md",
+)
 AT_ONCE = 2
 SECONDS = 300  # a test may take
 
