@@ -107,6 +107,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "a row sums to less than 1",
         ),
         (instead(GROUP, OTHER, "keys[:, None] != keys"), "two groups may share a key"),
+        (instead(GROUP, OTHER, "values[:, None] != values"), "two groups may share a value"),
         (
             instead(GROUP, OTHER, "~torch.eye(len(keys), dtype=bool, device=device)"),
             "this leaves out the point and keeps its copy",

@@ -68,6 +68,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (COSINE + "1", "this is the dot product: divide by both lengths"),
         (COSINE + "math.sqrt(query.shape[-1])", "not by the two lengths"),
         (NORMALISED, "a query of zeros gives NaN"),
+        (NORMALISED.replace("keepdim=True)", "keepdim=True).clamp(min=0.2)"), "short vectors have"),
+        (
+            COSINE + "(query.norm(dim=-1)[..., None] * key.norm(dim=-1)[..., None, :] + 1e-5)",
+            "short vectors have the same cosine",
+        ),
         (
             instead(
                 NORMALISED,

@@ -125,7 +125,12 @@ def length_penalty(answer: Any) -> None:
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
     }
     exponent = {"α should be an exponent": 2}
-    cases: Any = (many, 1.0, 3, named), (few, 0.5, 1, exponent), (few, 0.0, 0, {})
+    near = "the penalty is ((5 + T) / 6)^α, and T counts END once"
+    with_4, with_6 = ([-1.92, -4.0], [1, 7]), ([-2.08, -4.0], [1, 7])  # turn the order
+    cases: Any = (
+        *((many, 1.0, 3, named), (few, 0.5, 1, exponent), (few, 0.0, 0, {})),
+        *((with_4, 1.0, 0, {near: 1}), (with_6, 1.0, 1, {near: 0})),
+    )
     for hypotheses, alpha, best, mistakes in cases:
         log_probs, lengths = (torch.tensor(row, device=get_device()) for row in hypotheses)
         scores = log_probs / ((5 + lengths) / 6) ** alpha

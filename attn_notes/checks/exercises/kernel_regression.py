@@ -102,19 +102,22 @@ def local_linear(weigh: Any) -> None:
 def leave_group_out(predict: Any) -> None:
     """The Gaussian average over the keys of other groups."""
     device = get_device()
-    spread, values = (points[[0, 1, 2, 3, 4, 0, 2]] for points in _points(5))
+    spread, differing = (points[[0, 1, 2, 3, 4, 0, 2]] for points in _points(5))
     shared = torch.tensor([0.2, 0.9, 0.9, 1.6, 0.2, 2.3, 1.6], device=device)
     groups = torch.tensor([0, 1, 2, 3, 4, 0, 2], device=device)
-    for keys, width in ((spread, 0.5), (shared, 0.8)):
+    alike = differing[[0, 1, 2, 3, 4, 0, 1]]  # groups 1 and 2 share a value
+    cases = (spread, differing, 0.5), (shared, differing, 0.8), (spread, alike, 0.5)
+    for keys, values, width in cases:
         scores = -((keys[:, None] - keys) / width).square() / 2  # (7, 7)
         other = groups[:, None] != groups
         own = torch.eye(7, dtype=torch.bool, device=device)
-        differ = keys[:, None] != keys
+        differ, unlike = (x[:, None] != x for x in (keys, values))
         mistakes = {
             "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
             "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
             "this leaves out the point and keeps its copy": masked_softmax(scores, ~own) @ values,
             "two groups may share a key: compare groups": masked_softmax(scores, differ) @ values,
+            "two groups may share a value: compare groups": masked_softmax(scores, unlike) @ values,
             "the mask is inverted": masked_softmax(scores, ~other) @ values,
         }
         right = masked_softmax(scores, other) @ values
