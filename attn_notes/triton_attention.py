@@ -148,7 +148,7 @@ def triton_attention(
         (B, H, L, D), in the query's dtype; 0 where a query may read nothing.
 
     Raises:
-        ModuleNotFoundError: Triton is not installed.
+        ModuleNotFoundError: triton is not installed.
         RuntimeError: the tensors are on the CPU, and the interpreter is off.
         TypeError: another dtype; bfloat16 too under the interpreter, whose products are wrong.
 
@@ -210,6 +210,15 @@ def _launch(kernel: Any, size: int, tensors: list[Tensor], ctx: Any) -> None:
             kernel[grid](*tensors, H, L, ctx.size, D, *ctx.options, tile, width)
 
 
+def obstacle(device: torch.device) -> str:
+    """What keeps the kernels from running on a device, in words; or ""."""
+    if tl is None:
+        return "triton_attention needs the package triton, an extra of this one"
+    if isinstance(forward_kernel, triton.JITFunction) and device.type != "cuda":
+        return "Triton needs a CUDA device, or TRITON_INTERPRET=1 before Python starts"
+    return ""
+
+
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Raise unless the tensors fit and the kernels can run on their device."""
     check_floating(query=query, key=key, value=value)
@@ -218,12 +227,9 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise ValueError(f"head_dim (last axis) must be at most 256, got {tuple(query.shape)}")
     if query.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise TypeError(f"query must be float16, bfloat16 or float32, got {query.dtype}")
-    if tl is None:
-        raise ModuleNotFoundError("triton_attention needs the package triton, an extra of this one")
-    compiled = isinstance(forward_kernel, triton.JITFunction)
-    if compiled and not query.is_cuda:
-        must = "query must be on a CUDA device, or TRITON_INTERPRET be 1 before Python starts"
-        raise RuntimeError(f"{must}, got a query on {query.device}")
-    if not compiled and query.dtype == torch.bfloat16:  # Triton 3.9 multiplies its bits
+    if why := obstacle(query.device):
+        kind = ModuleNotFoundError if tl is None else RuntimeError
+        raise kind(f"{why}, got a query on {query.device}")
+    if not query.is_cuda and query.dtype == torch.bfloat16:  # Triton 3.9 multiplies its bits
         must = "query must be float16 or float32 under Triton's interpreter"
         raise TypeError(f"{must}, got {query.dtype}")

@@ -10,7 +10,7 @@ tokens, shapes, whole numbers, masks. The decimals of its table and of its one-l
 may differ by one unit in their last place.
 
 A cell tagged `needs-triton` runs everywhere, but its output is compared only where triton is
-installed; elsewhere the last lines of the report count such cells.
+installed and can run; elsewhere the last lines of the report count such cells.
 
 Where the system has sockets that are files, kernels are spoken to through those. A port is chosen
 in one process and bound a second later in another; whoever takes it in between leaves a kernel that
@@ -19,7 +19,6 @@ lives and never answers.
 
 import base64
 import functools
-import importlib.util
 import itertools
 import json
 import math
@@ -38,6 +37,7 @@ from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
 from tests.measured_text import pair_texts
+from tools.notebooks import runs_triton
 
 MOST_QUANTA = 2
 ABSOLUTE, RELATIVE = 2e-6, 1e-4  # of a float outside an array, the ends of a scale among them
@@ -186,8 +186,8 @@ def kernel_manager(folder: str) -> Callable[..., KernelManager]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without triton, compare no output that was made with it, and note each."""
-    if importlib.util.find_spec("triton") is not None:
+    """Where triton cannot run, compare no output that was made with it, and note each."""
+    if runs_triton():
         return
     for item in items:
         if isinstance(item, IPyNbCell) and "needs-triton" in item.cell.metadata.get("tags", ()):
@@ -200,7 +200,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for found in terminalreporter.stats.values() for report in found]
     runs = [report for report in reports if getattr(report, "when", "") == "call"]
     if noted := sum(NOT_COMPARED in report.user_properties for report in runs):
-        terminalreporter.write_line(f"triton is not installed: {noted} outputs not compared")
+        terminalreporter.write_line(f"triton cannot run here: {noted} outputs not compared")
 
 
 _COMPARE = IPyNbCell.compare_outputs

@@ -46,7 +46,7 @@ def test_a_missing_triton_and_a_tensor_that_is_not_on_a_gpu_are_named(monkeypatc
         triton_attention(Q, K, K)
     monkeypatch.setattr(module, "tl", ANYWHERE)
     monkeypatch.setattr(module, "triton", SimpleNamespace(JITFunction=object))
-    with pytest.raises(RuntimeError, match=r"TRITON_INTERPRET be 1 .* got a query on cpu"):
+    with pytest.raises(RuntimeError, match=r"TRITON_INTERPRET=1 .* got a query on cpu"):
         triton_attention(Q, K, K)
 
 

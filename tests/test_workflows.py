@@ -133,7 +133,7 @@ def licence(name: str) -> str:
     """What a package says of its licence, in the newest of the three places for it."""
     said = importlib.metadata.metadata(name)
     listed = [line for line in said.get_all("Classifier", []) if line.startswith("License ::")]
-    stated = said["License-Expression"] or " / ".join(listed) or said["License"]
+    stated = said.get("License-Expression") or " / ".join(listed) or said.get("License")
     return stated or IN_ITS_FILES.get(name, "")
 
 

@@ -112,10 +112,20 @@ def execute(path: Path) -> str:
         client.execute()
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return f"{path.name}, {reached}:\n{error}"
-    if importlib.util.find_spec("triton") is None:
+    if not runs_triton():
         keep_outputs(notebook, stored, "needs-triton")
     path.write_text(dumps(clean(notebook)), encoding="utf-8")
     return ""
+
+
+def runs_triton() -> bool:
+    """Whether cells tagged `needs-triton` can be executed here."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    from attn_notes.device import get_device
+    from attn_notes.triton_attention import obstacle
+
+    return not obstacle(get_device())
 
 
 def keep_outputs(notebook: Notebook, stored: Notebook, tag: str) -> None:
