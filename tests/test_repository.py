@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
 sys.path.append(str(BOOK / "_ext"))
+import attn_book  # noqa: E402
 import attn_publish  # noqa: E402
 
 # ---- Requirements ----------------------------------------------------------------------------
@@ -61,7 +62,7 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_pin_can_be_installed_with_the_first_release_of_each_python(python):
-    said = {name: importlib.metadata.metadata(name)["Requires-Python"] or "" for name in pins()}
+    said = {name: importlib.metadata.metadata(name).get("Requires-Python", "") for name in pins()}
     assert {n: spec for n, spec in said.items() if not SpecifierSet(spec).contains(python)} == {}
 
 
@@ -210,3 +211,12 @@ def test_every_citation_exists_and_every_work_is_cited():
         assert here <= keys, f"{path.name} cites {here - keys}"
         used |= here
     assert used == keys
+
+
+def test_a_changed_extension_makes_every_page_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr(attn_book, "HERE", tmp_path)
+    (tmp_path / "one.py").write_text("1", encoding="utf-8")
+    before = attn_book.checksum_of_extensions()
+    assert before == attn_book.checksum_of_extensions()
+    (tmp_path / "two.py").write_text("2", encoding="utf-8")
+    assert before != attn_book.checksum_of_extensions()

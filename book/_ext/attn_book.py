@@ -10,6 +10,7 @@ import html
 import importlib.metadata
 import platform
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
-STATIC = Path(__file__).resolve().parents[1] / "_static"
+HERE = Path(__file__).resolve().parent
+STATIC = HERE.parent / "_static"
 WIDGET = "<attn-widget"
 BAND = "The number after ± is how far a rerun may differ. It is not a standard error."
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
@@ -329,6 +331,11 @@ def refresh_solutions_index(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return [page for page in env.found_docs if page.endswith("solutions")]
 
 
+def checksum_of_extensions() -> int:
+    """Changes whenever one of the book's extensions does; pages made by an older one are stale."""
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
@@ -343,4 +350,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", glue_punctuation)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {
+        "version": "1",
+        "env_version": checksum_of_extensions(),  # another one: Sphinx reads every page again
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
