@@ -21,8 +21,8 @@ The modules in the order of the chapters::
        triton_attention  the same as kernels for a GPU
    11  inside       ablation, patching, attribution: what a part of a model does
 
-Beside them stand `checks` (properties, exercises), `plotting`, `widgets`, and `cli`, which trains
-larger what a chapter trains small.
+Beside them stand `checks` (properties that a test can require), `plotting`, `widgets`, and `cli`,
+which trains larger what a chapter trains small.
 
 Dimension key, used in every docstring and in every shape comment::
 

@@ -1,4 +1,4 @@
-"""The package stays small, layered and documented: read from its source, not from its promises."""
+"""The packages stay small, layered and documented: read from their source, not from promises."""
 
 import ast
 import io
@@ -12,12 +12,14 @@ import pytest
 
 from tests.notebook_rules import homeless_factories
 
-PACKAGE = Path(__file__).parents[1] / "attn_notes"
-FILES = sorted(PACKAGE.rglob("*.py"))
+ROOT = Path(__file__).parents[1]
+PACKAGE, EXERCISES = ROOT / "attn_notes", ROOT / "attn_exercises"
+FILES = sorted([*PACKAGE.rglob("*.py"), *EXERCISES.rglob("*.py")])
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
-EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
-MOST_LINES, MOST_LINES_OF_CODE = 13_640, 8_185  # of the whole package, its JavaScript aside
+# Of a whole package, its JavaScript aside: lines, and lines of code.
+MOST_LINES = {PACKAGE: (12_110, 6_965), EXERCISES: (1_560, 1_230)}
 MOST_LINES_OF_TRAINING = 1_620  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29
@@ -33,6 +35,7 @@ LAYERS = (
     {"training"},
     {"pretrained", "inside"},
     {"checks"},
+    {"attn_exercises"},  # a package of its own, which no part of attn_notes imports
     {"cli"},
     {"__main__"},
     {"plotting"},
@@ -53,8 +56,13 @@ ROOT_IMPORTS = {"attention", "cache", "device", "kernels", "multihead", "source"
 
 def part(path: Path) -> str:
     """The module, or the subpackage, that a file belongs to; "" for the package's own root."""
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0].removesuffix(".py").replace("__init__", "")
+    return part_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def part_of(name: str) -> str:
+    """The same for the full name of a module; the exercises are one part."""
+    package, _, inner = name.partition(".")
+    return inner.split(".")[0].replace("__init__", "") if package == PACKAGE.name else package
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -79,13 +87,12 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 def test_importing_the_package_loads_torch_alone_and_the_maths_no_plotting_and_no_widgets():
     above = LAYERS[-2] | LAYERS[-1]
-    maths = sorted({f"attn_notes.{part(path)}" for path in FILES if part(path)} - {
-        f"attn_notes.{name}" for name in above
-    })  # fmt: skip
+    parts = {part(path) for path in PACKAGE.rglob("*.py")} - above - {""}
+    maths = sorted(f"attn_notes.{name}" for name in parts)
     code = (
         "import sys, torch; before = set(sys.modules); import attn_notes;"
         "print(*set(sys.modules) - before);"
-        f"import {', '.join(maths)}, attn_notes.checks.exercises; print(*sys.modules)"
+        f"import {', '.join(maths)}, attn_exercises; print(*sys.modules)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
@@ -145,14 +152,22 @@ def test_a_module_imports_only_from_the_layers_below_it(path):
         if own in layer or own == "":
             break
         below = below | layer
-    wanted = {name.split(".")[1] for name in imports(TREES[path]) if name.startswith("attn_notes.")}
+    ours = ("attn_notes.", EXERCISES.name)
+    wanted = {part_of(name) for name in imports(TREES[path]) if name.startswith(ours)}
     assert wanted <= below
+
+
+def test_the_exercises_import_the_package_and_it_never_imports_them():
+    importing = {path for path in FILES if "attn_exercises" in map(part_of, imports(TREES[path]))}
+    assert importing
+    assert {path.relative_to(ROOT).parts[0] for path in importing} == {"attn_exercises"}
 
 
 @EVERY_FILE
 def test_a_module_imports_torch_python_and_its_own_guests(path):
     roots = {name.split(".")[0] for name in imports(TREES[path])}
-    guests = roots - set(sys.stdlib_module_names) - {"attn_notes", "torch"}
+    own = path.relative_to(ROOT).parts[0]
+    guests = roots - set(sys.stdlib_module_names) - {"attn_notes", "torch", own}
     assert guests <= GUESTS.get(part(path), set())
 
 
@@ -182,13 +197,24 @@ def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
     assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
 
 
-def test_the_package_can_be_read_in_an_evening():
-    sources = {path: path.read_text(encoding="utf-8") for path in FILES}
-    lines = {path: len(source.splitlines()) for path, source in sources.items()}
-    assert sum(lines.values()) <= MOST_LINES
-    assert sum(len(code_lines(source)) for source in sources.values()) <= MOST_LINES_OF_CODE
-    training = sum(n for path, n in lines.items() if part(path) in {"training", "cli", "__main__"})
-    assert training <= MOST_LINES_OF_TRAINING
+@pytest.mark.parametrize("package", MOST_LINES, ids=lambda package: package.name)
+def test_a_package_can_be_read_in_an_evening(package):
+    sources = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    most_lines, most_lines_of_code = MOST_LINES[package]
+    assert 0 < sum(len(source.splitlines()) for source in sources) <= most_lines
+    assert sum(len(code_lines(source)) for source in sources) <= most_lines_of_code
+
+
+def test_the_loop_and_the_command_line_are_short():
+    training = [path for path in FILES if part(path) in {"training", "cli", "__main__"}]
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in training)
+    assert 0 < lines <= MOST_LINES_OF_TRAINING
+
+
+def test_the_house_style_states_both_budgets():
+    style = " ".join((ROOT / "STYLE.md").read_text(encoding="utf-8").split())
+    for package, (lines, of_code) in MOST_LINES.items():
+        assert f"`{package.name}` has at most {lines:,} lines, {of_code:,} of them code" in style
 
 
 @EVERY_FILE
@@ -220,7 +246,7 @@ def all_of(tree: ast.Module) -> list[str] | None:
 def test_a_module_has_a_docstring_and_a_package_lists_what_it_hands_out(path):
     tree = TREES[path]
     assert ast.get_docstring(tree)
-    if path.name != "__init__.py" or path.parent in (PACKAGE, PACKAGE / "checks" / "exercises"):
+    if path.name != "__init__.py" or path.parent in MOST_LINES:
         return  # what has no underscore is public; exercises are known by their decorator
     names = all_of(tree)
     imported = {
@@ -246,11 +272,11 @@ def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassD
 
 
 PUBLIC = [
-    pytest.param(path, node, is_method, id=f"{path.relative_to(PACKAGE)}:{name}")
+    pytest.param(path, node, is_method, id=f"{path.relative_to(ROOT)}:{name}")
     for path, tree in TREES.items()
     for name, node, is_method in public(tree)
 ]
-UNTAUGHT = {"arguments", "cli"}  # no chapter teaches them
+UNTAUGHT = {"arguments", "cli", "attn_exercises"}  # no chapter teaches them
 HELPERS = {"and_causal", "relative_positions"}  # nor these, which other modules need
 # The docstring of their module says what kernels, and what schedules, take and give.
 HELPERS |= {"boxcar_kernel", "epanechnikov_kernel", "gaussian_kernel", "triangular_kernel"}

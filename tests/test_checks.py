@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attn_exercises.base import compare, exercise, of_function, prediction
 from attn_notes.attention import attention_weights
 from attn_notes.checks import (
     CheckFailed,
@@ -21,7 +22,6 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
-from attn_notes.checks.exercises.base import compare, exercise, of_function, prediction
 from attn_notes.masks import causal_mask, padding_mask
 from tests.oracles import D, L, coin, normal, rng
 

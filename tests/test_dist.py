@@ -65,13 +65,20 @@ def test_its_tests_run_where_it_was_unpacked(place):
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 70
 
 
-def test_the_wheel_holds_the_package_and_its_scripts(place):
+def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
     code = "from attn_notes import widgets; print(widgets.__file__, len(widgets.page_script()))"
     done = run(place / "wheel", "-c", code)
     path, size = done.stdout.split()
     assert Path(path).is_relative_to(place / "wheel")
     assert int(size) > 100_000
-    assert {one.name.split("-")[0] for one in (place / "wheel").iterdir()} == {"attn_notes"}
+    code = "import attn_exercises; print(attn_exercises.__file__); attn_exercises.empty_rows(None)"
+    path, said = run(place / "wheel", "-c", code).stdout.splitlines()
+    assert Path(path).is_relative_to(place / "wheel")
+    assert said.startswith("Not yet: ")
+    names = {one.name.split("-")[0] for one in (place / "wheel").iterdir()}
+    assert names == {"attn_exercises", "attn_notes"}
+    for name in names:
+        assert (place / "wheel" / name / "py.typed").is_file()
 
 
 def test_one_line_of_the_configuration_names_the_home_and_without_it_none_is_named(place):

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from attn_notes.checks import exercises
+import attn_exercises as exercises
 from tests import notebook_rules as rules
 from tests import right_answers
 

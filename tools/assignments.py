@@ -23,7 +23,7 @@ from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from attn_notes.checks import exercises
+import attn_exercises as exercises
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"

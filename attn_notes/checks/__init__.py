@@ -1,7 +1,4 @@
-"""Properties of attention as functions: each raises `CheckFailed` or says nothing.
-
-`checks.exercises` holds the checks of the book's exercises, which print and never raise.
-"""
+"""Properties of attention as functions: each raises `CheckFailed` or says nothing."""
 
 from attn_notes.checks.measuring import measured
 from attn_notes.checks.properties import (

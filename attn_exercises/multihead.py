@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from attn_exercises.base import compare, draw, exercise, of_function, pair, refuse
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair, refuse
 from attn_notes.checks.properties import CheckFailed, influence
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads

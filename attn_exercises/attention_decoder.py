@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, exercise, numbers, of_function, pair
+from attn_exercises.base import compare, draw, exercise, numbers, of_function, pair
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.data import END, PAD

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, of_function, refuse
+from attn_exercises.base import compare, draw, of_function, refuse
 
 
 @of_function

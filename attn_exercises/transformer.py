@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, of_function
+from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 
 

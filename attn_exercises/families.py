@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, draw, of_function
+from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.data import Vocabulary, python_documentation
 from attn_notes.device import get_device

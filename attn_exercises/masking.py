@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attn_exercises.base import compare, draw, exercise, of_function, refuse
 from attn_notes.attention import attention_weights
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, refuse
 from attn_notes.checks.properties import CheckFailed, influence
 from attn_notes.device import get_device
 from attn_notes.masks import causal_mask, masked_softmax, padding_mask, sliding_window_mask

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.checks.exercises.base import compare, exercise, numbers, of_function
+from attn_exercises.base import compare, exercise, numbers, of_function
 from attn_notes.device import get_device
 from attn_notes.kernels import epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import masked_softmax

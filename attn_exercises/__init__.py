@@ -7,7 +7,7 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
-from attn_notes.checks.exercises.base import prediction
+from attn_exercises.base import prediction
 
 _CHAPTERS = (
     "kernel_regression", "score_functions", "masking", "attention_decoder", "multihead",

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import compare, draw, numbers, of_function
+from attn_exercises.base import compare, draw, numbers, of_function
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between, sinusoidal_encoding
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes.checks.exercises.base import compare, draw, exercise, of_function, pair
+from attn_exercises.base import compare, draw, exercise, of_function, pair
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attn_notes.checks.exercises.base import compare, draw, of_function
+from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks.exercises.base import compare, draw, of_function
+from attn_exercises.base import compare, draw, of_function
 from attn_notes.device import get_device
 
 
