@@ -211,7 +211,18 @@ def _launch(kernel: Any, size: int, tensors: list[Tensor], ctx: Any) -> None:
 
 
 def obstacle(device: torch.device) -> str:
-    """What keeps the kernels from running on a device, in words; or ""."""
+    """What keeps the kernels from running.
+
+    Args:
+        device: of the tensors.
+
+    Returns:
+        The reason in words; "" if the kernels can run.
+
+    Example:
+        >>> obstacle(torch.device("cuda")) in ("", obstacle(torch.device("cpu")))
+        True
+    """
     if tl is None:
         return "triton_attention needs the package triton, an extra of this one"
     if isinstance(forward_kernel, triton.JITFunction) and device.type != "cuda":
