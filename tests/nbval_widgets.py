@@ -10,7 +10,8 @@ tokens, shapes, whole numbers, masks. The decimals of its table and of its one-l
 may differ by one unit in their last place.
 
 A cell tagged `needs-triton` runs everywhere, but its output is compared only where triton is
-installed and can run; elsewhere the last lines of the report count such cells.
+installed and can run, and one tagged `needs-topics` only where the topics of Python's `help()` are
+those that the outputs were made with; elsewhere the last lines of the report count such cells.
 
 Where the system has sockets that are files, kernels are spoken to through those. A port is chosen
 in one process and bound a second later in another; whoever takes it in between leaves a kernel that
@@ -27,6 +28,7 @@ import re
 import shutil
 import struct
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -37,7 +39,7 @@ from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
 from tests.measured_text import pair_texts
-from tools.notebooks import runs_triton
+from tools.notebooks import not_to_be_made_here
 
 MOST_QUANTA = 2
 ABSOLUTE, RELATIVE = 2e-6, 1e-4  # of a float outside an array, the ends of a scale among them
@@ -47,7 +49,7 @@ WIDGET = re.compile(
 )
 DECIMAL = re.compile(r"-?\d+\.\d+")
 TABLE_CELL = re.compile(r"(?<=<td>)-?\d+\.\d+(?=</td>)")
-NOT_COMPARED = ("not compared", "triton")
+NOT_COMPARED = "not compared"
 ARRAY_KEYS = {"b64", "shape", "bits"}
 
 
@@ -186,21 +188,22 @@ def kernel_manager(folder: str) -> Callable[..., KernelManager]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where triton cannot run, compare no output that was made with it, and note each."""
-    if runs_triton():
-        return
+    """Compare no output that cannot be made here, and note why."""
+    reasons = not_to_be_made_here()
     for item in items:
-        if isinstance(item, IPyNbCell) and "needs-triton" in item.cell.metadata.get("tags", ()):
-            item.options["check"] = False
-            item.user_properties.append(NOT_COMPARED)
+        if isinstance(item, IPyNbCell):
+            for tag in reasons.keys() & set(item.cell.metadata.get("tags", ())):
+                item.options["check"] = False
+                item.user_properties.append((NOT_COMPARED, reasons[tag]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many outputs were not compared; xdist's workers have sent their notes with them."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
     runs = [report for report in reports if getattr(report, "when", "") == "call"]
-    if noted := sum(NOT_COMPARED in report.user_properties for report in runs):
-        terminalreporter.write_line(f"triton cannot run here: {noted} outputs not compared")
+    noted = (note for report in runs for note in report.user_properties)
+    for why, count in Counter(why for name, why in noted if name == NOT_COMPARED).items():
+        terminalreporter.write_line(f"{why}: {count} outputs not compared")
 
 
 _COMPARE = IPyNbCell.compare_outputs

@@ -26,7 +26,7 @@ Rule = Callable[[list[Cell]], list[str]]
 
 KNOWN_TAGS = {
     "hide-input", "remove-input", "print-only", "stub", "nbval-ignore-output", "raises-exception",
-    "needs-triton",
+    "needs-topics", "needs-triton",
 }  # fmt: skip
 MOST_LINES = 14  # of code in a cell that is read
 MOST_LINES_FOLDED = 20  # in one that the reader has to unfold

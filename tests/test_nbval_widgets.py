@@ -175,20 +175,29 @@ def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
     assert run.returncode == 1
 
 
-@pytest.mark.parametrize("runs", [False, True])
-def test_what_needs_triton_runs_everywhere_and_is_compared_where_triton_runs(tmp_path, runs):
+@pytest.mark.parametrize("can", [False, True])
+@pytest.mark.parametrize(
+    ("tag", "check", "why"),
+    [
+        ("needs-triton", "runs_triton", "triton cannot run here"),
+        ("needs-topics", "has_topics", "the topics of this Python's help() are another text"),
+    ],
+)
+def test_what_needs_something_runs_everywhere_and_is_compared_where_it_is(
+    tmp_path, tag, check, why, can
+):
     cells = []
-    for n, (line, tags) in enumerate([("a = 2", ["needs-triton"]), ("print(a)", [])], start=1):
+    for n, (line, tags) in enumerate([("a = 2", [tag]), ("print(a)", [])], start=1):
         shown = [nbformat.v4.new_output("stream", text="2\n")]
         cell = nbformat.v4.new_code_cell(line, execution_count=n, outputs=shown)
         cell.metadata["tags"] = tags
         cells.append(cell)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "tiny.ipynb")
-    fake = f"import tools.notebooks\ntools.notebooks.runs_triton = lambda: {runs}\n"
+    fake = f"import tools.notebooks\ntools.notebooks.{check} = lambda: {can}\n"
     (tmp_path / "sitecustomize.py").write_text(fake, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--nbval", str(tmp_path / "tiny.ipynb"), "-v"]
     plugins = ["-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull]
-    if not runs:  # the report counts what a worker has seen
+    if not can:  # the report counts what a worker has seen
         plugins += ["-n", "1"]
     run = subprocess.run(
         [*command, *plugins, "--rootdir", str(tmp_path)],
@@ -199,6 +208,6 @@ def test_what_needs_triton_runs_everywhere_and_is_compared_where_triton_runs(tmp
         check=False,
         timeout=120,
     )
-    assert ("1 failed, 1 passed" if runs else "2 passed") in run.stdout
-    assert ("triton cannot run here: 1 outputs not compared" in run.stdout) != runs
-    assert run.returncode == int(runs)
+    assert ("1 failed, 1 passed" if can else "2 passed") in run.stdout
+    assert (f"{why}: 1 outputs not compared" in run.stdout) != can
+    assert run.returncode == int(can)

@@ -112,14 +112,33 @@ def execute(path: Path) -> str:
         client.execute()
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         return f"{path.name}, {reached}:\n{error}"
-    if not runs_triton():
-        keep_outputs(notebook, stored, "needs-triton")
+    for tag in not_to_be_made_here():
+        keep_outputs(notebook, stored, tag)
     path.write_text(dumps(clean(notebook)), encoding="utf-8")
     return ""
 
 
+def not_to_be_made_here() -> dict[str, str]:
+    """Tags of the cells whose outputs come from another machine or Python, and why."""
+    why = {}
+    if not runs_triton():
+        why["needs-triton"] = "triton cannot run here"
+    if not has_topics():
+        why["needs-topics"] = "the topics of this Python's help() are another text"
+    return why
+
+
+def has_topics() -> bool:
+    """Whether the topics of `help()` are the text that the stored outputs were made with."""
+    from attn_notes.cli.train import digest
+    from attn_notes.data import python_documentation, split_text
+
+    settings = (BOOK / "_data/python-docs/settings.json").read_text(encoding="utf-8")
+    return digest(split_text(python_documentation())) == json.loads(settings)["digest"]
+
+
 def runs_triton() -> bool:
-    """Whether cells tagged `needs-triton` can be executed here."""
+    """Whether Triton is installed, and can run the kernels on the device of the notebooks."""
     if importlib.util.find_spec("triton") is None:
         return False
     from attn_notes.device import get_device
