@@ -31,6 +31,10 @@ def pooled(answer: Any) -> None:
     poisoned = x.masked_fill(~mask[..., None], math.nan)
     case = "with NaN in the padding (0 times NaN is NaN, so replace it) "
     compare(answer(poisoned, mask), right, "the mean", case=case)
+    sick, its = x.clone(), right.clone()
+    sick[1, 0, 2] = its[1, 2] = math.nan
+    case = "with NaN in a real token, which must show in the mean, "
+    compare(answer(sick, mask), its, "the mean", case=case)
 
 
 @of_function
@@ -54,6 +58,7 @@ def eighty_ten_ten(answer: Any) -> None:
     _check_share(chosen[:, :80], share, "of the real tokens {:.0%} should be asked for")
     _check_share(shown[chosen] == hidden, 0.8, "of the chosen tokens {:.0%} should be hidden")
     _check_share(swapped[chosen], 0.1, "of the chosen tokens {:.0%} should be another one")
+    _check_each_token(chosen, shown.where(swapped, 0), chosen & (shown != hidden))
     others = shown[swapped]
     if sorted(set(others.tolist())) != list(range(first, size)):
         found = f"{len(others.unique())} ids from {int(others.min())} to {int(others.max())}"
@@ -63,6 +68,18 @@ def eighty_ten_ten(answer: Any) -> None:
     if torch.equal(later[1], asked) or alike > 0.8 or not all(map(torch.equal, again, got)):
         words = "equal seeds must give equal results, and a second call other ones"
         raise CheckFailed(f"{words}: draw from source alone")
+
+
+def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
+    """Raise where a choice, a fate or a random id is drawn for a whole line at once."""
+    per_line = chosen[:, :80].sum(1)
+    if not bool(((per_line > 0) & (per_line < 80)).all()):
+        raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
+    if float((~kept.any(1)).double().mean()) > 0.2:  # 0.03 if each token has its own
+        raise CheckFailed("draw the fate token by token: in too many lines all are hidden")
+    lines = torch.arange(len(others), device=others.device)[:, None] * (others.max() + 1)
+    if len((lines + others)[others > 0].unique()) < 0.9 * int((others > 0).sum()):
+        raise CheckFailed("draw a random id for each token: in a line they are the same")
 
 
 def _check_share(which: Tensor, right: float, words: str) -> None:
@@ -135,6 +152,8 @@ def seen_before(answer: Any) -> None:
         (["that is", "to be or not to be"], "or not mine", 6, 7 / 11, "each run counts in full"),
         (["abcdef"], "xabcdex", 3, 5 / 7, "runs overlap, and no character counts twice"),
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
+        (["ab", "cd"], "b\nc", 3, 0.0, "a line break joins no two texts"),
+        (["ab", "cd"], "b c", 3, 0.0, "a space joins no two texts"),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
         (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),
     ):

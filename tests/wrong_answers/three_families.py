@@ -61,6 +61,12 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(POOL, "~mask", "mask"), "the mean should be"),
         (
+            instead(
+                POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None]).nan_to_num()"
+            ),
+            "with NaN in a real token, which must show",
+        ),
+        (
             instead(POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None])"),
             "with NaN in the padding (0 times NaN is NaN",
         ),
@@ -78,6 +84,18 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(ASK, "(fate < 0.9)", "(fate < 1)"), "10% should be another one, got 20%"),
         (instead(ASK, "(fate >= 0.8)", "(fate >= 0.85)"), "10% should be another one, got 5%"),
+        (
+            instead(ASK, "(chosen < share)", "(chosen[:, :1] < share)"),
+            "choose token by token: of some line every real token is chosen",
+        ),
+        (
+            instead(ASK, "    chosen = (", "    fate = fate[:, :1]\n    chosen = ("),
+            "draw the fate token by token",
+        ),
+        (
+            instead(ASK, "size, x.shape,", "size, (len(x), 1),"),
+            "draw a random id for each token",
+        ),
         (instead(ASK, " & (x != 0)", ""), "what is shown elsewhere should be 0"),
         (
             instead(ASK, "x.masked_fill(~chosen, 0)", "shown * chosen"),
@@ -200,6 +218,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
             "no run crosses from one text into another",
         ),
+        (
+            instead(SEEN, "for t in train for", 'for t in ["\\n".join(train)] for'),
+            "a line break joins no two texts",
+        ),
+        (instead(SEEN, "for t in train for", 'for t in [" ".join(train)] for'), "a space joins no"),
         (
             instead(SEEN, "sum(marks) / len(test)", "n * sum(marks[:-1]) / len(test)"),
             "got",
