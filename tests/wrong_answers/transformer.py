@@ -57,6 +57,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (f"answer = {list(MIXES.values())}", "must be a dictionary, got list"),
     ],
     "norm_gradient": [
+        (
+            """
+def norm_backward(x, gamma, g, eps=1e-5):
+    leaf = x.clone().requires_grad_()
+    F.layer_norm(leaf, x.shape[-1:], gamma, None, eps).backward(g)
+    return leaf.grad
+""",
+            "do without autograd",
+        ),
         (instead(NORM, " - along * hat", ""), "x moves sigma too"),
         (instead(NORM, "u - u.mean(-1, keepdim=True) - ", "u - "), "x moves the mean too"),
         (instead(NORM, "gamma * g", "g"), "the gain is missing"),
