@@ -20,6 +20,8 @@ MAXIMA = {"max", "amax", "aminmax", "argmax", "cummax", "sort", "topk"}
 SUMS = {"exp", "softmax", "log_softmax", "logsumexp"}
 KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
 NAN = "the output is nan: what is -inf minus -inf?"
+BEGIN_LOW = "the maximum may be negative: begin at -inf"
+SUBTRACT = "subtract the larger log-sum-exp, and not 0 where it is negative"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 
@@ -38,14 +40,20 @@ def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r:
 class _InTiles(TorchDispatchMode):
     """Refuses an answer that has looked at more keys than a tile holds before it adds them up."""
 
-    tile, seen = 0, 0
+    def __init__(self, tile: int) -> None:
+        super().__init__()
+        self.tile = tile
+        self.read: dict[int, Tensor] = {}  # by address; kept, so that no other tensor takes it
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if (name := func.overloadpacket.__name__.strip("_")) in MAXIMA | SUMS:
-            seen = args[0].numel() + (0 if name in SUMS else self.seen)
-            if seen > self.tile + 1:  # a tile, and perhaps the old maximum
-                raise CheckFailed(f"{name} has {seen} keys, a tile {self.tile}: {KEEP_A_STATE}")
-            self.seen = 0 if name in SUMS else seen
+            at, size = args[0].data_ptr(), args[0].element_size()
+            keys = dict.fromkeys(range(at, at + size * args[0].numel(), size), args[0])
+            keys |= {} if name in SUMS else self.read
+            if len(keys) > self.tile + 2:  # a tile, and perhaps the maxima: old and its own
+                n = len(keys)
+                raise CheckFailed(f"{name} has {n} keys, a tile {self.tile}: {KEEP_A_STATE}")
+            self.read = {} if name in SUMS else keys
         return func(*args, **(kwargs or {}))
 
 
@@ -55,11 +63,11 @@ def mended_rescaling(answer: Any) -> None:
     scores, values = draw((9,), (9, 3))
     scores = 2 * scores.sort().values  # every tile brings a new maximum
     right = scores.softmax(0) @ values
-    low, late, falling, watch = scores.clone(), scores.clone(), scores.flip(0), _InTiles()
+    low, late, falling, deep = scores.clone(), scores.clone(), scores.flip(0), scores - 1000
     low[:4] = late[5:] = -INF
     falling[0] += 1000
     for tile in (9, 4, 2, 1):
-        run, to, watch.tile = (scores, values, tile), slice(9 // tile * tile), tile
+        run, to = (scores, values, tile), slice(9 // tile * tile)
         mistakes = {
             "nothing is rescaled when the maximum rises": _by_tiles(*run, Z=False, u=False),
             "the sum is rescaled, but the output is not": _by_tiles(*run, Z=True, u=False),
@@ -68,19 +76,20 @@ def mended_rescaling(answer: Any) -> None:
             "divide the output by the sum at the end": (scores - scores.max()).exp() @ values,
             "the last tile is shorter, and it is left out": scores[to].softmax(0) @ values[to],
         }
-        with watch:
+        with _InTiles(tile):
             got = answer(*run)
         compare(got, right, "the output", mistakes, f"tile = {tile}: ")
     hard = {
-        "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right),
-        "the largest score first: ": (falling, values[0]),
-        "a first tile of masked keys: ": (low, low.softmax(0) @ values),
-        "a last tile of masked keys: ": (late, late.softmax(0) @ values),
-        "all keys masked: ": (torch.full_like(scores, -INF), 0 * right),
+        "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right, NAN),
+        "scores near -1,000: ": (deep, deep.softmax(0) @ values, f"0 / 0 is nan: {BEGIN_LOW}"),
+        "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
+        "a first tile of masked keys: ": (low, low.softmax(0) @ values, NAN),
+        "a last tile of masked keys: ": (late, late.softmax(0) @ values, NAN),
+        "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
     }
-    for case, (a, expected) in hard.items():
-        cause = {KEEP_THE_LARGER if a is falling else NAN: right * torch.nan}
-        compare(answer(a, values, 2), expected, "the output", cause, case)
+    for case, (a, expected, cause) in hard.items():
+        mistakes = {cause: right * torch.nan} | ({BEGIN_LOW: 0 * right} if a is deep else {})
+        compare(answer(a, values, 2), expected, "the output", mistakes, case)
 
 
 @of_function
@@ -88,7 +97,9 @@ def merged_parts(answer: Any) -> None:
     """(lse, out) of all keys, from those of two parts."""
     scores, values = draw((4, 9), (9, 3))
     scores[1, :4] = scores[2, 4:] = scores[3] = -INF  # one part empty, or both
-    for case, a in {"": scores, "scores near 1,000 overflow: ": scores + 1000}.items():
+    cases = {"": 0, "scores near 1,000 overflow: ": 1000, "scores near -1,000 underflow: ": -1000}
+    for case, shift in cases.items():
+        a = scores + shift
         l1, o1 = _attend(a[:, :4], values[:4])
         l2, o2 = _attend(a[:, 4:], values[4:])
         lse, out = _attend(a, values)
@@ -97,6 +108,7 @@ def merged_parts(answer: Any) -> None:
             "add the exponentials, not the log-sum-exps": l1 + l2,
             "the larger log-sum-exp is not that of the sum": torch.maximum(l1, l2),
             "take the logarithm of the sum": l1.exp() + l2.exp(),
+            SUBTRACT: lse - INF if shift < 0 else lse,
         }
         compare(got[0], lse, "the log-sum-exp", sums, case)
         w1, w2 = ((one - lse).exp()[:, None] for one in (l1, l2))  # nan where both are empty
@@ -105,6 +117,7 @@ def merged_parts(answer: Any) -> None:
             "the parts count by their sums, and not equally": (o1 + o2) / 2,
             "the outputs are means: weigh them before you add": o1 + o2,
             "each part has the weight of the other": (w2 * o1 + w1 * o2).nan_to_num(),
+            SUBTRACT: 0 * out if shift < 0 else out,
         }
         compare(got[1], out, "the output", mistakes, case)
 
@@ -129,13 +142,16 @@ def triton_log_sum_exp(answer: Any) -> None:
         falling = block.flip(-1)
         falling[:, 0] += 1000
         cases = {"": block, "scores near 1,000 overflow: ": block + 1000}
+        cases |= {"scores near -1,000: ": block - 1000}
         for case, rows in (cases | {"the largest score first: ": falling}).items():
             out = torch.full((3,), torch.nan, device=block.device)
             with warnings.catch_warnings(action="ignore"):  # of what overflows in the interpreter
                 kernel[(3,)](rows[:3], out, S, TILE=tile)  # a row lies behind the last
             where = f"S = {S}, TILE = {tile}: {case}"
             right, slips = rows[:3].logsumexp(-1), _slips(rows, tile)
-            compare(out, right, "the log-sum-exp", slips | {KEEP_THE_LARGER: right + INF}, where)
+            slips |= {KEEP_THE_LARGER: right + INF}
+            slips |= {BEGIN_LOW: right - INF} if "-1,000" in case else {}
+            compare(out, right, "the log-sum-exp", slips, where)
 
 
 def _slips(block: Tensor, tile: int) -> dict[str, Tensor]:

@@ -53,6 +53,14 @@ def merge(lse_a, out_a, lse_b, out_b):
     out = (a[:, None] * out_a + b[:, None] * out_b) / both[:, None]
     return (a + b).log(), out
 """
+CLAMPED = """
+def merge(lse_a, out_a, lse_b, out_b):
+    m = torch.maximum(lse_a, lse_b).clamp(min=0)
+    a, b = (lse_a - m).exp(), (lse_b - m).exp()
+    both = a + b
+    out = (a[:, None] * out_a + b[:, None] * out_b) / (both + 1e-9)[:, None]
+    return m + both.log(), out
+"""
 KERNEL = """
 def row_kernel(scores, out, S, TILE: "tl.constexpr"):
     row = tl.program_id(0)
@@ -134,6 +142,26 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             ),
             "the largest score first: the output should be",
         ),
+        (
+            instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())"),
+            "scores near -1,000: the maximum may be negative: begin at -inf",
+        ),
+        (
+            instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())").replace(
+                "u / Z if Z > 0 else torch.zeros_like(u)", "u / (Z + 1e-9)"
+            ),
+            "scores near -1,000: the maximum may be negative: begin at -inf",
+        ),
+        (
+            instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())").replace(
+                " if Z > 0 else torch.zeros_like(u)", ""
+            ),
+            "scores near -1,000: 0 / 0 is nan: the maximum may be negative: begin at -inf",
+        ),
+        (
+            instead(ONE_MAXIMUM, "scores.max()", "max((a + 0).max() for a in scores.split(tile))"),
+            "max has 8 keys, a tile 4",
+        ),
         ("one_query = 3", "the answer should be a function, got int"),
     ],
     "merged_parts": [
@@ -168,6 +196,14 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             instead(MERGED, "return lse,", "return lse + 2e-3 * (lse > 900),"),
             "the log-sum-exp should be 1002.15533 at (0,), got 1002.15735",
+        ),
+        (
+            CLAMPED,
+            "scores near -1,000 underflow: subtract the larger log-sum-exp, and not 0",
+        ),
+        (
+            instead(CLAMPED, "m + both.log()", "torch.logaddexp(lse_a, lse_b)"),
+            "scores near -1,000 underflow: subtract the larger log-sum-exp, and not 0",
         ),
         (OVERFLOWS, "scores near 1,000 overflow: the log-sum-exp should be"),
         (instead(MERGED, "return lse, ", "return "), "return the log-sum-exp and the output, got"),
@@ -204,6 +240,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             instead(KERNEL, "tl.maximum(maximum, tl.max(a, 0))", "tl.max(a, 0)"),
             "the largest score first: a later tile may have a smaller maximum",
+        ),
+        (
+            instead(KERNEL, 'tl.full((), float("-inf"), tl.float32)', "tl.zeros((), tl.float32)"),
+            "scores near -1,000: the maximum may be negative: begin at -inf",
         ),
         ("row_kernel = 3", "the answer should be a function, got int"),
     ],

@@ -6,7 +6,7 @@ LAYERS = {"the token twelve places back": "one", "the token that has occurred mo
 LAYERS |= {"the vowel that occurred last": "one", "the token after the last comma": "two"}
 LAYERS |= {"the token after an earlier copy of this one": "two"}
 LAYERS |= {"the token before an earlier copy of this one": "two"}
-LAYERS |= {"the latter, with values made one token back": "one"}
+LAYERS |= {"the token before such a copy, with values made one token back": "one"}
 
 INDUCTION = """
 def induction(tokens):
@@ -31,7 +31,8 @@ def integrated(f, x, baseline, steps):
 """
 
 PARCELS = {"tells: star moved": "place", "tells: both exchanged": "digit"}
-PARCELS |= {"tells: equal weights": "place", "random: star moved": "both"}
+PARCELS |= {"tells: equal weights": "place", "tells: other digits": "neither"}
+PARCELS |= {"random: star moved": "both"}
 PARCELS |= {"random: both exchanged": "digit", "random: equal weights": "both"}
 PARCELS |= {"random: other digits": "neither"}
 
@@ -62,6 +63,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "tells: equal weights is not 'both': the head finds the star",
         ),
         (
+            f"answer = {PARCELS | {'tells: other digits': 'place'}}",
+            "tells: other digits is not 'place': the stamp gives the digit, and the star",
+        ),
+        (
             f"answer = {PARCELS | {'random: star moved': 'place'}}",
             "random: star moved is not 'place': the head reads digit and place",
         ),
@@ -77,7 +82,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             f"answer = {PARCELS | {'random: other digits': 'none'}}",
             'random: other digits should be "digit", "place", "both" or "neither"',
         ),
-        ("answer = ['both'] * 7", "the answer must be a dictionary, got list"),
+        ("answer = ['both'] * 8", "the answer must be a dictionary, got list"),
     ],
     "shares_of_a_logit": [
         (EACH_NORMED, "each part has its own standard deviation: divide by that of x"),
