@@ -144,19 +144,19 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (
             instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())"),
-            "scores near -1,000: the maximum may be negative: begin at -inf",
+            "scores near -1,000 (the maximum may be negative: begin at -inf",
         ),
         (
             instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())").replace(
                 "u / Z if Z > 0 else torch.zeros_like(u)", "u / (Z + 1e-9)"
             ),
-            "scores near -1,000: the maximum may be negative: begin at -inf",
+            "scores near -1,000 (the maximum may be negative: begin at -inf",
         ),
         (
             instead(MENDED, 'scores.new_full((), float("-inf"))', "scores.new_zeros(())").replace(
                 " if Z > 0 else torch.zeros_like(u)", ""
             ),
-            "scores near -1,000: 0 / 0 is nan: the maximum may be negative: begin at -inf",
+            "scores near -1,000 (the maximum may be negative: begin at -inf): 0 / 0 is nan",
         ),
         (
             instead(ONE_MAXIMUM, "scores.max()", "max((a + 0).max() for a in scores.split(tile))"),
