@@ -177,5 +177,4 @@ def _found(table: Tensor, width: int) -> float:
         live = [(p, words) for p, words in beam if words[-1] < 4]
         grown = [(p * float(table[w[-1], n - 1]), [*w, n]) for p, w in live for n in (4, 1, 2, 3)]
         beam = sorted(ended + grown, key=lambda found: -found[0])[:width]
-    p, words = beam[0]
-    return p if words[-1] == 4 else 0.0
+    return max((p for p, words in beam if words[-1] == 4), default=0.0)

@@ -20,11 +20,15 @@ def pooled(answer: Any) -> None:
     (x,) = draw((4, 5, 3), seed=8)
     lengths = torch.tensor([[5], [2], [3], [0]], device=x.device)
     mask = torch.arange(5, device=x.device) < lengths  # (4, 5)
+    mask[2] = mask[2].flip(0)  # padding may stand in front
     total = (x * mask[..., None]).sum(1)
     mistakes = {
         "the padding counts: leave it out of the sum and of the number": x.mean(1),
         "a row without a real token has the mean 0, not 0 / 0": total / lengths,
         "divide by the number of real tokens, not by the length of the row": total / 5,
+        "real tokens may stand anywhere: use the mask, and not how many they are": torch.stack(
+            [row[:n].sum(0) / max(n, 1) for row, (n,) in zip(x, lengths.tolist(), strict=True)]
+        ),
     }
     right = total / lengths.clamp(min=1)
     compare(answer(x, mask), right, "the mean", mistakes)

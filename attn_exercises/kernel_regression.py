@@ -84,7 +84,7 @@ def local_linear(weigh: Any) -> None:
     """The weights of a straight line fitted around each query."""
     keys = _points(7)[0].cpu().double()
     queries = torch.tensor([0.0, 1.3, 5.0], dtype=torch.float64, device="cpu")
-    for x, at, width in ((keys, queries, 0.9), (keys, queries, 2.0), (keys / 4, queries - 35, 1.0)):
+    for x, at, width in ((keys, queries, 0.9), (keys, queries, 2.0), (keys / 4, queries - 45, 1.0)):
         u = x - at[:, None]  # (3, 7)
         average = (-(u / width).square() / 2).softmax(-1)
         root = average.sqrt()[..., None]

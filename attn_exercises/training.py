@@ -16,7 +16,7 @@ def three_pieces(answer: Any) -> None:
     for w, cool, total, peak in ((100, 200, 1000, 1.0), (7, 30, 80, 2.0)):
         start = total - cool
         joint = peak * math.sqrt(w / start)
-        for t in (1, w // 2, w, w + 1, start - 1, start, start + 1, total - 1, total):
+        for t in (total, 1, w // 2, w, w + 1, start - 1, start, start + 1, total - 1):
             left = min(1.0, (total - t) / cool)
             root = peak * min(t / w, math.sqrt(w / t))
             right = root if t <= start else joint * left
@@ -25,7 +25,7 @@ def three_pieces(answer: Any) -> None:
                 "after the peak the rate falls like the root of t, not like t": peak * w / t,
                 "the last piece begins at the rate of that step, not at the peak": peak * left,
                 "the last piece is a straight line, with no root in it": root * left,
-                "the last piece is missing": root,
+                f"the last piece {'is missing' if t == total else 'begins too late'}": root,
             }
             case = f"step {t} of {total}, with warmup {w}, cooldown {cool} and peak {peak}: "
             compare(answer(t, w, cool, total, peak), right, "the rate", mistakes, case)

@@ -58,7 +58,7 @@ def triangular_kernel(u: Tensor) -> Tensor:
 
 
 def epanechnikov_kernel(u: Tensor) -> Tensor:
-    r"""$\tfrac34(1-u^2)_+$: of all kernels, the least mean squared error. Chapter 1.
+    r"""$\tfrac34(1-u^2)_+$: of all non-negative kernels the least error as n grows. Chapter 1.
 
     Epanechnikov (1969). Often confused with the triangular kernel.
 

@@ -62,7 +62,10 @@ def merge(lse_a, out_a, lse_b, out_b):
     return m + both.log(), out
 """
 KERNEL = """
-def row_kernel(scores, out, S, TILE: "tl.constexpr"):
+import triton.language as tl
+
+
+def row_kernel(scores, out, S, TILE: tl.constexpr):
     row = tl.program_id(0)
     maximum = tl.full((), float("-inf"), tl.float32)
     total = tl.zeros((), tl.float32)

@@ -30,6 +30,15 @@ def my_line(queries, keys, bandwidth):
     s0, s1, s2 = ((heights * u**r).sum(-1, keepdim=True) for r in (0, 1, 2))
     return heights * (s2 - s1 * u) / (s0 * s2 - s1**2)
 """
+SHARES = """
+def my_line(queries, keys, bandwidth):
+    u = keys - queries[:, None]
+    heights = torch.exp(-((u / bandwidth) ** 2) / 2)
+    weights = heights / heights.sum(-1, keepdim=True)
+    mean = (weights * u).sum(-1, keepdim=True)
+    variance = (weights * (u - mean) ** 2).sum(-1, keepdim=True)
+    return weights * (1 - mean * (u - mean) / variance)
+"""
 GROUP = """
 def my_prediction(keys, values, groups, bandwidth):
     scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2
@@ -95,6 +104,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(LINE, "u / bandwidth", "u / 0.9"), "the weights should be"),
         (instead(LINE, "u / bandwidth", "0 * u"), "the weights should be"),
         (HEIGHTS, "far from the keys the heights underflow: work on the scores"),
+        (SHARES, "far from the keys the heights underflow: work on the scores"),
     ],
     "leave_group_out": [
         (instead(GROUP, OTHER, "scores <= 0"), "output 0 depends on value 0, its own"),

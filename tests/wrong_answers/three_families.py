@@ -61,6 +61,14 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         ),
         (instead(POOL, "~mask", "mask"), "the mean should be"),
         (
+            """
+def pool(x, mask):
+    rows = [row[:n].sum(0) / max(n, 1) for row, n in zip(x, mask.sum(1).tolist(), strict=True)]
+    return torch.stack(rows)
+""",
+            "real tokens may stand anywhere",
+        ),
+        (
             instead(
                 POOL, "x.masked_fill(~mask[..., None], 0)", "(x * mask[..., None]).nan_to_num()"
             ),

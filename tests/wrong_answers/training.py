@@ -47,6 +47,7 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (instead(RATE, "root(start) * (", "root(t) * ("), "a straight line, with no root in it"),
         (instead(RATE, "root(t) if t < start else", "root(t) if t else"),
          "the last piece is missing"),
+        (instead(RATE, "t < start", "t <= start + 1"), "the last piece begins too late"),
         (instead(RATE, "t / warmup,", "(t - 1) / warmup,"),
          "step 1 of 1000, with warmup 100, cooldown 200 and peak 1.0: the rate should be 0.01"),
         ("def rate(t, warmup, cooldown, total, peak):\n    peak",
