@@ -108,7 +108,7 @@ clean:
 # Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
 .venv-triton/ready: requirements.txt pyproject.toml Makefile
 	$(PYTHON) -m venv --clear .venv-triton && $(TRITON) -m pip install -c requirements.txt \
-		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest \
+		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest pyyaml \
 		safetensors setuptools tqdm
 	$(TRITON) -m pip install --no-deps triton==3.9.0
 	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@
