@@ -4,7 +4,6 @@ A causal layer never needs an old query again, and its old keys and values never
 been computed for a prefix holds for every continuation of it.
 """
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -77,15 +76,17 @@ class KVCache:
         elif end > start:
             room = room if room.is_free(start, end) else room.doubled(start, end)
             # Not through the tensors themselves: backward would take their views for changed.
-            room.keys.data[:, :, start:end] = key
-            room.values.data[:, :, start:end] = value
+            room.keys.data.narrow(2, start, end - start).copy_(key)
+            room.values.data.narrow(2, start, end - start).copy_(value)
             room.used = end
         self._room, self.length = room, end
-        return room.keys[:, :, :end], room.values[:, :, :end]
+        return room.keys.narrow(2, 0, end), room.values.narrow(2, 0, end)
 
     def fork(self) -> "KVCache":
         """A second cache that holds the same tokens and is updated independently."""
-        return copy.copy(self)
+        other = KVCache()
+        other._room, other.length = self._room, self.length
+        return other
 
     def select(self, index: Tensor) -> "KVCache":
         """A new cache whose row n is this cache's row `index[n]`; `index` has shape (B',)."""
@@ -101,7 +102,8 @@ def _check(key: Tensor, value: Tensor, room: _Room | None, length: int) -> None:
         check_shapes(key=(key, "B G L D"), value=(value, "B G L Dv"))
     old = () if room is None else (("key", key, room.keys), ("value", value, room.values))
     for name, new, held in old:
-        if (new.shape[:2], new.shape[3]) != (held.shape[:2], held.shape[3]):
+        (b, g, _, d), (batch, heads, _, width) = new.shape, held.shape
+        if b != batch or g != heads or d != width:
             shape = (*held.shape[:2], length, held.shape[3])
             wanted = "key and value must match the cached tensors in all axes but L"
             got = f"got {shapes_of(key=key, value=value)}"

@@ -162,6 +162,7 @@ class MultiHeadAttention(nn.Module):
         qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
+        packed: self-attention alone, with one projection for the three, as in `SelfAttention`.
         out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).
         dropout: the fraction of weights set to 0 in training.
         backend: "explicit" computes the weights, "fused" calls torch's kernel, which never stores
@@ -186,6 +187,7 @@ class MultiHeadAttention(nn.Module):
         v_proj_dim: int | None = None,
         num_kv_heads: int | None = None,
         bias: bool = True,
+        packed: bool = False,
         out_proj: bool = True,
         dropout: float = 0.0,
         backend: Backend = "auto",
@@ -204,10 +206,17 @@ class MultiHeadAttention(nn.Module):
         if backend not in {"auto", "explicit", "fused"}:
             raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
         self.num_heads, self.num_kv_heads, self.backend = num_heads, num_kv_heads, backend
-        self.widths = qdim, kdim, vdim
-        self.q_proj = nn.Linear(qdim, qk_dim, bias)
-        self.k_proj = nn.Linear(kdim, qk_dim // num_heads * num_kv_heads, bias)
-        self.v_proj = nn.Linear(vdim, v_dim // num_heads * num_kv_heads, bias)
+        if packed and not qdim == kdim == vdim:
+            wanted = "qdim, kdim and vdim must be equal in a packed layer"
+            raise ValueError(f"{wanted}, got {qdim}, {kdim} and {vdim}")
+        self.packed, self.widths = packed, (qdim, kdim, vdim)
+        self.sizes = [qk_dim, *(n // num_heads * num_kv_heads for n in (qk_dim, v_dim))]
+        if packed:
+            self.qkv_proj = nn.Linear(qdim, sum(self.sizes), bias)
+        else:
+            self.q_proj = nn.Linear(qdim, qk_dim, bias)
+            self.k_proj = nn.Linear(kdim, self.sizes[1], bias)
+            self.v_proj = nn.Linear(vdim, self.sizes[2], bias)
         self.out_proj = nn.Linear(v_dim, embed_dim, bias) if out_proj else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
@@ -250,9 +259,13 @@ class MultiHeadAttention(nn.Module):
         value = key if value is None else value
         inputs = query, key, value
         mask = self._check(inputs, attn_mask, attn_bias, offset, need_weights)
-        q = split_heads(self.q_proj(query), self.num_heads)  # (B, H, L, D)
-        k = split_heads(self.k_proj(key), self.num_kv_heads)  # (B, G, S, D)
-        v = split_heads(self.v_proj(value), self.num_kv_heads)  # (B, G, S, Dv)
+        if self.packed:
+            q, k, v = self.qkv_proj(query).split(self.sizes, dim=-1)
+        else:
+            q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
+        q = split_heads(q, self.num_heads)  # (B, H, L, D)
+        k = split_heads(k, self.num_kv_heads)  # (B, G, S, D)
+        v = split_heads(v, self.num_kv_heads)  # (B, G, S, Dv)
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:
@@ -264,6 +277,12 @@ class MultiHeadAttention(nn.Module):
         rules = {"attn_bias": attn_bias, "is_causal": is_causal}
         heads, weights = self._attend(q, k, v, mask, need_weights, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
+
+    def qkv_weights(self) -> tuple[Tensor, ...]:
+        """The projections' weights (H · D, E), (G · D, E) and (G · Dv, E), packed or not."""
+        if self.packed:
+            return self.qkv_proj.weight.split(self.sizes)
+        return self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
 
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool, **rules: Any
@@ -292,6 +311,8 @@ class MultiHeadAttention(nn.Module):
         query, key, value = inputs
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
+        if self.packed and not query is key is value:
+            raise ValueError("key and value must be the query in a packed layer, got others")
         q, k, v = self.widths
         if not (query is key is value and query.shape[2:] == (q,) and q == k == v):  # quick
             check_shapes(

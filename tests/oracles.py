@@ -34,6 +34,15 @@ def filled(module: nn.Module, seed: int = 7) -> nn.Module:
     return module
 
 
+def stacked(module: nn.Module) -> dict[str, Tensor]:
+    """Its parameters by name, with the three projections of each attention stacked into one."""
+    state = module.state_dict()
+    for name in [name for name in state if "q_proj." in name]:
+        parts = [state.pop(name.replace("q_proj.", f"{part}_proj.")) for part in "qkv"]
+        state[name.replace("q_proj.", "qkv_proj.")] = torch.cat(parts)
+    return state
+
+
 def coin(*shape: int, seed: int = 0, heads: float = 0.5) -> Tensor:
     """A bool mask, True with probability `heads`."""
     return torch.rand(shape, generator=rng(seed)) < heads

@@ -19,7 +19,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 # Of a whole package, its JavaScript aside: lines, and lines of code.
-MOST_LINES = {PACKAGE: (12_110, 6_965), EXERCISES: (1_610, 1_280)}
+MOST_LINES = {PACKAGE: (12_145, 6_990), EXERCISES: (1_610, 1_280)}
 MOST_LINES_OF_TRAINING = 1_620  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29

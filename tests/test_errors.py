@@ -364,6 +364,18 @@ MULTIHEAD = [
     ("an unknown backend", new_heads(12, 3, backend="flash"), V, '"explicit" or "fused", got \'fl'),
     ("a dropout of 2", new_heads(12, 3, dropout=2.0), V, "dropout must be from 0 to 1, got 2.0"),
     ("weights of the fused backend", WEIGHTS_OF_FUSED, V, '"auto" or "explicit" for weights'),
+    (
+        "a packed layer of several widths",
+        new_heads(12, 3, packed=True, kdim=11),
+        V,
+        "must be equal in a packed layer, got 12, 11 and 12",
+    ),
+    (
+        "a key in a packed layer",
+        call(X, X + 1, heads=MultiHeadAttention(12, 3, packed=True)),
+        V,
+        "key and value must be the query in a packed layer, got others",
+    ),
     ("a value without a key", call(X, value=X), V, "key must be given where value is"),
     ("a query of two axes", call(X[0]), V, "shapes (B, L, 12), (B, S, 12)", f"({L}, 12)"),
     (

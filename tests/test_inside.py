@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -29,8 +30,8 @@ from attn_notes.inside import (
 )
 from attn_notes.multihead import MultiHeadAttention
 from attn_notes.pretrained import SentenceEncoder, load_decoder, load_encoder, minilm_folder
-from attn_notes.transformer import DecoderBlock, MaskedLanguageModel
-from tests.oracles import B, L, S, filled, normal, rng
+from attn_notes.transformer import DecoderBlock, DecoderOnly, MaskedLanguageModel
+from tests.oracles import B, L, S, filled, normal, rng, stacked
 from tests.published import random_gpt2, saved
 from tests.small_models import (
     BATCH,
@@ -517,6 +518,9 @@ def test_composition_is_its_definition_with_whole_matrices(norm):
         }
         expected = {name: float(value) for name, value in expected.items()}
         assert composition(model, earlier, later) == pytest.approx(expected, abs=1e-12)
+        packed = DecoderOnly(replace(model.config, packed=True)).double()
+        packed.load_state_dict(stacked(model))
+        assert composition(packed, earlier, later) == pytest.approx(expected, abs=1e-12)
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from attn_notes.checks import (
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.positions import apply_rotary, rotary_angles
-from tests.oracles import assert_same, coin, filled, gradients, normal, rng
+from tests.oracles import assert_same, coin, filled, gradients, normal, rng, stacked
 
 # Every axis a different prime, but for the widths, which heads must divide.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
@@ -267,6 +267,34 @@ def test_padding_and_the_other_sequences_change_nothing(backend):
     for b in range(B):
         one = layer(*(x[b : b + 1] for x in tensors), attn_mask=mask[b : b + 1])[0]
         torch.testing.assert_close(whole[b : b + 1], one)
+
+
+@BACKENDS
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kv_heads", [1, 3])
+def test_a_packed_layer_is_the_same_with_its_projections_stacked(backend, bias, kv_heads):
+    options = {"qk_proj_dim": H * D, "v_proj_dim": H * DV, "num_kv_heads": kv_heads}
+    options |= {"bias": bias, "backend": backend}
+    apart = layer_of(**options)
+    packed = layer_of(packed=True, **options)
+    packed.load_state_dict(stacked(apart))
+    mask = coin(L, L, seed=4)
+    mask[2] = False
+    for rules in ({}, {"is_causal": True}, {"attn_mask": mask}):
+        assert_same(
+            lambda x, rules=rules: packed(x, **rules)[0],
+            lambda x, rules=rules: apart(x, **rules)[0],
+            normal(B, L, E),
+        )
+    pairs = zip(packed.qkv_weights(), apart.qkv_weights(), strict=True)
+    assert all(a.equal(b) for a, b in pairs)
+    caches, x = (KVCache(), KVCache()), normal(B, L, E).detach()
+    for t in range(L):
+        steps = [
+            layer(x[:, t : t + 1], is_causal=True, cache=cache)[0]
+            for layer, cache in zip((packed, apart), caches, strict=True)
+        ]
+        torch.testing.assert_close(*steps)
 
 
 def test_one_head_is_self_attention():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from attn_notes.checks import check_weights
 from attn_notes.data import SpecialTokens
@@ -78,6 +79,10 @@ def test_a_random_gpt2_predicts_what_the_reference_library_predicts(
     assert model.special_tokens == SpecialTokens(pad=100, start=None, end=100)
     tied = reference.config.tie_word_embeddings
     assert (model.out_proj.weight is model.body.embeddings.tokens.weight) == tied
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear)]
+    assert [m.weight.T.is_contiguous() for m in layers] == [
+        m.out_features > m.in_features for m in layers
+    ]
     if reference.config.reorder_and_upcast_attn:  # the reference itself then leaves 64 bits
         for got, expected in pairs(model, reference, TOKENS, REAL):
             torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
@@ -147,7 +152,7 @@ def test_a_decoder_saved_without_its_head_is_whole(transformers, tmp_path):
 WRONG = {
     "a tensor missing": (
         lambda f: rewrite(f, lambda t: {n: t[n] for n in t if n != FUSED}),
-        "blocks.1.self_attn.q_proj.weight",
+        "blocks.1.self_attn.qkv_proj.weight",
     ),
     "an untied head without a matrix": (
         lambda f: reconfigure(f, tie_word_embeddings=False),

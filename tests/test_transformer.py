@@ -250,7 +250,7 @@ CHANGES = [
     {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"ffn_dim": 5},
     {"num_kv_heads": 1}, {"norm": "pre"}, {"activation": "relu"}, {"positions": "none"},
     {"max_length": 7}, {"embed_norm": True}, {"dropout": 0.5},
-    {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"target_vocab_size": 31},
+    {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"packed": True}, {"target_vocab_size": 31},
     {"num_decoder_layers": 1}, {"tie_embeddings": True}, {"scale_embeddings": True},
 ]  # fmt: skip
 

@@ -150,7 +150,11 @@ VALUES = [
                 lambda: Encoder(TransformerConfig(vocab_size=9, num_token_types=2)),
                 "nor token types",
             ),
-            (lambda: random_transformer(num_kv_heads=2), "shared key-value heads, got Tr"),
+            (
+                lambda: random_transformer(num_kv_heads=2),
+                "nor shared or packed projections, got Tr",
+            ),
+            (lambda: random_transformer(packed=True), "nor shared or packed projections, got Tr"),
             (broken_transformer, "must be finite, got NaN or infinity in encoder.norm.bias"),
         )
     ),

@@ -134,13 +134,14 @@ def head_weights(model: nn.Module, head: Head) -> HeadWeights:
     norm = block.norm1 if block.norm_first else None
     shared = head.index * layer.num_kv_heads // layer.num_heads  # the key-value head it reads
 
-    def rows(projection: nn.Linear, heads: int, index: int) -> Tensor:
-        weight = projection.weight.detach().double().unflatten(0, (heads, -1))[index]  # (D, E)
+    def rows(weight: Tensor, heads: int, index: int) -> Tensor:
+        weight = weight.detach().double().unflatten(0, (heads, -1))[index]  # (D, E)
         return reading_weight(norm, weight)
 
+    query, key, value = layer.qkv_weights()
     return HeadWeights(
-        rows(layer.q_proj, layer.num_heads, head.index),
-        rows(layer.k_proj, layer.num_kv_heads, shared),
-        rows(layer.v_proj, layer.num_kv_heads, shared),
+        rows(query, layer.num_heads, head.index),
+        rows(key, layer.num_kv_heads, shared),
+        rows(value, layer.num_kv_heads, shared),
         layer.out_proj.weight.detach().double().unflatten(1, (layer.num_heads, -1))[:, head.index],
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_notes.data import SpecialTokens
 from attn_notes.pretrained.config import read_config
@@ -16,9 +16,7 @@ NAMES = {
     "wte": "body.embeddings.tokens",
     "wpe": "body.embeddings.positions",
     "h.{}.ln_1": "body.blocks.{}.norm1",
-    "h.{}.attn.c_attn.query": "body.blocks.{}.self_attn.q_proj",
-    "h.{}.attn.c_attn.key": "body.blocks.{}.self_attn.k_proj",
-    "h.{}.attn.c_attn.value": "body.blocks.{}.self_attn.v_proj",
+    "h.{}.attn.c_attn": "body.blocks.{}.self_attn.qkv_proj",
     "h.{}.attn.c_proj": "body.blocks.{}.self_attn.out_proj",
     "h.{}.ln_2": "body.blocks.{}.norm2",
     "h.{}.mlp.c_fc": "body.blocks.{}.feed_forward.linear1",
@@ -46,25 +44,26 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
         attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
     folder = find_folder(source)
-    config, published = read_config(folder, "gpt2", norm="pre", positions="learned")
+    config, published = read_config(folder, "gpt2", norm="pre", positions="learned", packed=True)
     end = published.get("eos_token_id")
     if end not in range(config.vocab_size):
         raise ValueError(f"{folder}/config.json: eos_token_id must be an id, got {end!r}")
     decoder, tokenizer = build(DecoderOnly, config, folder, NAMES, _plain)
     # The end of a text is its padding too; nothing stands before a text.
     decoder.special_tokens = SpecialTokens(pad=end, start=None, end=end)
+    for module in decoder.modules():
+        if isinstance(module, nn.Linear) and module.out_features > module.in_features:
+            # One token times a tall matrix takes half the time where columns are contiguous.
+            module.weight.data = module.weight.data.T.contiguous().T
     return decoder, tokenizer
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that are read, with matrices as (out, in), and query, key and value apart."""
+    """The tensors that are read, with matrices as (out, in)."""
     plain = {}
     for published, tensor in tensors.items():
         name = published.removeprefix("transformer.")
-        x = tensor.T if name.startswith("h.") and tensor.dim() == 2 else tensor  # (out, in)
-        if ".c_attn." in name:
-            for part, third in zip(("query", "key", "value"), x.chunk(3), strict=False):
-                plain[name.replace("c_attn", f"c_attn.{part}")] = third
-        elif not name.endswith(LEFT_OUT):
-            plain[name] = x
+        if not name.endswith(LEFT_OUT):
+            is_stored_transposed = name.startswith("h.") and tensor.dim() == 2
+            plain[name] = tensor.T if is_stored_transposed else tensor  # (out, in)
     return plain

@@ -15,13 +15,14 @@ from attn_notes.training.processes import rank_and_world_size
 def shard(model: nn.Module, device: torch.device) -> None:
     """Divide each parameter over all processes, in place: torch's `fully_shard`.
 
-    Zhao et al. (2023). While a block computes, each process holds all its
-    parameters; those outside the blocks form one more group. As in
-    `DistributedDataParallel`, the values are those of the first process.
+    Zhao et al. (2023). While a block computes, each process holds all its parameters; those outside
+    the blocks form one more group. The values are those of the first process.
     """
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
 
+    for parameter in model.parameters():
+        parameter.data = parameter.data.contiguous()  # `fully_shard` takes no other layout
     for tensor in model.state_dict().values():
         dist.broadcast(tensor, src=0)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))

@@ -67,7 +67,7 @@ class EncoderBlock(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm_first = config.norm == "pre"
-        self.self_attn = _attention(config)
+        self.self_attn = _attention(config, packed=config.packed)
         self.norm1 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.norm2 = _layer_norm(config)
@@ -117,7 +117,7 @@ class DecoderBlock(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.norm_first = config.norm == "pre"
-        self.self_attn = _attention(config)
+        self.self_attn = _attention(config, packed=config.packed)
         self.norm1 = _layer_norm(config)
         self.cross_attn = _attention(config)
         self.norm2 = _layer_norm(config)
@@ -195,11 +195,12 @@ def _layer_norm(config: TransformerConfig) -> nn.LayerNorm:
     return nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
 
 
-def _attention(config: TransformerConfig) -> MultiHeadAttention:
+def _attention(config: TransformerConfig, *, packed: bool = False) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.embed_dim,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
+        packed=packed,
         dropout=config.dropout,
         backend=config.backend,
     )

@@ -41,6 +41,7 @@ class TransformerConfig:
             network's activations, of the embeddings, and of the output of each sublayer.
         layer_norm_eps: added to the variance in every layer norm.
         backend: of the attention: "auto", "explicit" or "fused", as in `MultiHeadAttention`.
+        packed: whether self-attention has one projection for query, key and value.
         target_vocab_size: the number of the target's token ids in an encoder-decoder; None where
             source and target share a vocabulary.
         num_decoder_layers: the number of the decoder's blocks; `num_layers` by default.
@@ -70,6 +71,7 @@ class TransformerConfig:
     dropout: float = 0.0
     layer_norm_eps: float = 1e-5
     backend: Backend = "auto"
+    packed: bool = False
     target_vocab_size: int | None = None
     num_decoder_layers: int | None = None
     tie_embeddings: bool = False

@@ -113,8 +113,8 @@ def _check(model: Any) -> None:
     if config.positions not in KNOWN:
         raise ValueError(f"positions of a page must be among {KNOWN}, got {config.positions!r}")
     shared = config.num_kv_heads not in (None, config.num_heads)
-    if config.embed_norm or config.num_token_types or shared:
-        wanted = "neither embed_norm nor token types nor shared key-value heads"
+    if config.embed_norm or config.num_token_types or shared or config.packed:
+        wanted = "neither embed_norm nor token types nor shared or packed projections"
         raise ValueError(f"a page has {wanted}, got {config}")
 
 
