@@ -145,6 +145,9 @@ def pair(got: Any, what: str) -> tuple[Any, Any]:
     return got[0], got[1]
 
 
+AUTOGRAD = {"autograd", "backward", "grad", "requires_grad_", "vjp", "jacrev", "jacfwd", "jvp"}
+
+
 def refuse(answer: Any, names: set[str], words: str) -> None:
     """Refuse right values that come from what the exercise rules out, such as a library's own."""
     name, code = (getattr(answer.args[0], f"__{of}__", "") for of in ("name", "code"))

@@ -46,7 +46,7 @@ def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
     hidden, first, size, share = 3, 6, 106, 0.2  # not BERT's
     source = torch.Generator().manual_seed(9)
-    x = torch.randint(first, size, (2000, 100), generator=source, device="cpu")
+    x = torch.randint(first, size - 3, (2000, 100), generator=source, device="cpu")
     x[:, 80:] = 0
     ask = partial(answer, x := x.to(get_device()), share, hidden, first, size)
     got = ask(source.manual_seed(8))
@@ -160,6 +160,8 @@ def seen_before(answer: Any) -> None:
         (["ab", "cd"], "b c", 3, 0.0, "a space joins no two texts"),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
         (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),
+        (["abc"], "abcxabc", 3, 6 / 7, "a run may stand twice in the test"),
+        (["ABC"], "abc", 3, 0.0, "a capital is another character"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "
         compare(answer(list(train), test, n), right, "the share", case=case)

@@ -48,13 +48,14 @@ def softmax_with_empty_rows(answer: Any) -> None:
         compare(got, masked_softmax(x, rule), "the weights", mistakes, case)
         if bool((got.masked_select(~rule) != 0).any()):
             raise CheckFailed(f"{case}a closed key has a small weight: it should be exactly 0")
-    leaf = scores.clone().requires_grad_()
+    leaf = scores.masked_fill(~mask, 200.0).requires_grad_()
     both = masked_softmax(leaf, mask), answer(leaf, mask)
     # The last term is 0, and carries a gradient where the answer is detached.
     sums = (weights.square().sum() + 0 * leaf.sum() for weights in both)
     right, got = (torch.autograd.grad(one, leaf)[0] for one in sums)
     if not bool(got.isfinite().all()):
-        raise CheckFailed("the empty row's gradient is NaN: set the row before the division")
+        wanted = "set the row before the division, and closed scores before exp"
+        raise CheckFailed(f"the gradient is NaN in an empty row or at a closed score: {wanted}")
     compare(got, right, "the gradient of the sum of squared weights")
     refuse(answer, {"masked_softmax"}, "masked_softmax is the package's own function: do without")
 

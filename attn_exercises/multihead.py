@@ -60,6 +60,7 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with a mask (B, L, S): ", mask=short & causal)
     _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
     _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
+    _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1)
     refuse(answer, {"MultiHeadAttention", "SelfAttention"}, "put the layer together from its parts")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from attn_exercises.base import compare, draw, of_function, refuse
+from attn_exercises.base import AUTOGRAD, compare, draw, of_function, refuse
 
 
 @of_function
@@ -52,7 +52,7 @@ def smoothed_gradient(answer: Any) -> None:
         }
         case = f"with {N} tokens, V = {V}, eps = {eps}, logits of size {size:.0f}: "
         compare(answer(leaf.detach(), labels, eps), right, "the gradient", mistakes, case)
-    refuse(answer, {"autograd", "backward", "grad", "requires_grad_"}, "do without autograd")
+    refuse(answer, AUTOGRAD, "do without autograd")
 
 
 @of_function

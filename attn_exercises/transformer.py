@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attn_exercises.base import compare, draw, of_function, refuse
+from attn_exercises.base import AUTOGRAD, compare, draw, of_function, refuse
 from attn_notes.checks.properties import CheckFailed
 
 
@@ -29,7 +29,7 @@ def norm_gradient(answer: Any) -> None:
     mistakes = {"eps is an argument, and the answer uses 1e-5 instead": _back(x, gamma, g)}
     right, case = _back(x, gamma, g, eps=0.5), "eps = 0.5: "
     compare(answer(x, gamma, g, 0.5), right, "the gradient", mistakes, case)
-    refuse(answer, {"autograd", "backward", "grad", "requires_grad_"}, "do without autograd")
+    refuse(answer, AUTOGRAD, "do without autograd")
 
 
 def _back(

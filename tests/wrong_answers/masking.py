@@ -13,6 +13,13 @@ def softmax_over_open(scores, mask):
     weights = {} * mask
     return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
 """
+WHERE = """
+def softmax_over_open(scores, mask):
+    mask = mask.expand(scores.shape)
+    m = scores.masked_fill(~mask, float("-inf")).amax(-1, keepdim=True)
+    e = torch.where(mask, (scores - m.masked_fill(m == float("-inf"), 0.0)).exp(), 0.0)
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+"""
 DILATED = """
 def dilated_window(L, window, dilation):
     i = torch.arange(L, device=device)
@@ -63,7 +70,11 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (
             SOFTMAX + "torch.where(mask.any(-1, keepdim=True), (scores + torch.zeros_like(scores)"
             ".masked_fill(~mask, float('-inf'))).softmax(-1), 0.0)",
-            "the empty row's gradient is NaN",
+            "the gradient is NaN in an empty row or at a closed score",
+        ),
+        (
+            WHERE,
+            "the gradient is NaN in an empty row or at a closed score",
         ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
         (SOFTMAX + "masked_softmax(scores, mask)", "masked_softmax is the package's own function"),

@@ -99,6 +99,10 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
             "with 2 key-value heads for 4 of the queries: query head h reads",
         ),
         (
+            instead(LAYER, "num_heads // G, dim", "min(2, num_heads // G), dim"),
+            "the answer raises ValueError: query and key must have shapes",  # with 1 key-value head
+        ),
+        (
             instead(LAYER, "w_o.T, weights", "w_o.T"),
             "return the output and the weights, got Tensor",
         ),

@@ -42,6 +42,16 @@ BITS = "\ndef bits(perplexity, tokens, characters):\n    return "
 VOCABULARY = "\ndef known(texts):\n    return "
 
 
+FIRST_SEEN = """
+def seen(train, test, n):
+    marks = set()
+    for t in train:
+        for i in range(len(t) - n + 1):
+            if (at := test.find(t[i : i + n])) >= 0:
+                marks |= set(range(at, at + n))
+    return len(marks) / len(test)
+"""
+
 ANSWERS: dict[str, list[tuple[str, str]]] = {
     "how_many_known": [
         (f"answer = {KNOWN | {'b': 8}}", "b is not 8: under a causal mask depth adds nothing"),
@@ -222,6 +232,7 @@ def pool(x, mask):
             "each run counts in full",
         ),
         (instead(SEEN, "for t in train for", "for t in train[:1] for"), "the share should be"),
+        (FIRST_SEEN, "a run may stand twice in the test"),
         (
             instead(SEEN, "for t in train for", 'for t in ["".join(train)] for'),
             "no run crosses from one text into another",
