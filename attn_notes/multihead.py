@@ -162,7 +162,8 @@ class MultiHeadAttention(nn.Module):
         qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
-        packed: self-attention alone, with one projection for the three, as in `SelfAttention`.
+        packed: self-attention alone, with one projection for the three, as in `SelfAttention`;
+            queries, keys and values have heads of the same width.
         out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).
         dropout: the fraction of weights set to 0 in training.
         backend: "explicit" computes the weights, "fused" calls torch's kernel, which never stores
@@ -206,9 +207,10 @@ class MultiHeadAttention(nn.Module):
         if backend not in {"auto", "explicit", "fused"}:
             raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
         self.num_heads, self.num_kv_heads, self.backend = num_heads, num_kv_heads, backend
-        if packed and not qdim == kdim == vdim:
-            wanted = "qdim, kdim and vdim must be equal in a packed layer"
-            raise ValueError(f"{wanted}, got {qdim}, {kdim} and {vdim}")
+        if packed and not (qdim == kdim == vdim and qk_dim == v_dim):
+            wanted = "equal qdim, kdim and vdim, and equal qk_proj_dim and v_proj_dim"
+            got = f"got {qdim}, {kdim}, {vdim}, and {qk_dim}, {v_dim}"
+            raise ValueError(f"a packed layer must have {wanted}, {got}")
         self.packed, self.widths = packed, (qdim, kdim, vdim)
         self.sizes = [qk_dim, *(n // num_heads * num_kv_heads for n in (qk_dim, v_dim))]
         if packed:
@@ -259,13 +261,14 @@ class MultiHeadAttention(nn.Module):
         value = key if value is None else value
         inputs = query, key, value
         mask = self._check(inputs, attn_mask, attn_bias, offset, need_weights)
+        H, G = self.num_heads, self.num_kv_heads
         if self.packed:
-            q, k, v = self.qkv_proj(query).split(self.sizes, dim=-1)
+            heads = split_heads(self.qkv_proj(query), H + 2 * G)  # (B, H + 2 G, L, D)
+            q, k, v = heads.split([H, G, G], dim=1)
         else:
-            q, k, v = self.q_proj(query), self.k_proj(key), self.v_proj(value)
-        q = split_heads(q, self.num_heads)  # (B, H, L, D)
-        k = split_heads(k, self.num_kv_heads)  # (B, G, S, D)
-        v = split_heads(v, self.num_kv_heads)  # (B, G, S, Dv)
+            q = split_heads(self.q_proj(query), H)  # (B, H, L, D)
+            k = split_heads(self.k_proj(key), G)  # (B, G, S, D)
+            v = split_heads(self.v_proj(value), G)  # (B, G, S, Dv)
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:

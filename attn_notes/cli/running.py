@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 from tqdm import tqdm
 
 from attn_notes.cli.models import build_model
 from attn_notes.cli.settings import CHECKPOINT, WEIGHTS, Settings, claim
-from attn_notes.data import Batch
 from attn_notes.device import get_device
 from attn_notes.training import fit
 from attn_notes.training.files import save_weights
@@ -104,9 +104,9 @@ class Job:
         step, place = divmod(n, self.run.accumulate)
         first, count = self.rank + self.world_size * place, self.run.accumulate * self.world_size
         batch = self.batches(step)
-        tensors = (batch,) if isinstance(batch, Tensor) else batch
-        rows = slice(first % len(tensors[0]), None, count)  # one row twice, where they are too few
-        return batch[rows] if isinstance(batch, Tensor) else Batch(*(t[rows] for t in batch))
+        size = len(tree_leaves(batch)[0])
+        rows = slice(first % size, None, count)  # one row twice, where they are too few
+        return tree_map(lambda tensor: tensor[rows], batch)
 
     def on_step(self, done: int, loss: Tensor) -> None:
         """Remember the loss, and keep the weights of a snapshot."""
@@ -118,8 +118,8 @@ class Job:
 
     def validate(self) -> float:
         """Report the losses on the way."""
-        found, steps = self.measure(self.model), self.settings.training.steps
-        trained = self.describe(self.latest.item())
+        found, trained = self.measure(self.model), self.describe(self.latest.item())
+        steps = self.settings.training.steps
         report(f"step {self.done} of {steps}: {trained}, held out {found:.3f}")
         return found
 

@@ -21,9 +21,10 @@ from attn_notes.cli.settings import (
     Training,
     TransformerShape,
 )
-from attn_notes.data import PAD, Batches, Pair, Vocabulary
+from attn_notes.data import Batches, Pair, Vocabulary
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
+from attn_notes.training.metrics import counting_tokens
 
 Pairs = tuple[list[Pair], list[Pair]]
 
@@ -62,12 +63,9 @@ class _TrainTranslator(Run):
         job = Job(self, settings, batches, training.translation_loss, measure, "bits per token")
         sources, references = zip(*held_out, strict=True)
         said = translate(job.train(), sources, *vocabs, max_length=settings.max_length)
-        score = training.bleu(
-            *([" ".join(tokens) for tokens in side] for side in (said, references))
-        )
-        report(
-            f"held out: exact match {training.exact_match(said, references):.3f}, BLEU {score:.1f}"
-        )
+        texts = ([" ".join(tokens) for tokens in side] for side in (said, references))
+        found = training.exact_match(said, references), training.bleu(*texts)
+        report("held out: exact match {:.3f}, BLEU {:.1f}".format(*found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,14 +107,11 @@ class TrainLanguageModel(Run):
         (vocab,), length = settings.vocabs(), self.model.max_length
         sizes = {"batch_size": self.training.batch_size, "seed": self.training.seed}
         windows = data.TextWindows(train, vocab, length=length, **sizes)
-        some = _first_characters(held_out, MEASURED[1])
-        measure = partial(training.bits_per_character, texts=some, vocab=vocab, length=length)
-        job = Job(
-            self, settings, windows, training.language_model_loss, measure, "bits per character"
-        )
-        found = {
-            "this model": training.bits_per_character(job.train(), held_out, vocab, length=length)
-        }
+        per_character, loss = training.bits_per_character, training.language_model_loss
+        measure = partial(per_character, vocab=vocab, length=length)
+        some = partial(measure, texts=_first_characters(held_out, MEASURED[1]))
+        job = Job(self, settings, windows, loss, some, "bits per character")
+        found = {"this model": measure(job.train(), texts=held_out)}
         for order in (1, 3, 5):
             counts = NGramModel(order, counted, vocab)
             found[f"runs of {order}"] = counts.bits_per_character(held_out)
@@ -168,8 +163,8 @@ def _first_characters(texts: Sequence[str], most: int) -> list[str]:
 def _bits_per_token(held_out: Batches, model: Any) -> float:
     """The mean loss of the tokens in these batches, END included."""
     device = next(model.parameters()).device
-    batches = [held_out(n).to(device) for n in range(len(held_out))]
-    counts = [int((batch.target[:, 1:] != PAD).sum()) for batch in batches]
-    losses = [float(training.translation_loss(model, batch)) for batch in batches]
+    batches = (held_out(n).to(device) for n in range(len(held_out)))
+    with counting_tokens() as counts:
+        losses = [training.translation_loss(model, batch) for batch in batches]
     nats = sum(loss * count for loss, count in zip(losses, counts, strict=True))
-    return nats / sum(counts) / math.log(2)
+    return float(nats / sum(counts)) / math.log(2)

@@ -84,8 +84,14 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
-    check_integers(0, steps=steps)
+    check_integers(0, steps=steps, seed=seed)
     check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
+    check_positive(lr=lr)
+    for name, x, off in (("max_norm", max_norm, math.inf), ("weight_decay", weight_decay, 0)):
+        if x != off:
+            check_positive(**{name: x})
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
     run = _Run(model, loss, settings | {"precision": precision}, compile)
     with run.training():
@@ -114,7 +120,6 @@ class _Run:
     def __init__(
         self, model: nn.Module, loss: Any, settings: dict[str, Any], compiled: bool
     ) -> None:
-        _check(**settings)
         self.model, self.loss, self.settings = model, loss, settings
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
@@ -257,15 +262,3 @@ class _Run:
         self.losses, self.best = there["losses"], there["best"]
         for generator, state in zip(generators(self.device), there["rng"], strict=False):
             generator.set_state(state)
-
-
-def _check(seed: int, lr: float, weight_decay: float, max_norm: float, precision: str) -> None:
-    """Raise unless the settings are in their ranges."""
-    check_integers(seed=seed)
-    check_positive(lr=lr)
-    if max_norm != math.inf:
-        check_positive(max_norm=max_norm)
-    if weight_decay != 0:
-        check_positive(weight_decay=weight_decay)
-    if precision not in ("float32", "bfloat16"):
-        raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")

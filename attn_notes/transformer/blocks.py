@@ -84,13 +84,12 @@ class EncoderBlock(nn.Module):
         Returns:
             (B, L, E), and the weights (B, H, L, L) or None.
         """
-        attend = partial(self.self_attn, **how)
         if self.norm_first:
-            y, weights = attend(self.norm1(x))
+            y, weights = self.self_attn(self.norm1(x), **how)
             x = x + self.dropout(y)
             x = x + self.dropout(self.feed_forward(self.norm2(x)))
         else:
-            y, weights = attend(x)
+            y, weights = self.self_attn(x, **how)
             x = self.norm1(x + self.dropout(y))
             x = self.norm2(x + self.dropout(self.feed_forward(x)))
         return x, weights
