@@ -21,7 +21,11 @@ def read_source(answer: Any) -> None:
     """From hidden (layers, B, H), memory (B, S, C), mask and score: context and weights."""
     hidden, memory, matrix = draw((3, 2, 5), (2, 4, 6), (5, 6))
     mask = padding_mask([4, 2], 4, device=hidden.device)
-    got = answer(hidden, memory, mask, lambda query, key: query @ matrix @ key.mT)
+
+    def score(query: Tensor, key: Tensor) -> Tensor:
+        return query @ matrix @ key.mT
+
+    got = answer(hidden, memory, mask, score)
     got = pair(got, "two tensors, context and weights")
     scores = hidden[:, :, None] @ matrix @ memory.mT  # (layers, B, 1, S)
     weights = masked_softmax(scores[-1], mask)  # (B, 1, S)
@@ -41,6 +45,9 @@ def read_source(answer: Any) -> None:
         "the context is a plain mean: use the weights": memory.mean(1),
     }
     compare(got[0], context, "the context", mistakes)
+    one = answer(hidden[1:, 1:], memory[1:], mask[1:], score)
+    compare(one[1], weights[1:, 0], "the weights", case="for one sequence and two layers ")
+    compare(one[0], context[1:], "the context", case="for one sequence and two layers ")
 
 
 @of_function
@@ -75,6 +82,7 @@ class _Countdown:
     """Counts down from the source's word: by 1 at first, by 2 once its state holds two words."""
 
     said = -1  # words appended so far; the source's own is not one
+    most = 9  # words that it may be asked to append
 
     def start(self, source: Tensor, lengths: Any = None) -> tuple[Tensor, "_Countdown"]:
         if lengths is None:
@@ -87,6 +95,9 @@ class _Countdown:
             raise CheckFailed(f"`step` takes the words, then the state; its second was a {kind}")
         after = _Countdown()
         after.said = state.said + 1
+        if after.said > self.most:
+            words = f"with max_length = {self.most} it says more than {self.most} words"
+            raise CheckFailed(words)
         down = (tokens - (2 if after.said > 1 else 1)).clamp(min=4)
         down = torch.where(tokens == 4, END, torch.where(tokens < 4, 9, down))  # 9: nonsense
         return F.one_hot(down, 12).float(), after
@@ -111,7 +122,9 @@ def greedy_loop(answer: Any) -> None:
     }
     compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes)
     mistakes = {"with max_length = 3 it says more than 3 words": right}
-    compare(answer(_Countdown(), source, lengths, 3), right[:, :3], "the tokens", mistakes)
+    brief = _Countdown()
+    brief.most = 3
+    compare(answer(brief, source, lengths, 3), right[:, :3], "the tokens", mistakes)
 
 
 @of_function

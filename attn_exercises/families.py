@@ -79,6 +79,8 @@ def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
     per_line = chosen[:, :80].sum(1)
     if not bool(((per_line > 0) & (per_line < 80)).all()):
         raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
+    if torch.equal(chosen[:, :80].any(0), chosen[:, :80].all(0)):
+        raise CheckFailed("choose token by token: every line has the same places")
     if float((~kept.any(1)).double().mean()) > 0.2:  # 0.03 if each token has its own
         raise CheckFailed("draw the fate token by token: in too many lines all are hidden")
     lines = torch.arange(len(others), device=others.device)[:, None] * (others.max() + 1)
@@ -158,10 +160,14 @@ def seen_before(answer: Any) -> None:
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
         (["ab", "cd"], "b\nc", 3, 0.0, "a line break joins no two texts"),
         (["ab", "cd"], "b c", 3, 0.0, "a space joins no two texts"),
+        (["ab", "cd"], "b\tc", 3, 0.0, "a tab joins no two texts"),
+        (["ab", "cd"], "b\n\nc", 4, 0.0, "an empty line joins no two texts"),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
         (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),
         (["abc"], "abcxabc", 3, 6 / 7, "a run may stand twice in the test"),
         (["ABC"], "abc", 3, 0.0, "a capital is another character"),
+        (["abc", "xyz"], "abc", 3, 1.0, "every training text counts, not the last alone"),
+        (["aba"], "ababa", 3, 1.0, "a run may begin inside its own copy"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "
         compare(answer(list(train), test, n), right, "the share", case=case)

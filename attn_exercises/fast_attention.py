@@ -22,6 +22,7 @@ KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each t
 NAN = "the output is nan: what is -inf minus -inf?"
 BEGIN_LOW = "the maximum may be negative: begin at -inf"
 SUBTRACT = "subtract the larger log-sum-exp, and not 0 where it is negative"
+NEWEST = "subtract the newest maximum, and not the first tile's"
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 
@@ -66,6 +67,8 @@ def mended_rescaling(answer: Any) -> None:
     low, late, falling = scores.clone(), scores.clone(), scores.flip(0)
     low[:4] = late[5:] = -INF
     falling[0] += 1000
+    rising = scores.clone()
+    rising[-1] += 1000
     for tile in (9, 4, 2, 1):
         run, to = (scores, values, tile), 9 // tile * tile
         mistakes = {
@@ -83,6 +86,7 @@ def mended_rescaling(answer: Any) -> None:
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right, NAN),
         f"scores near -1,000 ({BEGIN_LOW}): ": (scores - 1000, right, "0 / 0 is nan"),
         "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
+        "the largest score last: ": (rising, values[-1], NEWEST),
         "a first tile of masked keys: ": (low, low.softmax(0) @ values, NAN),
         "a last tile of masked keys: ": (late, late.softmax(0) @ values, NAN),
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
@@ -96,9 +100,14 @@ def merged_parts(answer: Any) -> None:
     """(lse, out) of all keys, from those of two parts."""
     scores, values = draw((4, 9), (9, 3))
     scores[1, :4] = scores[2, 4:] = scores[3] = -INF  # one part empty, or both
-    cases = {"": 0, "scores near 1,000 overflow: ": 1000, "scores near -1,000 underflow: ": -1000}
-    for case, shift in cases.items():
-        a = scores + shift
+    cases = {"": (0, 0), "scores near 1,000 overflow: ": (1000, 1000)}
+    cases |= {"scores near -1,000 underflow: ": (-1000, -1000)}
+    cases |= {"one part near -1,000, the other near 1,000: ": (-1000, 1000)}
+    cases |= {"one part near 1,000, the other near -1,000: ": (1000, -1000)}
+    for case, shifts in cases.items():
+        a, shift = scores.clone(), max(shifts)
+        a[:, :4] += shifts[0]
+        a[:, 4:] += shifts[1]
         l1, o1 = _attend(a[:, :4], values[:4])
         l2, o2 = _attend(a[:, 4:], values[4:])
         lse, out = _attend(a, values)
@@ -136,19 +145,21 @@ def triton_log_sum_exp(answer: Any) -> None:
     if get_device().type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise CheckFailed("without a CUDA device, set TRITON_INTERPRET=1 before Python starts")
     kernel = importlib.import_module("triton").jit(answer)
-    for S, tile in ((10, 4), (8, 4), (4, 8)):
+    for S, tile in ((10, 4), (8, 4), (4, 8), (40, 4)):
         block = 2 * draw((4, S))[0].sort().values  # every tile brings a new maximum
-        falling = block.flip(-1)
+        falling, rising = block.flip(-1), block.clone()
         falling[:, 0] += 1000
+        rising[:, -1] += 1000
         cases = {"": block, "scores near 1,000 overflow: ": block + 1000}
         cases |= {"scores near -1,000: ": block - 1000}
-        for case, rows in (cases | {"the largest score first: ": falling}).items():
+        cases |= {"the largest score first: ": falling, "the largest score last: ": rising}
+        for case, rows in cases.items():
             out = torch.full((3,), torch.nan, device=block.device)
             with warnings.catch_warnings(action="ignore"):  # of what overflows in the interpreter
                 kernel[(3,)](rows[:3], out, S, TILE=tile)  # a row lies behind the last
             where = f"S = {S}, TILE = {tile}: {case}"
             right, slips = rows[:3].logsumexp(-1), _slips(rows, tile)
-            slips |= {KEEP_THE_LARGER: right + INF}
+            slips |= {NEWEST if "last" in case else KEEP_THE_LARGER: right + INF}
             slips |= {BEGIN_LOW: right - INF} if "-1,000" in case else {}
             compare(out, right, "the log-sum-exp", slips, where)
 

@@ -38,6 +38,7 @@ def biweight(kernel: Any) -> None:
         "this is Epanechnikov's kernel: square the parabola": epanechnikov_kernel(u),
     }
     compare(kernel(u), right, "the kernel", mistakes)
+    compare(kernel(u[1, 0]), right[1, 0], "the kernel", case="for a tensor without axes ")
 
 
 @of_function
@@ -106,13 +107,17 @@ def leave_group_out(predict: Any) -> None:
     shared = torch.tensor([0.2, 0.9, 0.9, 1.6, 0.2, 2.3, 1.6], device=device)
     groups = torch.tensor([0, 1, 2, 3, 4, 0, 2], device=device)
     alike = differing[[0, 1, 2, 3, 4, 0, 1]]  # groups 1 and 2 share a value
+    distant = spread + 30 * (groups == 4)
     cases = (spread, differing, 0.5), (shared, differing, 0.8), (spread, alike, 0.5)
-    for keys, values, width in cases:
+    for keys, values, width in (*cases, (distant, differing, 0.5)):
         scores = -((keys[:, None] - keys) / width).square() / 2  # (7, 7)
         other = groups[:, None] != groups
         own = torch.eye(7, dtype=torch.bool, device=device)
         differ, unlike = (x[:, None] != x for x in (keys, values))
+        late = scores.softmax(-1) * other
+        late = late / late.sum(-1, keepdim=True)
         mistakes = {
+            "far from all other groups the heights underflow: mask the scores": late @ values,
             "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
             "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
             "this leaves out the point and keeps its copy": masked_softmax(scores, ~own) @ values,

@@ -91,7 +91,7 @@ def _centred(x: Tensor) -> Tensor:
 @of_function
 def induction_by_hand(answer: Any) -> None:
     """The weights of a perfect induction head."""
-    rows = [[3, 1, 4, 1, 1, 3, 0, 3, 1], [2, 2, 2, 5, 0, 5, 4, 5, 2]]
+    rows = [[3, 1, 4, 1, 1, 3, 0, 3, 1], [2, 2, 2, 40, 0, 40, 4, 40, 2]]
     text = torch.tensor(rows, device=get_device())
     for tokens, case in ((text[:, :5], "five tokens: "), (text, "")):
         t, ends = tokens[:, :, None], F.pad(tokens, (1, 1), value=-1)  # a mark before and after

@@ -27,6 +27,8 @@ def mask_from_lengths(answer: Any) -> None:
         "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
     compare(answer(lengths, 5), right, "the mask (True = may attend)", mistakes)
+    few = padding_mask(lengths[1:], 7)
+    compare(answer(lengths[1:], 7), few, "the mask", case="for two lengths and size = 7 ")
 
 
 @of_function
@@ -66,6 +68,7 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
     return {
         "": (scores, mask),
         "one mask (4,) for all rows: ": (scores, mask[1, 0]),
+        "scores of four axes, of which the last holds the keys: ": (scores[:, None], mask[:, None]),
         "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
         "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
         "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
@@ -76,7 +79,7 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
 @of_function
 def dilated_window(answer: Any) -> None:
     """Keys i, i - d, i - 2d, …: as many as `window`."""
-    for L, window, d in ((9, 3, 2), (10, 2, 3)):
+    for L, window, d in ((9, 3, 2), (10, 2, 3), (9, 4, 1)):
         positions = torch.arange(L, device=get_device())
         back = positions[:, None] - positions  # (L, L): how far key j lies before query i
         steps, past, near = back % d == 0, back >= 0, back < window * d
@@ -120,7 +123,8 @@ def find_leak(answer: Any) -> None:
     if not isinstance(answer, Sequence) or len(answer) != 3:
         raise CheckFailed("the answer should be a list of three: (i, t) for a leak, or None")
     (x,) = draw((1, 8, 4), seed=1)
-    for n, (layer, pair) in enumerate(zip(suspects(), answer, strict=True)):
+    listed = [one.tolist() if isinstance(one, Tensor) else one for one in answer]
+    for n, (layer, pair) in enumerate(zip(suspects(), listed, strict=True)):
         leaks = (influence(layer, x) > 1e-6).triu(1).nonzero().tolist()
         if (pair is None) == bool(leaks):
             words = "leaks: some output moves" if leaks else "is causal: no output moves"

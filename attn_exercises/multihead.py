@@ -61,6 +61,12 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
     _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
     _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1)
+    query, key, w = draw((3, 6, 12), (3, 4, 12), (12, 12))
+    given = query, key, key, w, w, w, w
+    got = pair(answer(*given, 6, None), "the output and the weights")
+    right = _layer(dict(zip(NAMES, [*given, None], strict=True)))
+    for one, wanted, what in zip(got, right, ("the output", "the weights"), strict=True):
+        compare(one, wanted, what, case="with 6 heads and a batch of 3: ")
     refuse(answer, {"MultiHeadAttention", "SelfAttention"}, "put the layer together from its parts")
 
 

@@ -7,21 +7,20 @@ import torch
 
 from attn_exercises.base import compare, draw, numbers, of_function
 from attn_notes.device import get_device
-from attn_notes.positions import rotation_between, sinusoidal_encoding
+from attn_notes.positions import rotation_between
 
 
 @of_function
 def own_rows(answer: Any) -> None:
     """Which rows of a table belong to the new tokens, when each text has its own cached length?"""
     device = get_device()
-    table = sinusoidal_encoding(32, 8, device=device)
-    for counts, L in (([0, 0], 4), ([5, 2], 1), ([3, 9], 3), ([4, 4], 6)):
-        (x,) = draw((2, L, 8), seed=13)
+    for counts, L in (([0, 0], 4), ([5, 2], 1), ([3, 9], 3), ([4, 4], 6), ([3, 9, 1], 2)):
+        x, table = draw((len(counts), L, 8), (32, 8), seed=13)
         cached, new = torch.tensor(counts, device=device), torch.arange(L, device=device)
         places = cached[:, None] + new  # (B, L)
         wrong = {
             "every text starts at position 0 again": new,
-            f"both texts start at position {counts[0]}: text 1 has {counts[1]} cached": places[:1],
+            f"all texts start at position {counts[0]}: text 1 has {counts[1]} cached": places[:1],
             "all new tokens of a text get the same row": cached[:, None],
             "the first new token stands at `cached`, not one position later": places + 1,
             "the new tokens are numbered backwards": places.flip(1),

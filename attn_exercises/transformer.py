@@ -74,7 +74,7 @@ def add_and_norm(answer: Any) -> None:
 @of_function
 def block_flops(answer: Any) -> None:
     """The work of an encoder block from its sizes alone."""
-    for (L, E, m), (H, G) in product(((5, 12, 32), (30, 16, 12)), ((4, 4), (4, 1))):
+    for (L, E, m), (H, G) in product(((5, 24, 32), (30, 16, 12)), ((4, 4), (4, 1), (8, 2))):
         full, shared, between = 2 * L * E * E, 2 * L * E * E * G // H, 2 * L * L * E
         right = 2 * full + 2 * shared + 2 * between + 4 * L * E * m
         biases, more = L * (2 * E + 2 * E * G // H + m + E), 4 * E - m
@@ -96,10 +96,16 @@ def block_flops(answer: Any) -> None:
 @of_function
 def linear_work(answer: Any) -> None:
     """The FLOPs of every linear layer, by hooks."""
-    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 2))).to("meta")
+    parts = nn.Linear(3, 5), nn.LayerNorm(5), nn.Sequential(nn.Linear(5, 2))
+    model = nn.Sequential(*parts).to("meta")
+    other = model[0].register_forward_hook(lambda *_: None)  # somebody else's
     x, calls = torch.empty(2, 7, 3, device="meta"), []
     got = answer(model, lambda: calls.append([model(x), model(x[0])]))
-    if any(layer._forward_hooks or layer._forward_pre_hooks for layer in model.modules()):
+    tables = ((layer._forward_hooks, layer._forward_pre_hooks) for layer in model.modules())
+    left = [hook for several in tables for table in several for hook in table]
+    if other.id not in left:
+        raise CheckFailed("a hook that was there before is gone: remove your own alone")
+    if left != [other.id]:
         raise CheckFailed("a hook is still in the model: each handle has a remove()")
     if len(calls) != 1:
         raise CheckFailed(f"run() should be called once, and was called {len(calls)} times")
