@@ -25,8 +25,8 @@ PROMPT, SAID, ROUNDS = 16, (64, 512), 7
 GOALS = {"ours": 1.5, "ours, compiled": 2.0}  # times the reference's speed
 FLAT = 0.85  # speed over the long text by speed over the short one
 WHY = (
-    "the products alone bound the ratio, and most of the rest of a step is torch's own cost of "
-    "small operations and of calling modules. The longer the text, the more of a step is attention "
+    "most of a step beyond the products is torch's own cost of small operations and of calling "
+    "modules. The longer the text, the more of a step is attention "
     "itself, which is the same kernel on both sides."
 )
 # A step has the same shapes but for the length, which is symbolic, and the model stays as it is:

@@ -18,8 +18,8 @@ from benchmarks.report import Bench, Table, assert_same, cells, interleaved, run
 SHAPES = ((8, 256, 512, 8), (1, 1024, 512, 8), (32, 32, 128, 4))  # (B, L, E, H)
 PASSES = ("inference", "forward", "both")
 WHY = (
-    "our three projections read the input three times, where torch stacks them into one product; "
-    "and our checks take some 10 µs a call, which is a share of the smallest shape alone."
+    "torch stacks the three projections into one product, which ours does only where asked to; and "
+    "a call of the smallest shape is short, so that our checks and each small operation show."
 )
 
 Result = tuple[Tensor, Tensor | None]  # the output, and the weights of each head if asked for
@@ -125,7 +125,7 @@ def tables(bench: Bench, shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator
         "Milliseconds; *inference* builds no graph, *both* is forward and backward. *Torch* is "
         "`nn.MultiheadAttention`, *stacked* a layer of one product for query, key and value and "
         "torch's fused kernel, *textbook* four linear layers and a softmax. Where no weights are "
-        "asked for, the layers with a fused kernel win, the more so the longer the sequence. With "
+        "asked for, a fused kernel gains more, the longer the sequence. With "
         "weights all do the same products. On a GPU the small shape would show the time to "
         "launch kernels, so a stacked projection would gain there.",
         ["(B, L, E, H)", "weights", "pass", *names, "ours / fastest other", "which", "1.05"],

@@ -113,9 +113,8 @@ def tables(
         f"Milliseconds for {batch} sequences of {length} tokens, {sizes['layers']} layers of width "
         f"{sizes['width']}; the reference is the library `transformers` with torch's fused kernel, "
         "or, where weights are asked for, with its own softmax. The matrices are the same, so what "
-        "differs is the number of operations around them, and the smaller the model, the more they "
-        "weigh. The rows with weights would change most on a GPU, where passes over the scores are "
-        "cheaper than here.",
+        "differs is the number of operations around them. The rows with weights would change most "
+        "on a GPU, where passes over the scores are cheaper than here.",
         ["model", "weights", "pass", *names, "ours / reference", "which", "1.05"],
         rows,
         WHY,

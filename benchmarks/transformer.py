@@ -209,9 +209,9 @@ def tables(bench: Bench, shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator
         "A training step of an encoder-decoder",
         "Milliseconds of forward pass, loss, backward pass and AdamW; *torch* is `nn.Transformer` "
         "between our embeddings and our output projection. The optimizer and the products are the "
-        "same in both, so the two are close; dropout on the weights costs each of them a kernel "
-        "that does not fuse on this device. On a GPU the fused kernel applies dropout itself, and "
-        "the rows with dropout 0.1 would change most.",
+        "same in both, so the two are within a fifth; dropout on the weights costs each of them a "
+        "kernel that does not fuse on this device. On a GPU the fused kernel applies dropout "
+        "itself, and the rows with dropout 0.1 would change most.",
         [NAMES, "norm", "dropout", *names[:2], *last],
         rows,
         WHY_STEP,
