@@ -4,10 +4,13 @@ And what several of them share: the reference library.
 """
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "agg")
+sys.path.append(str(Path(__file__).parents[1] / "book" / "_ext"))  # where Sphinx finds its own
 
 from hypothesis import HealthCheck, settings
 

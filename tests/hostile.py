@@ -22,61 +22,21 @@ SCRIPTS = (
     f"<iframe srcdoc='<script>parent.{RUN}</script>'></iframe>",
     f"<a href=javascript:{RUN} autofocus onfocus={RUN}>click</a>",
 )
-QUOTES = (
-    f'" onmouseover="{RUN}',
-    f"' autofocus onfocus='{RUN}",
-    f"`;{RUN};//",
-    '"}};' + RUN + "//",
-    "\\",
-    "\\u003c",
-    "&lt;img src=x&gt;",
-    f"&#60;script&#62;{RUN}",
-    "a&b&amp;c",
-)
-TEMPLATES = (
-    "${" + RUN + "}",
-    "{{" + RUN + "}}",
-    "{% raw %}",
-    "$&$1$$",
-    "%s%n",
-    f"javascript:{RUN}",
-    f"data:text/html,<script>{RUN}</script>",
-    "__proto__",
-    "constructor",
-    "undefined",
-    "NaN",
-)
-INVISIBLE = (
-    "",
-    " ",
-    "     ",
-    "a\u2028b\u2029c",
-    "\x00",
-    "".join(map(chr, range(1, 32))),
-    "\x7f\x80\x85\x9f",
-    "\ufeff\u200b\u00ad",
-    "\ufffe\uffff",
-    "two\nlines\r\n\tand a tab",
-)
-BIDI = (
-    "\u202eright to left override",
-    "\u202dleft to right override",
-    "\u2069\u202eout of its isolate",
-    "\u2066\u2067\u2068never closed",
-    "\u05e9\u05dc\u05d5\u05dd",
-    "\u0645\u0631\u062d\u0628\u0627 123",
-)
-UNUSUAL = (
-    "\ud800",
-    "b\udfff",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",
-    "\U0001f3f4\U000e0067\U000e0062\U000e007f",
-    "e\u0301\u0323" + "\u0336" * 40,
-    "\u0130\u1e9e\u03a3\u01c5",
-    "\u5b57",
-    "x" * 5000,
-    "<" * 1000,
-)
+QUOTES = (f'" onmouseover="{RUN}', f"' autofocus onfocus='{RUN}", f"`;{RUN};//")
+QUOTES += ('"}};' + RUN + "//", "\\", "\\u003c", "&lt;img src=x&gt;", "a&b&amp;c")
+QUOTES += (f"&#60;script&#62;{RUN}",)
+TEMPLATES = ("${" + RUN + "}", "{{" + RUN + "}}", "{% raw %}", "$&$1$$", "%s%n", "NaN")
+TEMPLATES += (f"javascript:{RUN}", f"data:text/html,<script>{RUN}</script>")
+TEMPLATES += ("__proto__", "constructor", "undefined")
+INVISIBLE = ("", " ", "     ", "a\u2028b\u2029c", "\x00", "".join(map(chr, range(1, 32))))
+INVISIBLE += ("\x7f\x80\x85\x9f", "\ufeff\u200b\u00ad", "\ufffe\uffff")
+INVISIBLE += ("two\nlines\r\n\tand a tab",)
+BIDI = ("\u202eright to left override", "\u202dleft to right override")
+BIDI += ("\u2069\u202eout of its isolate", "\u2066\u2067\u2068never closed")
+BIDI += ("\u05e9\u05dc\u05d5\u05dd", "\u0645\u0631\u062d\u0628\u0627 123")
+UNUSUAL = ("\ud800", "b\udfff", "\u0130\u1e9e\u03a3\u01c5", "\u5b57", "x" * 5000, "<" * 1000)
+UNUSUAL += ("\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466",)
+UNUSUAL += ("\U0001f3f4\U000e0067\U000e0062\U000e007f", "e\u0301\u0323" + "\u0336" * 40)
 
 HOSTILE = SCRIPTS + QUOTES + TEMPLATES + INVISIBLE + BIDI + UNUSUAL
 

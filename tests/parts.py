@@ -60,10 +60,10 @@ def walk(
         embedding = stack.embeddings.tokens(tokens)[0] * stack.embeddings.scale
         parts[0] |= {"embedding": embedding, "position": x - embedding}
     for n, block in enumerate(stack.blocks):
-        made = [_attend(block.self_attn, block.norm1, x, block, causal=causal)]
+        made = [_attend((block.self_attn, block.norm1, block), x, causal=causal)]
         if memory is not None:
-            x = made[0]["after"]
-            made.append(_attend(block.cross_attn, block.norm2, x, block, memory=memory))
+            across = block.cross_attn, block.norm2, block
+            made.append(_attend(across, made[0]["after"], memory=memory))
         norm = block.norm2 if memory is None else block.norm3
         made.append(_think(norm, made[-1]["after"], block))
         x = made[-1]["after"]
@@ -73,35 +73,25 @@ def walk(
     return [*parts, {"kind": "out", "block": n, "x": x, "output": stack.norm(x)}]
 
 
-def _attend(
-    attn: Any,
-    norm: Any,
-    x: Tensor,
-    block: Any,
-    *,
-    memory: Tensor | None = None,
-    causal: bool = False,
-) -> Part:
-    """Attention of all heads, from the stream before it to the stream after it."""
+def _attend(layers: Any, x: Tensor, *, memory: Tensor | None = None, causal: bool = False) -> Part:
+    """Attention, with its norm and their block: from the stream before it to that after it."""
+    attn, norm, block = layers
     read = norm(x) if block.norm_first else x
     memory = read if memory is None else memory
     projected = attn.q_proj(read), attn.k_proj(memory), attn.v_proj(memory)
     q, k, v = (split_heads(y, attn.num_heads) for y in projected)  # (H, L or S, D)
-    scores = q @ k.mT  # (H, L, S)
-    mask = causal_mask(len(x), device="cpu") if causal else torch.ones_like(scores[0]) > 0
-    weights = masked_softmax(scores / math.sqrt(q.shape[-1]), mask)
-    z = weights @ v  # (H, L, D)
-    found = {"q": q, "k": k, "v": v, "scores": scores, "mask": mask, "weights": weights, "z": z}
-    return {"kind": "attention", **found, **_write(x, attn.out_proj(merge_heads(z)), norm, block)}
+    mask = causal_mask(len(x), device="cpu") if causal else None
+    z = masked_softmax(q @ k.mT / math.sqrt(q.shape[-1]), mask) @ v  # (H, L, D)
+    written = _write(x, attn.out_proj(merge_heads(z)), norm, block)
+    return {"kind": "attention", "z": z, **written}
 
 
 def _think(norm: Any, x: Tensor, block: Any) -> Part:
     """The feed-forward network, from the stream before it to the stream after it."""
     network = block.feed_forward
     hidden = network.linear1(norm(x) if block.norm_first else x)
-    active = network.activation(hidden)
-    found = {"kind": "network", "hidden": hidden, "active": active}
-    return {**found, **_write(x, network.linear2(active), norm, block)}
+    found = {"kind": "network", "hidden": hidden, "active": network.activation(hidden)}
+    return {**found, **_write(x, network.linear2(found["active"]), norm, block)}
 
 
 def _write(x: Tensor, y: Tensor, norm: Any, block: Any) -> Part:

@@ -1,12 +1,10 @@
 """What Sphinx writes and a screen reader cannot follow is mended in the page that it builds."""
 
 import re
-from pathlib import Path
 
 import pytest
 from sphinx.application import Sphinx
 
-EXTENSIONS = Path(__file__).parents[1] / "book" / "_ext"
 PAGE = """
 Title
 =====
@@ -35,18 +33,10 @@ def body(tmp_path_factory):
     """The article of a page with all that needs mending."""
     folder, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     (folder / "index.rst").write_text(PAGE, encoding="utf-8")
-    settings = {
-        "extensions": ["sphinx_book_theme", "attn_access"],
-        "html_theme": "sphinx_book_theme",
-        "html_theme_options": {"use_sidenotes": True},
-        "python_maximum_signature_line_length": 1,
-    }
-    places = {"srcdir": folder, "confdir": None, "outdir": site, "doctreedir": site}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXTENSIONS)
-        Sphinx(
-            **places, buildername="html", confoverrides=settings, status=None, warning=None
-        ).build()
+    settings = {"extensions": ["sphinx_book_theme", "attn_access"]}
+    settings |= {"html_theme": "sphinx_book_theme", "html_theme_options": {"use_sidenotes": True}}
+    settings |= {"python_maximum_signature_line_length": 1}
+    Sphinx(folder, None, site, site, "html", settings, status=None, warning=None).build()
     html = (site / "index.html").read_text(encoding="utf-8")
     return re.search(r"<article.*</article>", html, re.DOTALL)[0]
 

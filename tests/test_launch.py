@@ -12,17 +12,13 @@ HOME = "https://github.com/someone/notes"
 COMMITTED = sorted((ROOT / "book").glob("*.ipynb"))
 
 
-def counts(cells):
-    return [cell["execution_count"] for cell in cells if cell["cell_type"] == "code"]
-
-
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_the_cell_comes_and_goes_with_the_address_and_changes_nothing_else(path):
-    before = notebooks.read(path)["cells"]
-    bare = launch.placed(notebooks.read(path)["cells"], "")
-    there = launch.placed(notebooks.read(path)["cells"], HOME)
+    before, *copies = (notebooks.read(path)["cells"] for _ in range(3))
+    bare, there = map(launch.placed, copies, ("", HOME))
+    counts = [cell["execution_count"] for cell in there if cell["cell_type"] == "code"]
     assert there[1]["id"] == launch.ID
-    assert counts(there) == list(range(1, len(counts(there)) + 1))
+    assert counts == list(range(1, len(counts) + 1))
     assert launch.placed(there, HOME) == there
     assert ("minilm" in there[1]["source"]) is any("minilm_folder(" in c["source"] for c in bare)
     assert launch.placed(there, "") == bare
@@ -30,11 +26,7 @@ def test_the_cell_comes_and_goes_with_the_address_and_changes_nothing_else(path)
 
 
 def test_the_address_is_that_of_the_configuration(tmp_path):
-    for text, url in (
-        (f"repository:\n  url: {HOME}\n", HOME),
-        ('repository:\n  url: ""\n', ""),
-        ("title: x\n", ""),
-    ):
+    for text, url in ((f"repository:\n  url: {HOME}\n", HOME), ("title: x\n", "")):
         (tmp_path / "_config.yml").write_text(text, encoding="utf-8")
         assert launch.repository(tmp_path) == url
 

@@ -48,9 +48,7 @@ def test_every_symbol_of_a_chapter_is_on_the_page_of_notation(path):
 
 
 def test_symbols_are_told_apart_by_font_and_accent():
-    tex = (
-        r"\hat{\mathbf x}_i=\operatorname{Var}\bigl(\bar g\bigr)+\mathrm d\boldsymbol\theta\,e^{2}"
-    )
+    tex = r"\hat{\mathbf x}_i=\operatorname{Var}(\bar g)+\mathrm d\boldsymbol\theta\,e^{2}"
     assert symbols(tex) == {"hat bold x", "i", "bar g", "bold theta", "e"}
     assert {"x", "hat x", "bold W", "mathcal L"} <= defined()
     assert not {"bold q q", "bold G", "mathcal F"} & defined()

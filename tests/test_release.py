@@ -12,28 +12,22 @@ def test_the_version_is_read_as_the_package_says_it():
     assert release.version() == attn_notes.__version__
 
 
-@pytest.mark.parametrize("tag", ["0.1.0", "v0.1", "v0.1.0-rc1", "v99.0.0", ""])
-def test_a_tag_that_is_not_the_version_makes_no_release(tag, monkeypatch):
-    monkeypatch.setattr(release, "version", lambda: "0.1.0")
-    with pytest.raises(SystemExit, match=r"the tag must be v0\.1\.0, .*, got "):
-        release.main(["check", tag])
-
-
-def test_the_tag_of_the_version_does(monkeypatch):
+def test_a_tag_that_is_not_the_version_makes_no_release(monkeypatch):
     monkeypatch.setattr(release, "version", lambda: "0.1.0")
     assert release.main(["check", "v0.1.0"]) == 0
+    for tag in ("0.1.0", "v0.1", "v0.1.0-rc1", ""):
+        with pytest.raises(SystemExit, match=r"the tag must be v0\.1\.0, .*, got "):
+            release.main(["check", tag])
 
 
 def test_the_zip_holds_the_site_in_a_folder_of_its_name(tmp_path):
-    for_a_host = (".buildinfo", ".nojekyll", "objects.inv")
-    for name in ("index.html", "book/a.html", "_static/a.js", *for_a_host):
+    kept = ("index.html", "book/a.html", "_static/a.js")
+    for name in (*kept, ".buildinfo", ".nojekyll", "objects.inv"):  # the last three for a host
         path = tmp_path / "html" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name, encoding="utf-8")
     target = tmp_path / "notes-1.2.zip"
     release.write_zip(tmp_path / "html", target)
     with zipfile.ZipFile(target) as archive:
-        assert set(archive.namelist()) == {
-            f"notes-1.2/{name}" for name in ("index.html", "book/a.html", "_static/a.js")
-        }
+        assert set(archive.namelist()) == {f"notes-1.2/{name}" for name in kept}
         assert archive.read("notes-1.2/book/a.html") == b"book/a.html"

@@ -1,11 +1,13 @@
 """The repository's promises: clean notebooks, exact pins, licences, one palette, no other host."""
 
 import importlib.metadata
+import pkgutil
 import re
-import sys
 import tomllib
 from pathlib import Path
 
+import attn_book
+import attn_publish
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -13,14 +15,11 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from attn_notes import palette
-from tests.colours import DARK, LIGHT, css_variables
+from tests.colours import DARK, LIGHT, contrast, css_variables
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 COMMITTED = sorted(BOOK.glob("*.ipynb"))
-sys.path.append(str(BOOK / "_ext"))
-import attn_book  # noqa: E402
-import attn_publish  # noqa: E402
 
 # ---- Requirements ----------------------------------------------------------------------------
 
@@ -33,9 +32,8 @@ def pins() -> dict[str, str]:
 
 def test_every_requirement_is_an_exact_version_and_each_direct_one_says_why():
     text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    for line in filter(None, (line.split("#")[0].strip() for line in text.splitlines())):
-        assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
-    assert pins()["torch"] == "2.13.0"
+    for line in text.splitlines():
+        assert re.fullmatch(r"([\w.-]+==[\w.]+)? *(#.*)?", line), line
     direct = [line for line in text.split("# What those need")[0].splitlines() if "==" in line]
     assert direct
     assert not [line for line in direct if "#" not in line]
@@ -69,12 +67,6 @@ def test_every_pin_can_be_installed_with_the_first_release_of_each_python(python
 # ---- One palette -----------------------------------------------------------------------------
 
 
-def luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def brightened(colour: str, by: float) -> str:
     """A colour under CSS's `brightness`."""
     channels = (int(colour[n : n + 2], 16) for n in (1, 3, 5))
@@ -84,22 +76,15 @@ def brightened(colour: str, by: float) -> str:
 def figures_brighter() -> float:
     """How much brighter than its pixels the dark page shows a figure."""
     css = (ROOT / "book/_static/book.css").read_text(encoding="utf-8")
-    return float(
-        re.search(r'\[data-theme="dark"\].* img\S* \{ filter: brightness\(([\d.]+)\)', css)[1]
-    )
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+    rule = r'\[data-theme="dark"\].* img\S* \{ filter: brightness\(([\d.]+)\)'
+    return float(re.search(rule, css)[1])
 
 
 def test_style_sheet_and_package_share_one_palette():
-    light = css_variables(":root")
     expected = {f"category-{i}": colour for i, colour in enumerate(palette.CATEGORICAL, 1)}
     expected |= {"negative": palette.NEGATIVE, "positive": palette.POSITIVE}
     expected |= {"figure-ink": palette.FIGURE_INK}
-    assert {name: light[name] for name in expected} == expected
+    assert expected.items() <= css_variables(":root").items()
 
 
 @pytest.mark.parametrize("page", [LIGHT, DARK], ids=["light", "dark"])
@@ -117,42 +102,27 @@ def test_colours_can_be_read_on_both_pages(page):
 
 # ---- The book's sources ----------------------------------------------------------------------
 
-SOURCES = [
-    path
-    for folder in ("attn_notes", "book")
-    for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in {".css", ".html", ".js", ".mjs", ".svg"}
-]
 
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_no_page_asset_names_another_host(path):
-    addresses = re.findall(
-        r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s\"')]*", path.read_text("utf-8")
-    )
-    assert [a for a in addresses if not a.startswith("http://www.w3.org/")] == []
+def test_no_page_asset_names_another_host():
+    address = r"(?:https?:)?//(?!www\.w3\.org/)[a-z0-9.-]+\.[a-z]{2,}[^\s\"')]*"
+    files = [path for folder in ("attn_notes", "book") for path in (ROOT / folder).rglob("*")]
+    assets = [path for path in files if path.suffix in {".css", ".html", ".js", ".mjs", ".svg"}]
+    assert len(assets) > 30
+    assert [path for path in assets if re.search(address, path.read_text("utf-8"))] == []
 
 
 def test_the_contents_name_every_page_and_no_other():
     toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    pages = [
-        path.relative_to(ROOT).with_suffix("").as_posix()
-        for path in BOOK.rglob("*")
-        if path.suffix in {".md", ".ipynb"}
-        and not any(part.startswith((".", "_")) for part in path.relative_to(BOOK).parts)
-    ]
+    files = [*BOOK.glob("*.md"), *BOOK.glob("api/*.md"), *COMMITTED]
+    pages = [path.relative_to(ROOT).with_suffix("").as_posix() for path in files]
     assert sorted(re.findall(r"(?:file|root): (\S+)", toc)) == sorted(pages)
 
 
 def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
-    modules = {
-        path.stem if path.suffix == ".py" else path.name
-        for path in (ROOT / "attn_notes").iterdir()
-        if not path.name.startswith("_")
-        and (path.suffix == ".py" or (path / "__init__.py").exists())
-    }
+    modules = {module.name for module in pkgutil.iter_modules([ROOT / "attn_notes"])}
     overview = (BOOK / "api" / "index.md").read_text(encoding="utf-8")
-    for module in modules - {"device", "source"}:  # both stand on the page of attn_notes itself
+    # The first two stand on the page of attn_notes itself.
+    for module in modules - {"device", "source", "__main__"}:
         page = (BOOK / "api" / f"{module}.md").read_text(encoding="utf-8")
         assert f"automodule:: attn_notes.{module}\n" in page
         assert f"<{module}>`" in overview
@@ -161,25 +131,18 @@ def test_every_module_has_a_page_of_its_own_and_a_row_in_the_overview():
 # ---- Publishing ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("remote", "url"),
-    [
-        ("https://github.com/someone/notes.git\n", "https://github.com/someone/notes"),
-        ("git@github.com:someone/a.b-c.git", "https://github.com/someone/a.b-c"),
-        ("https://user:secret@github.com/someone/notes.git", ""),
-        ("/home/someone/notes", ""),
-        ("", ""),
-    ],
-)
-def test_launch_buttons_follow_a_github_remote_and_no_other(remote, url):
-    assert attn_publish.github_url(remote) == url
+def test_launch_buttons_follow_a_github_remote_and_no_other():
+    home = "https://github.com/someone/a.b-c"
+    for remote in (f"{home}.git\n", "git@github.com:someone/a.b-c.git"):
+        assert attn_publish.github_url(remote) == home
+    for remote in ("https://user:secret@github.com/someone/notes.git", "/home/someone/notes"):
+        assert attn_publish.github_url(remote) == ""
 
 
 def test_the_site_stands_where_pages_of_a_repository_do():
-    home = "https://github.com/Someone/notes"
-    assert attn_publish.site_url(home) == "https://someone.github.io/notes/"
-    alone = "https://github.com/someone/someone.github.io"
-    assert attn_publish.site_url(alone) == "https://someone.github.io/"
+    place = "https://someone.github.io/"
+    assert attn_publish.site_url("https://github.com/Someone/notes") == f"{place}notes/"
+    assert attn_publish.site_url("https://github.com/someone/someone.github.io") == place
     assert attn_publish.site_url("") == ""
 
 
@@ -215,8 +178,7 @@ def test_every_citation_exists_and_every_work_is_cited():
 
 def test_a_changed_extension_makes_every_page_stale(tmp_path, monkeypatch):
     monkeypatch.setattr(attn_book, "HERE", tmp_path)
-    (tmp_path / "one.py").write_text("1", encoding="utf-8")
     before = attn_book.checksum_of_extensions()
     assert before == attn_book.checksum_of_extensions()
-    (tmp_path / "two.py").write_text("2", encoding="utf-8")
+    (tmp_path / "one.py").write_text("1", encoding="utf-8")
     assert before != attn_book.checksum_of_extensions()

@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from attn_notes.cli import (
-    LanguageModel,
-    Translator,
-    build_model,
-    load_language_model,
-    load_translator,
-)
+from attn_notes import cli
+from attn_notes.cli import LanguageModel, Translator, load_translator
 from attn_notes.cli.commands import parse
-from attn_notes.cli.settings import PairData, Settings
+from attn_notes.cli.settings import Settings
 from attn_notes.cli.train import load_pairs
 from attn_notes.data import Pair, Vocabulary, number_words, python_documentation, split_text
 from attn_notes.decoding import translate
@@ -32,57 +27,47 @@ from tools.notebooks import has_topics
 
 DATA = Path(__file__).parents[1] / "book" / "_data"
 README = (DATA / "README.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `([\w-]+)` \|.*\| ([\d,]+) \| ([\d.]+) \|$", re.MULTILINE)
-STATED = {
-    name: (int(count.replace(",", "")), float(score)) for name, count, score in ROW.findall(README)
-}
-WRITER_ROW = re.compile(
-    r"^\| `([\w-]+)` \|.*\| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE
-)
-STATED_OF_WRITERS = {name: figures for name, *figures in WRITER_ROW.findall(README)}
-KINDS = {
-    path.parent.name: json.loads(path.read_text(encoding="utf-8"))["kind"]
-    for path in sorted(DATA.glob("*/settings.json"))
-}
-FOLDERS = [name for name, kind in KINDS.items() if kind != "language-model"]
+ROWS = [row.strip("| ").split(" | ") for row in README.splitlines() if row.startswith("| `")]
+# By name, the figures behind what a model reads and writes.
+STATED = {row[0].strip("`"): row[3:] for row in ROWS if len(row) == 5}
+STATED_OF_WRITERS = {row[0].strip("`"): row[2:] for row in ROWS if len(row) == 6}
+FILES = sorted(DATA.glob("*/settings.json"))
+KINDS = {path.parent.name: json.loads(path.read_text("utf-8"))["kind"] for path in FILES}
 WRITERS = [name for name, kind in KINDS.items() if kind == "language-model"]
+FOLDERS = [name for name in KINDS if name not in WRITERS]
 
 MEASURED = 400  # examples, so that a run takes seconds
 
 
 def said_by(translator: Translator, pairs: list[Pair]) -> list[tuple[str, ...]]:
-    vocabularies = translator.source_vocab, translator.target_vocab
-    longest = translator.settings.max_length
+    model, vocabs = translator.model, (translator.source_vocab, translator.target_vocab)
     sources = [source for source, _ in pairs]
-    return translate(translator.model, sources, *vocabularies, max_length=longest)
+    return translate(model, sources, *vocabs, max_length=translator.settings.max_length)
+
+
+def score(translator: Translator, pairs: list[Pair]) -> float:
+    return exact_match(said_by(translator, pairs), [target for _, target in pairs])
 
 
 def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
     """The share of the references' tokens that stand in their place."""
     said, references = said_by(translator, pairs), [target for _, target in pairs]
-    hits = [
-        a == b
-        for one, other in zip(said, references, strict=True)
-        for a, b in zip(one, other, strict=False)
-    ]
-    return sum(hits) / sum(map(len, references))
+    both = zip(said, references, strict=True)
+    hits = sum(a == b for pair in both for a, b in zip(*pair, strict=False))
+    return hits / sum(map(len, references))
 
 
-@cache
-def sides(data: PairData, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """What a model was trained on, and what was held out."""
-    return load_pairs(data, seed)
+sides = cache(load_pairs)
 
 
 def held_out(settings: Settings) -> list[Pair]:
-    return sides(settings.data, settings.training.seed)[1]
+    return sides(settings.data, settings.training.seed, None, None)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
+    assert (sorted(STATED), sorted(STATED_OF_WRITERS)) == (FOLDERS, WRITERS)
     assert FOLDERS
-    assert sorted(STATED) == FOLDERS
     assert WRITERS
-    assert sorted(STATED_OF_WRITERS) == WRITERS
 
 
 WITH_TOPICS = pytest.mark.skipif(not has_topics(), reason="help() of this Python has another text")
@@ -93,11 +78,10 @@ def test_a_stored_model_scores_what_is_stated(name):
     translator = load_translator(DATA / name)
     pairs = held_out(translator.settings)
     count, stated = STATED[name]
-    assert len(pairs) == count
+    assert f"{len(pairs):,}" == count
     # A part of them, drawn from all: it may miss the whole's score by two examples.
-    part = random.Random(0).sample(pairs, min(count, MEASURED))
-    measured = exact_match(said_by(translator, part), [target for _, target in part])
-    assert measured == pytest.approx(stated, abs=2 / MEASURED)
+    part = random.Random(0).sample(pairs, min(len(pairs), MEASURED))
+    assert score(translator, part) == pytest.approx(float(stated), abs=2 / MEASURED)
 
 
 def in_each_direction(translator: Translator, pairs: list[Pair]) -> dict[tuple[str, bool], float]:
@@ -132,23 +116,20 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
     settings = rounded.settings
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    both = sides(settings.data, settings.training.seed)
+    both = sides(settings.data, settings.training.seed, None, None)
     there = {pair for side in both for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
-    score = exact_match(said_by(rounded, pairs), [target for _, target in pairs])
-    assert (1 - score) * len(pairs) <= 2.001
+    assert (1 - score(rounded, pairs)) * len(pairs) <= 2.001
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_model_learns_between_its_snapshots(name):
     settings = load_translator(DATA / name).settings
     part = held_out(settings)[:100]
-    snapshots = sorted(  # none of the Transformer: nothing shows it half-trained
-        (path.name for path in (DATA / name).glob("weights-*.safetensors")),
-        key=lambda file: int(re.findall(r"\d+", file)[0]),
-    )
-    stages = [Translator(settings, build_model(settings))]  # untrained, from the seed
+    snapshots = [path.name for path in (DATA / name).glob("weights-*")]  # the Transformer has none
+    snapshots.sort(key=lambda file: int(re.findall(r"\d+", file)[0]))
+    stages = [Translator(settings, cli.build_model(settings))]  # untrained, from the seed
     stages += [
         load_translator(DATA / name, weights=file) for file in (*snapshots, "weights.safetensors")
     ]
@@ -167,21 +148,18 @@ def words_of_the_command(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_the_command_that_is_stated_is_the_one_that_was_run(name):
-    settings = load_translator(DATA / name).settings
+def test_the_command_that_is_stated_is_the_one_that_was_run(name, monkeypatch):
+    monkeypatch.setattr("attn_notes.cli.train.load_pairs", sides)
     command = parse(words_of_the_command(name))
-    assert command.prepare()[0] == settings
+    assert command.prepare()[0] == load_translator(DATA / name).settings
     kept = {path.name for path in (DATA / name).glob("weights-*")}
     assert kept == {f"weights-{step}.safetensors" for step in command.snapshots}
-    assert settings.training.seed == 0
-
-
-# Language models
+    assert command.training.seed == 0
 
 
 @pytest.fixture(scope="module", params=WRITERS)
 def stored(request) -> tuple[str, LanguageModel]:
-    return request.param, load_language_model(DATA / request.param)
+    return request.param, cli.load_language_model(DATA / request.param)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,9 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
+import attn_trust
 import pytest
 
 from tests.browser.test_pages import PAGES
@@ -12,32 +12,26 @@ from tests.test_exercises import EXERCISES
 from tools.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "book" / "_ext"))
-import attn_trust  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def table():
-    return {what: number for number, what, _ in attn_trust.counted(ROOT)}
+def counted():
+    return attn_trust.counted(ROOT)
 
 
-def number_of(table, words):
-    (found,) = [number for what, number in table.items() if words in what]
-    return found
+def test_the_numbers_are_those_of_the_tests_themselves(counted):
+    def number_of(words):
+        (found,) = [number for number, what, _ in counted if words in what]
+        return found
 
-
-def test_the_numbers_are_those_of_the_tests_themselves(table):
-    assert number_of(table, "accepts the book's solution") == len(EXERCISES)
-    assert number_of(table, "faults planted") == len(FAULTS)
-    assert number_of(table, "pages opened") == len(PAGES)
+    assert number_of("accepts the book's solution") == len(EXERCISES)
+    assert number_of("faults planted") == len(FAULTS)
+    assert number_of("pages opened") == len(PAGES)
     answers = {(e.checks, answer) for e in EXERCISES for answer in e.wrong}
-    assert number_of(table, "wrong answers") == len(answers)
-
-
-def test_of_a_browser_and_without_one_all_tests_are_counted(table):
-    counted = number_of(table, "tests of the package") + number_of(table, "tests in a browser")
+    assert number_of("wrong answers") == len(answers)
     files = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
-    assert counted == sum(len(re.findall(r"^ *def test_", text, re.MULTILINE)) for text in files)
+    tests = sum(len(re.findall(r"^ *def test_", text, re.MULTILINE)) for text in files)
+    assert number_of("tests of the package") + number_of("tests in a browser") == tests
 
 
 def cell(kind="code", tags=(), source="", text="", identity="a"):
@@ -64,10 +58,10 @@ def test_a_cell_counts_where_it_is_compared(tmp_path):
     assert found == [2, 2, 4, 3, 2, 1, 0, 0, 0, 2, len(FAULTS)]
 
 
-def test_every_command_of_the_page_is_one_and_no_number_is_typed():
+def test_every_command_of_the_page_is_one_and_no_number_is_typed(counted):
     page = (ROOT / "book" / "trust.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    commands = [command for *_, command in attn_trust.counted(ROOT) if command]
-    for target in re.findall(r"make ([\w-]+)", page + " ".join(f"`{one}`" for one in commands)):
+    commands = " ".join(command for *_, command in counted)
+    for target in re.findall(r"make ([\w-]+)", f"{page} {commands}"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert not re.search(r"\d", page.replace("64-bit", ""))

@@ -1,69 +1,39 @@
 """Widgets say on the page what they hold in Python, run nothing, and refuse what is wrong."""
 
 import base64
-import cmath
+import itertools
 import json
 import math
 import re
 import time
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
+from attn_notes import widgets
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
-from attn_notes.widgets import (
-    AlignmentSteps,
-    AttentionHeatmap,
-    Example,
-    HeadExplorer,
-    MaskPainter,
-    PositionExplorer,
-    ScoreExplorer,
-    assets,
-    explore,
-    page_script,
-    page_style,
-)
+from attn_notes.widgets import assets
 from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import (
-    decode,
-    encode,
-    encode_mask,
-    encode_roots,
-    replace_surrogates,
-    visible,
-)
+from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
+from tests import widgets as made
 from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widget_errors import WRONG
-from tests.widgets import (
-    EVERY,
-    NAMED_MASKS,
-    TOKENISED,
-    WORDS,
-    decoded,
-    encoded,
-    gappy_mask,
-    learned,
-    near,
-    of_function,
-    of_heads,
-    of_points,
-    of_steps,
-    scores,
-)
+from tests.widgets import WORDS
 
-every_widget = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+every_widget = pytest.mark.parametrize("make", made.EVERY.values(), ids=made.EVERY)
 
 
 class Element(HTMLParser):
-    """What a page's parser makes of `page_html`: tags, attributes, the state and the table."""
+    """What a page's parser makes of an element: tags, attributes, the state and the table."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -90,6 +60,11 @@ def page_state(widget: BookWidget) -> dict:
     return json.loads(Element(widget.page_html()).state)["state"]
 
 
+def assert_true_to_a_page(found: torch.Tensor, weights: torch.Tensor) -> None:
+    """Weights in twelve bits each: the smaller they are, the nearer."""
+    assert bool(((found - weights).abs() <= weights.sqrt() / 4095 + 1e-7).all())
+
+
 # What a page gets
 
 
@@ -97,10 +72,8 @@ def page_state(widget: BookWidget) -> dict:
 def test_the_element_is_one_small_line_and_holds_nothing_that_changes(make):
     element = make().page_html()
     assert element == make().page_html()
-    assert len(element.splitlines()) == 1
     assert len(element) < 20_000
-    assert element.startswith("<attn-widget>")
-    assert element.endswith("</attn-widget>")
+    assert re.fullmatch("<attn-widget>.*</attn-widget>", element)
     text = re.sub(r'"b64": "[^"]*"', "", element)
     assert not re.search(r"0x[0-9a-f]{6}|[0-9a-f]{8}-[0-9a-f]{4}-|[0-9a-f]{32}", text)
     assert not re.search(r"\bid=|IPY_MODEL|_esm|_css|layout|anywidget", text)
@@ -108,28 +81,22 @@ def test_the_element_is_one_small_line_and_holds_nothing_that_changes(make):
 
 
 @every_widget
-def test_the_state_on_the_page_is_every_synced_trait_and_nothing_of_the_host(make):
+def test_a_notebook_gets_the_view_and_the_element_whose_state_is_every_trait_of_ours(make):
     widget = make()
+    data, _ = widget._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert (data["text/html"], data["text/plain"]) == (widget.page_html(), repr(widget))
     ours = next(kind for kind in type(widget).__mro__ if kind.__dict__.get("_widget"))
     family = ours.__mro__[: ours.__mro__.index(BookWidget)]
     traits = {name for kind in family for name in kind.class_own_traits(sync=True)}
-    frames = {"frames"} if make is of_function else set()
+    frames = {"frames"} if make is made.of_function else set()
     assert set(page_state(widget)) == traits | frames
-
-
-@every_widget
-def test_the_notebook_gets_the_element_and_the_repr_beside_the_live_view(make):
-    widget = make()
-    data, _ = widget._repr_mimebundle_()
-    assert data["text/html"] == widget.page_html()
-    assert data["text/plain"] == repr(widget)
-    assert "application/vnd.jupyter.widget-view+json" in data
 
 
 # Tokens are data
 
 
-@pytest.mark.parametrize("make", TOKENISED.values(), ids=TOKENISED)
+@pytest.mark.parametrize("make", made.TOKENISED.values(), ids=made.TOKENISED)
 def test_no_token_leaves_the_state_or_the_table(make):
     element = make(HOSTILE).page_html()
     assert len(element.splitlines()) == 1
@@ -144,22 +111,15 @@ def test_no_token_leaves_the_state_or_the_table(make):
 
 @pytest.mark.parametrize("token", HOSTILE, ids=ascii)
 def test_a_token_comes_out_of_the_state_exactly_and_out_of_the_table_visibly(token):
-    widget = AttentionHeatmap(torch.eye(2), query_tokens=[token, "b"], title=token)
-    data, sent = page_state(widget)["data"], replace_surrogates(token)
-    sent.encode("utf-8")
-    assert all(0xD800 <= ord(lost) < 0xE000 for lost in {*token} - {*sent})
+    widget = widgets.AttentionHeatmap(torch.eye(2), query_tokens=[token, "b"], title=token)
+    data, sent = page_state(widget)["data"], re.sub("[\ud800-\udfff]", "\ufffd", token)
     assert data["queries"] == data["keys"] == [sent, "b"]
     assert data["title"] == sent
-    headers = [cell for cell in Element(widget.page_html()).cells if cell.strip("01.")]
-    assert headers == [visible(token), "b"] * 2
-
-
-@pytest.mark.parametrize("token", HOSTILE, ids=ascii)
-def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_character(token):
-    text = visible(token)
-    assert text
-    assert not text.isspace()
+    text, headers = visible(token), Element(widget.page_html()).cells
+    assert [cell for cell in headers if cell.strip("01.")] == [text, "b"] * 2
+    # Neither control nor line break nor half a character.
     text.encode("utf-8")
+    assert text.strip()
     assert len(text.splitlines()) == 1
     controls = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
     assert controls.isdisjoint(map(ord, text))
@@ -167,31 +127,24 @@ def test_a_token_made_visible_has_neither_control_nor_line_break_nor_half_a_char
 
 # Quanta
 
-finite_floats = st.floats(-1e6, 1e6, allow_subnormal=False)
+floats = st.floats(-1e6, 1e6, allow_subnormal=False)
+lists = partial(st.lists, min_size=1, max_size=40)
 
 
-@given(
-    st.lists(finite_floats, min_size=1, max_size=40),
-    st.sampled_from([12, 16]),
-    finite_floats,
-    st.floats(1e-3, 1e6),
-)
+@given(lists(floats), st.sampled_from([12, 16]), floats, st.floats(1e-3, 1e6))
 def test_numbers_come_back_within_half_a_quantum_and_clamped(numbers, bits, low, span):
     tensor = torch.tensor(numbers, dtype=torch.float64)
     back = decode(encode(tensor, low=low, high=low + span, bits=bits))
-    quantum = span / (2**bits - 1)
-    clamped = tensor.clamp(low, low + span)
-    assert back.shape == tensor.shape
-    assert (back - clamped).abs().max() <= quantum / 2 + 1e-9 * (abs(low) + span)
+    limit = span / (2**bits - 1) / 2 + 1e-9 * (abs(low) + span)
+    assert_close(back, tensor.clamp(low, low + span), atol=limit, rtol=0)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+@given(lists(st.floats(0, 1)))
 def test_weights_come_back_in_two_characters_each_the_small_ones_truest(numbers):
-    given_weights = torch.tensor(numbers, dtype=torch.float64)
-    packed = encode_roots(given_weights)
+    weights = torch.tensor(numbers, dtype=torch.float64)
+    packed = encode_roots(weights)
     assert len(packed["b64"].rstrip("=")) in (2 * len(numbers), 2 * len(numbers) + 1)
-    apart = (decode(packed) - given_weights).abs()
-    assert bool((apart <= given_weights.sqrt() / 4095 + 1e-7).all())
+    assert_true_to_a_page(decode(packed), weights)
 
 
 @given(st.lists(st.integers(0, 7), max_size=3), st.integers(0, 99))
@@ -208,118 +161,101 @@ def test_scores_of_any_size_can_be_shown_constant_ones_too(centre, spread):
     assume(centre + spread - centre <= 100)
     for numbers in ([[centre, centre]], [[centre, centre + spread]]):
         wide = torch.tensor(numbers, dtype=torch.float64)
-        shown = AttentionHeatmap(scores=wide).shown()
+        shown = widgets.AttentionHeatmap(scores=wide).shown()
         assert shown.sum() == pytest.approx(1)
         if wide[0, 0] == wide[0, 1]:
             assert shown.tolist() == [[0.5, 0.5]]
-        assert MaskPainter(wide).shown().equal(shown)
+        assert widgets.MaskPainter(wide).shown().equal(shown)
 
 
 @pytest.mark.parametrize("error", [1e-7, 1e-4])
 def test_a_rounding_error_outside_0_to_1_is_clamped(error):
     noisy = torch.tensor([[1 + error, -error]], dtype=torch.float64)
-    assert AttentionHeatmap(noisy).shown().tolist() == [[1.0, 0.0]]
-    assert HeadExplorer([(["a"], noisy[None, None, :, :1])]).shown().tolist() == [[1.0]]
-
-
-# Nothing of the caller's is changed
+    assert widgets.AttentionHeatmap(noisy).shown().tolist() == [[1.0, 0.0]]
+    assert widgets.HeadExplorer([(["a"], noisy[None, None, :, :1])]).shown().tolist() == [[1.0]]
 
 
 def test_tensors_and_lists_of_the_caller_stay_as_they_were():
-    tokens, mask, numbers = list(WORDS), gappy_mask(5, 5), scores(5, 5)
-    copies = list(tokens), mask.clone(), numbers.clone()
-    widget = MaskPainter(numbers, mask=mask, query_tokens=tokens)
+    tokens, mask, numbers = list(WORDS), made.gappy_mask(5, 5), made.scores(5, 5)
+    widget = widgets.MaskPainter(numbers, mask=mask, query_tokens=tokens)
     widget.painted = encode_mask(~mask)
-    heatmap = AttentionHeatmap(scores=numbers, mask=mask, query_tokens=tokens)
+    heatmap = widgets.AttentionHeatmap(scores=numbers, mask=mask, query_tokens=tokens)
     heatmap.temperature = 3.0
     heatmap.data["queries"][0] = "changed"
-    assert tokens == copies[0]
-    assert mask.equal(copies[1])
-    assert numbers.equal(copies[2])
+    assert tokens == list(WORDS)
+    assert mask.equal(made.gappy_mask(5, 5))
+    assert numbers.equal(made.scores(5, 5))
 
 
 # What Python says is shown
 
 
 def test_the_heatmap_shows_the_softmax_under_the_temperature_and_the_mask_now_chosen():
-    numbers, mask = scores(3, 5, 5), gappy_mask(5, 5)
-    widget = AttentionHeatmap(scores=numbers, mask=mask)
+    numbers, mask = made.scores(3, 5, 5), made.gappy_mask(5, 5)
+    widget = widgets.AttentionHeatmap(scores=numbers, mask=mask)
     assert widget.mask_choice == "given"
     quantum = float(numbers.max() - numbers.min()) / 65535
     masks = {"given": mask, "causal": causal_mask(5), "none": None}
-    for head in range(3):
-        for temperature in (0.1, 1.0, 20.0):
-            for choice, chosen in masks.items():
-                widget.head, widget.temperature, widget.mask_choice = head, temperature, choice
-                expected = masked_softmax(numbers[head] / temperature, chosen)
-                tolerance = quantum / temperature
-                torch.testing.assert_close(widget.shown(), expected, atol=tolerance, rtol=0)
+    for head, temperature, choice in itertools.product(range(3), (0.1, 1.0, 20.0), masks):
+        widget.head, widget.temperature, widget.mask_choice = head, temperature, choice
+        expected = masked_softmax(numbers[head] / temperature, masks[choice])
+        assert_close(widget.shown(), expected, atol=quantum / temperature, rtol=0)
 
 
 def test_the_kernel_explorer_predicts_what_nadaraya_watson_predicts():
-    widget = of_points()
-    for name, kernel in (("boxcar", boxcar_kernel), ("epanechnikov", epanechnikov_kernel)):
-        for query in (-50.0, 1.0, 4.2):
-            widget.kernel, widget.query, widget.bandwidth = name, query, 0.7
-            points = (torch.tensor(x, dtype=torch.float64) for x in ([query], widget.xs, widget.ys))
-            output, expected = nadaraya_watson(*points, kernel=kernel, bandwidth=0.7)
-            prediction, found = widget.predict()
-            torch.testing.assert_close(found, expected[0])
-            assert prediction == pytest.approx(float(output))
+    widget = made.of_points()
+    kernels = {"boxcar": boxcar_kernel, "epanechnikov": epanechnikov_kernel}
+    for name, query in itertools.product(kernels, (-50.0, 1.0, 4.2)):
+        widget.kernel, widget.query, widget.bandwidth = name, query, 0.7
+        points = (torch.tensor(x, dtype=torch.float64) for x in ([query], widget.xs, widget.ys))
+        output, expected = nadaraya_watson(*points, kernel=kernels[name], bandwidth=0.7)
+        prediction, found = widget.predict()
+        assert_close(found, expected[0])
+        assert prediction == pytest.approx(float(output))
 
 
 def test_the_score_explorer_shows_the_package_s_own_scores_with_the_parameters_it_was_given():
-    modules = learned()
-    widget = ScoreExplorer((1.0, 0.6), [[1.6, 0.4], [0.5, 1.5], [-1.2, 0.9]], **modules)
+    modules = made.learned()
+    widget = widgets.ScoreExplorer((1.0, 0.6), [[1.6, 0.4], [0.5, 1.5], [-1.2, 0.9]], **modules)
     query, keys = torch.tensor([widget.query]), torch.tensor(widget.key_vectors)
-    scored = {**modules, "gaussian": GaussianScore()}
-    for name, module in scored.items():
+    for name, module in {**modules, "gaussian": GaussianScore()}.items():
         widget.score, widget.temperature = name, 0.5
         expected = (module(query, keys)[0] / 0.5).softmax(-1)
-        torch.testing.assert_close(widget.shown(), expected.detach().double(), atol=2e-3, rtol=0)
+        assert_close(widget.shown(), expected.detach().double(), atol=2e-3, rtol=0)
     widget.score, widget.temperature = "scaled_dot", 1.0
     expected = (query @ keys.T / math.sqrt(2)).softmax(-1)[0].double()
-    torch.testing.assert_close(widget.shown(), expected)
+    assert_close(widget.shown(), expected)
 
 
-@pytest.mark.parametrize("name", NAMED_MASKS)
+@pytest.mark.parametrize("name", made.NAMED_MASKS)
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_the_painter_combines_what_is_painted_with_the_package_s_masks(name, size):
-    painted, numbers = gappy_mask(5, 4), scores(5, 4)
-    widget = MaskPainter(numbers, mask=painted)
+    painted, numbers = made.gappy_mask(5, 4), made.scores(5, 4)
+    widget = widgets.MaskPainter(numbers, mask=painted)
     widget.second, widget.second_size = name, size
-    second = NAMED_MASKS[name](5, 4, size)
-    joined = {"and": painted & second, "or": painted | second}
-    for combine, both in joined.items():
-        widget.combine = combine
+    second = made.NAMED_MASKS[name](5, 4, size)
+    for widget.combine, both in (("and", painted & second), ("or", painted | second)):
         expected = painted if name == "none" else both
         assert widget.attn_mask.equal(expected)
-        torch.testing.assert_close(
-            widget.shown(), masked_softmax(numbers, expected), atol=1e-4, rtol=0
-        )
+        assert_close(widget.shown(), masked_softmax(numbers, expected), atol=1e-4, rtol=0)
 
 
 # Steps of a decoding
 
 
 def test_the_steps_so_far_show_the_rows_of_the_weights_they_were_given():
-    for name, T in (("untrained", 4), ("trained", 5)):
-        given_weights = decoded(WORDS).states[name][1]
-        widget = of_steps()
-        widget.state = name
-        for step in range(T):
-            widget.step = step
-            torch.testing.assert_close(
-                widget.shown(), given_weights[: step + 1], atol=0.5 / 65535 + 1e-9, rtol=0
-            )
+    widget = made.of_steps()
+    for widget.state, (tokens, weights) in made.decoded(WORDS).states.items():
+        for widget.step in range(len(tokens)):
+            so_far = weights[: widget.step + 1]
+            assert_close(widget.shown(), so_far, atol=0.5 / 65535 + 1e-9, rtol=0)
 
 
 def test_an_example_or_state_with_fewer_steps_shows_its_last_and_one_without_the_state_another():
-    short = Example(["a"], ["b"], {"trained": (["b"], torch.ones(1, 1))})
-    widget = AlignmentSteps([decoded(WORDS), short])
+    short = widgets.Example(["a"], ["b"], {"trained": (["b"], torch.ones(1, 1))})
+    widget = widgets.AlignmentSteps([made.decoded(WORDS), short])
     assert (widget.state, widget.data["states"]) == ("trained", ["untrained", "trained"])
-    widget.step = 4
-    widget.state = "untrained"
+    widget.step, widget.state = 4, "untrained"
     assert widget.shown().shape == (4, 5)
     widget.example = 1
     assert repr(widget) == "AlignmentSteps(2 examples; trained, right: 1 words from 1, step 1)"
@@ -332,16 +268,14 @@ def test_an_example_or_state_with_fewer_steps_shows_its_last_and_one_without_the
         (["a", "b"], ["a", "b"], None),
         (["a", "b"], ["a", "c"], 1),
         (["a"], ["a", "b"], 1),
-        (["a"], [], 0),
         (["drei", "und", "siebzig"], "dreiundsiebzig", None),
-        (["two", "hundred"], "two hundred", None),
         (["two", "hundred", "one"], "two hundred", 2),
         (list("May 2"), "May 1", 4),
     ],
 )
 def test_the_first_wrong_word_is_found_in_tokens_and_in_text(target, reference, wrong):
     states = {"trained": (target, torch.full((len(target), 4), 0.25))}
-    widget = AlignmentSteps([Example(["w"] * 4, reference, states)])
+    widget = widgets.AlignmentSteps([widgets.Example(["w"] * 4, reference, states)])
     assert page_state(widget)["data"]["examples"][0]["states"][0]["wrong"] == wrong
     verdict = "right" if wrong is None else "wrong"
     assert f"trained, {verdict}: " in repr(widget)
@@ -349,19 +283,15 @@ def test_the_first_wrong_word_is_found_in_tokens_and_in_text(target, reference, 
 
 
 def test_a_text_is_decoded_shown_from_its_first_step_and_kept_when_the_next_one_fails():
-    widget = of_steps()
+    widget = made.of_steps()
     widget.text = "b a"
     assert widget.reply["error"] == ""
     assert (widget.example, widget.step) == (3, 0)
     widget.step = 1
-    torch.testing.assert_close(
-        widget.shown(), decoded("ba").states["trained"][1], atol=1e-5, rtol=0
-    )
     before = widget.shown()
-    for text, words in (
-        ("what?", "no word to begin with in 'what?'"),
-        (" ", "IndexError: "),
-    ):
+    assert_close(before, made.decoded("ba").states["trained"][1], atol=1e-5, rtol=0)
+    errors = {"what?": "no word to begin with in 'what?'", " ": "IndexError: "}
+    for text, words in errors.items():
         widget.text = text
         assert widget.reply["text"] == text
         assert widget.reply["error"].startswith(words)
@@ -372,38 +302,32 @@ def test_a_text_is_decoded_shown_from_its_first_step_and_kept_when_the_next_one_
 
 
 def test_a_page_keeps_what_was_typed_and_knows_that_nobody_answers():
-    assert page_state(AlignmentSteps([decoded(WORDS)]))["typing"] == "off"
-    widget = of_steps()
-    assert widget.typing == "live"
+    assert page_state(widgets.AlignmentSteps([made.decoded(WORDS)]))["typing"] == "off"
+    widget = made.of_steps()
     widget.text = "x y z"
     state = page_state(widget)
     assert (state["typing"], state["text"], state["example"]) == ("page", "", 3)
+    assert (widget.typing, widget.text) == ("live", "x y z")
     assert state["reply"]["example"]["source"] == ["x", "y", "z"]
-    assert widget.text == "x y z"
 
 
 # Heads
 
 
 def test_the_heads_show_the_weights_they_were_given_to_the_precision_of_a_page():
-    widget = of_heads()
-    for n, tokens in enumerate((WORDS, ["a", "rose", "is", "a", "rose"], ["un", "##like", "##ly"])):
-        given_weights = encoded(tokens, seed=(7, 5, 0)[n]).weights
-        widget.sentence = n
-        for layer in range(2):
-            for head in range(3):
-                widget.layer, widget.head = layer, head
-                apart = (widget.shown() - given_weights[layer, head]).abs()
-                assert bool((apart <= given_weights[layer, head].sqrt() / 4095 + 1e-7).all())
+    widget = made.of_heads()
+    for widget.sentence, (words, seed) in enumerate(((5, 7), (5, 5), (3, 0))):
+        weights = made.encoded(WORDS[:words], seed=seed).weights
+        for widget.layer, widget.head in itertools.product(range(2), range(3)):
+            assert_true_to_a_page(widget.shown(), weights[widget.layer, widget.head])
 
 
 def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
-    widget = of_heads()
-    tokens, before = ["[CLS]", *WORDS, "[SEP]"], widget.shown()
+    widget, words = made.of_heads(), [*range(1, 6)]  # between [CLS] and [SEP]
+    before = widget.shown()
     widget.hide_special = True
-    words = [*range(1, len(tokens) - 1)]
     assert widget.shown().equal(select_cells(before, words, words))
-    torch.testing.assert_close(widget.shown().sum(-1), torch.ones(5, dtype=torch.float64))
+    assert_close(widget.shown().sum(-1), torch.ones(5, dtype=torch.float64))
     assert widget._table()[1] == list(WORDS)
     assert repr(widget).endswith("3 heads; layer 1, head 0: 5 tokens, weights 0.00 to 0.94)")
 
@@ -411,45 +335,41 @@ def test_hiding_leaves_the_words_and_divides_what_they_read_by_its_sum():
 # A function explored
 
 
-def turned(position: int, pair: int, widget: PositionExplorer, key: bool = False) -> complex:
-    """A pair of a query or key that is turned to a position: at first it is (1, 0), or unlike."""
-    angle = position * widget.base ** (-2 * pair / widget.embed_dim) * (widget.scheme == "rotary")
-    return cmath.rect(1, angle + 2.4 * (pair + 1) * (key and widget.unlike))
+def angles_of(dimensions: int, base: float) -> torch.Tensor:
+    """(L, E / 2): how far the hand of each pair has turned at each of eleven positions."""
+    pairs = [base ** (-2 * j / dimensions) for j in range(dimensions // 2)]
+    return torch.arange(11)[:, None] * torch.tensor(pairs, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("dimensions", "base"), [(4, 100.0), (8, 1e4), (64, 1e6)])
 def test_positions_show_the_sinusoid_and_the_dot_products_of_two(dimensions, base):
-    widget = PositionExplorer(dimensions, 11, position=7)
+    widget = widgets.PositionExplorer(dimensions, 11, position=7)
     widget.base = base
-    angles = [
-        [p * base ** (-2 * j / dimensions) for j in range(dimensions // 2)] for p in range(11)
-    ]
-    pairs = [[f(angle) for angle in row for f in (math.sin, math.cos)] for row in angles]
-    torch.testing.assert_close(widget.shown(), torch.tensor(pairs, dtype=torch.float64))
-    products = [sum(math.cos(a - b) for a, b in zip(angles[7], row, strict=True)) for row in angles]
-    assert widget.similarity().tolist() == pytest.approx(products)
-    assert widget.meeting() == pytest.approx(products[7 - 5])
+    angles = angles_of(dimensions, base)
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    assert_close(widget.shown(), pairs)
+    assert_close(widget.similarity(), (angles[7] - angles).cos().sum(-1))
+    assert widget.meeting() == pytest.approx(float(widget.similarity()[7 - 5]))
 
 
 @pytest.mark.parametrize("scheme", ["rotary", "none"])
 @pytest.mark.parametrize("unlike", [False, True])
 def test_positions_show_a_query_at_each_and_its_scores_with_a_key(scheme, unlike):
-    widget = PositionExplorer(8, 11, position=3)
+    widget = widgets.PositionExplorer(8, 11, position=3)
     widget.scheme, widget.unlike = scheme, unlike
-    rows = [[turned(p, j, widget) for j in range(4)] for p in range(11)]
-    shown = torch.view_as_complex(widget.shown().view(11, 4, 2))
-    torch.testing.assert_close(shown, torch.tensor(rows, dtype=torch.complex128))
-    for other, found in enumerate(widget.similarity().tolist()):
-        keys = [turned(other, j, widget, key=True) for j in range(4)]
-        score = sum((q * k.conjugate()).real for q, k in zip(rows[3], keys, strict=True))
-        assert found == pytest.approx(score)
+    turns = angles_of(8, widget.base) * (scheme == "rotary")  # of the query (1, 0)
+    assert_close(widget.shown(), torch.stack([turns.cos(), turns.sin()], dim=-1).flatten(1))
+    apart = (
+        2.4 * torch.arange(1, 5, dtype=torch.float64) * unlike
+    )  # of the key from the query in each pair
+    assert_close(widget.similarity(), (turns[3] - turns - apart).cos().sum(-1))
     spread = float(widget.similarity().max() - widget.similarity().min())
     assert (spread < 1e-9) == (scheme == "none")
 
 
 @pytest.mark.parametrize("head", [0, 3, 7])
 def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
-    widget = PositionExplorer(8, 9, position=6)
+    widget = widgets.PositionExplorer(8, 9, position=6)
     widget.scheme, widget.pair = "alibi", head
     bias = [[-abs(i - j) / 2 ** (head + 1) for j in range(9)] for i in range(9)]
     assert widget.shown().tolist() == bias
@@ -462,12 +382,12 @@ def test_alibi_shows_a_head_s_bias_and_its_weights_where_scores_are_alike(head):
 
 
 def test_every_frame_on_the_page_is_what_the_function_gives():
-    frames = decode(page_state(of_function())["frames"])
+    frames = decode(page_state(made.of_function())["frames"])
     grid = [(w, c, f) for w in (0.5, 1, 1.5, 2) for c in (False, True) for f in ("round", "sharp")]
     assert frames.shape == (16, 5, 5)
     for frame, (width, causal, falls) in zip(frames, grid, strict=True):
-        expected = near(width, causal, falls).double()
-        torch.testing.assert_close(frame, expected, atol=0.5 / 65535 + 1e-7, rtol=0)
+        expected = made.near(width, causal, falls).double()
+        assert_close(frame, expected, atol=0.5 / 65535 + 1e-7, rtol=0)
 
 
 def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_stands_for():
@@ -477,7 +397,7 @@ def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_s
         seen.append(width)
         return torch.full((2, 2), 0.5)
 
-    widget = explore(function, width=(0.5, 1.5, 0.5))
+    widget = widgets.explore(function, width=(0.5, 1.5, 0.5))
     widget.values = {"width": 1}  # JSON knows no 1.0
     assert [type(width) for width in seen] == [float] * len(seen)
     assert repr(widget) == "Explorer(width=1.0; 2 queries x 2 keys)"
@@ -486,7 +406,7 @@ def test_a_whole_number_from_the_browser_reaches_the_function_as_the_choice_it_s
 @given(st.integers(-50, 50), st.integers(1, 40), st.sampled_from([1, 0.5, 0.1, 0.05, 0.3]))
 def test_a_slider_holds_both_its_ends_and_equal_steps_between(low, steps, step):
     high = round(low + steps * step, 10)
-    widget = explore(lambda x: torch.eye(1), x=(low, high, step))
+    widget = widgets.explore(lambda x: torch.eye(1), x=(low, high, step))
     choices = widget.data["controls"][0]["choices"]
     assert len(choices) == steps + 1
     assert choices == pytest.approx([low + n * step for n in range(steps + 1)])
@@ -503,63 +423,39 @@ def test_a_slider_holds_both_its_ends_and_equal_steps_between(low, steps, step):
     ],
 )
 def test_what_a_function_raises_live_is_shown_and_the_last_map_stays(broken, words):
-    now = {"function": lambda n: torch.eye(2)}
-
-    def function(n):
-        return now["function"](n)
-
-    widget = explore(function, n=[1, 2, 3])
-    now["function"] = broken
+    functions = {1: lambda n: torch.eye(2), 2: broken, 3: lambda n: torch.full((2, 2), 0.5)}
+    widget = widgets.explore(lambda n: functions[n](n), n=[1, 2, 3])
     widget.values = {"n": 2}
     assert widget.error.startswith(words)
     assert widget.shown().equal(torch.eye(2).double())
-    now["function"] = lambda n: torch.full((2, 2), 0.5)
     widget.values = {"n": 3}
     assert widget.error == ""
     assert widget.shown() == pytest.approx(0.5, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("size", "controls"),
-    [
-        (8, {"a": (0.0, 1.0, 0.001)}),
-        (30, {"a": (0, 9, 1), "b": (0, 6, 1), "c": [1, 2, 3], "d": True}),
-    ],
-)
+MANY = {"a": (0, 9, 1), "b": (0, 6, 1), "c": [1, 2, 3], "d": True}
+
+
+@pytest.mark.parametrize(("size", "controls"), [(8, {"a": (0.0, 1.0, 0.001)}), (30, MANY)])
 def test_too_many_frames_are_refused_with_a_grid_that_fits(size, controls):
-    def function(**_):
-        return torch.eye(size)
-
-    with pytest.raises(
-        ValueError, match=r"beyond 100 kB of a page; (.*) would fit \((.*)\)"
-    ) as caught:
-        explore(function, page=True, **controls)
+    explored = partial(widgets.explore, lambda **_: torch.eye(size), page=True)
+    with pytest.raises(ValueError, match="beyond 100 kB of a page; ") as caught:
+        explored(**controls)
     grid, names = re.search(r"; ([\dx ]+) would fit \(([^)]*)\)", str(caught.value)).groups()
-    counts = dict(zip(names.split(", "), map(int, grid.split(" x ")), strict=True))
-    assert list(counts) == list(controls)
-    fitting = explore(function, page=True, **{name: list(range(n)) for name, n in counts.items()})
-    assert len(page_state(fitting)["frames"]["b64"]) <= 100_000
+    assert names.split(", ") == list(controls)
+    fitting = [list(range(int(count))) for count in grid.split(" x ")]
+    state = page_state(explored(**dict(zip(controls, fitting, strict=True))))
+    assert len(state["frames"]["b64"]) <= 100_000
 
 
-def test_without_a_page_the_function_is_called_once_and_may_be_of_any_size():
-    calls = []
-
-    def function(n):
-        calls.append(n)
-        return torch.eye(300)
-
-    widget = explore(function, n=(0, 1000, 1))
-    assert calls == [0]
-    assert page_state(widget)["frames"] is None
-    assert calls == [0]  # nor does displaying it call the function
-
-
-def test_what_a_function_prints_is_shown_with_its_map():
+def test_without_a_page_a_function_of_any_size_is_called_once_a_move_and_its_prints_shown(capsys):
     def function(n):
         print("called with", n)  # noqa: T201
-        return torch.eye(2)
+        return torch.eye(300)
 
-    widget = explore(function, n=[1, 2])
+    widget = widgets.explore(function, n=(0, 1000, 1))
+    assert page_state(widget)["frames"] is None
+    assert capsys.readouterr().out == "called with 0\n"  # nor does displaying it call the function
     widget.values = {"n": 2}
     assert widget.printed == "called with 2\n"
 
@@ -568,14 +464,13 @@ def test_a_move_interrupts_a_slow_call_and_the_newest_is_answered():
     started, ended = [], []
 
     def slow(n):
-        if n:
-            started.append(n)
-            for _ in range(2000 if n < 9 else 1):  # 20 s in all but the last
-                time.sleep(0.01)
-            ended.append(n)
+        started.append(n)
+        for _ in range(2000 if 0 < n < 9 else 1):  # 20 s in all but the first and the last
+            time.sleep(0.01)
+        ended.append(n)
         return torch.full((2, 2), n / 10)
 
-    widget = explore(slow, n=[*range(10)])
+    widget = widgets.explore(slow, n=[*range(10)])
     began = time.monotonic()
     for n in (1, 2, 3, 9):
         widget.set_state({"values": {"n": n}})
@@ -583,11 +478,8 @@ def test_a_move_interrupts_a_slow_call_and_the_newest_is_answered():
         time.sleep(0.01)
     assert widget.answered == {"n": 9}
     assert widget.shown() == pytest.approx(0.9, abs=1e-4)
-    assert ended == [9]
-    assert set(started) <= {1, 9}  # of those that waited only the newest began
-
-
-# Wrong input
+    assert ended == [0, 9]
+    assert set(started) <= {0, 1, 9}  # of those that waited only the newest began
 
 
 @pytest.mark.parametrize(("call", "error", "words"), WRONG)
@@ -598,28 +490,21 @@ def test_wrong_input_is_refused_in_words(call, error, words):
 
 # The front-end files
 
-JAVASCRIPT = sorted(
-    path.name
-    for path in assets.files("attn_notes.widgets").joinpath("static").iterdir()
-    if path.name.endswith(".js")
+# Markup, code from text, the network, modules.
+FORBIDDEN = (
+    r"(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|ContextualFragment",
+    r"\beval\b|\bnew Function\b|setTimeout\(\s*[\"'`]|javascript:",
+    r"https?:|\bfetch\b|XMLHttpRequest|WebSocket|sendBeacon|\.src\s*=|importScripts",
+    r"^\s*import\b|\bimport\(|\brequire\(",
 )
-FORBIDDEN = {
-    "markup": r"(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|ContextualFragment",
-    "code from text": r"\beval\b|\bnew Function\b|setTimeout\(\s*[\"'`]|javascript:",
-    "the network": r"https?:|\bfetch\b|XMLHttpRequest|WebSocket|sendBeacon|\.src\s*=|importScripts",
-    "modules": r"^\s*import\b|\bimport\(|\brequire\(",
-}
 
 
-def test_the_page_script_exports_nothing_loads_nothing_and_has_no_long_lines():
-    assert max(map(len, page_script().splitlines())) <= 120
-    for pattern in (*FORBIDDEN.values(), r"\bexport\b"):
-        assert re.findall(pattern, page_script(), re.MULTILINE) == []
-    assert "</script" not in page_script().lower()
-
-
-def test_the_style_sheet_loads_nothing():
-    assert not re.search(r"url\(|@import|https?:", page_style())
+def test_script_and_style_sheet_load_nothing_and_the_script_exports_nothing():
+    script = widgets.page_script()
+    assert max(map(len, script.splitlines())) <= 120
+    for pattern in (*FORBIDDEN, r"\bexport\b", "(?i)</script"):
+        assert re.findall(pattern, script, re.MULTILINE) == []
+    assert not re.search(r"url\(|@import|https?:", widgets.page_style())
 
 
 def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_live():
@@ -627,7 +512,6 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
         assert len(source) < 125_000
-    shared = {f"{name}.js" for names in assets.SHARED.values() for name in names}
-    own = {f"{name}.js" for name in assets.WIDGETS}
-    core = {f"{name}.js" for name in assets.CORE}
-    assert own | shared | core | {"host.js"} == set(JAVASCRIPT)
+    static = assets.files("attn_notes.widgets").joinpath("static").iterdir()
+    stored = {path.stem for path in static if path.suffix == ".js"}
+    assert {*assets.WIDGETS, *assets.CORE, "host"}.union(*assets.SHARED.values()) == stored

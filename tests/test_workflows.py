@@ -14,26 +14,23 @@ from tests.test_repository import pins
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
-JOBS = {
-    f"{name}-{job}": described
-    for name, workflow in WORKFLOWS.items()
-    for job, described in workflow["jobs"].items()
-}
-EVERY_WORKFLOW = pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
+JOBS = {f"{name}-{job}": x for name, flow in WORKFLOWS.items() for job, x in flow["jobs"].items()}
 EVERY_JOB = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
 # What a job may write; all others only read the repository.
-WRITES = {
-    "pages-site": {"contents": "write", "pages": "write"},
-    "release-release": {"contents": "write"},
-}
+WRITES = {"pages-site": {"contents": "write", "pages": "write"}}
+WRITES["release-release"] = {"contents": "write"}
 
 
 def steps(job: dict) -> list[dict]:
     return job.get("steps", [])
 
 
-@EVERY_WORKFLOW
+def commands(job: dict) -> str:
+    return "\n".join(step.get("run", "") for step in steps(job))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_a_workflow_has_no_rights_of_its_own_and_cuts_off_no_publication(workflow):
     assert workflow["permissions"] == {}
     stops = workflow["concurrency"]["cancel-in-progress"]
@@ -41,39 +38,38 @@ def test_a_workflow_has_no_rights_of_its_own_and_cuts_off_no_publication(workflo
     assert "pull_request_target" not in workflow[True]  # YAML reads the key `on` as true
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_a_job_may_read_and_only_two_may_write(name):
-    assert JOBS[name]["permissions"] == WRITES.get(name, {"contents": "read"})
+def test_a_job_may_read_and_only_two_may_write():
+    rights = {name: job["permissions"] for name, job in JOBS.items()}
+    assert rights == {name: {"contents": "read"} for name in JOBS} | WRITES
 
 
 @EVERY_JOB
-def test_a_job_ends_some_time_on_a_runner_that_is_named(job):
-    if "uses" not in job:
+def test_a_job_ends_some_time_on_a_runner_that_is_named_and_uses_nobody_s_action(job):
+    if "uses" in job:
+        assert job["uses"].startswith("./.github/workflows/")
+        assert (ROOT / job["uses"]).is_file()
+    else:
         assert 0 < job["timeout-minutes"] <= 90
         assert job["runs-on"] == "ubuntu-24.04"
-
-
-@EVERY_JOB
-def test_a_job_uses_nobody_s_action(job):
-    for used in filter(None, (job.get("uses"), *(step.get("uses") for step in steps(job)))):
-        assert used.startswith("./.github/workflows/"), used
-        assert (ROOT / used).is_file(), used
+    assert not [step for step in steps(job) if "uses" in step]
 
 
 @EVERY_JOB
 def test_a_job_checks_out_its_own_commit_and_keeps_no_password(job):
+    first = steps(JOBS["test-test"])[0]
+    assert '"$GITHUB_SHA"' in first["run"]
+    assert "config" not in first["run"]
     checkouts = [step for step in steps(job) if step.get("name") == "Check out"]
-    assert len(checkouts) == any("run" in step for step in steps(job))
-    for checkout in checkouts:
-        assert '"$GITHUB_SHA"' in checkout["run"]
-        assert "config" not in checkout["run"]
-        assert checkout == steps(JOBS["test-test"])[0]  # everywhere the same
+    assert checkouts == ([first] if steps(job) else [])  # everywhere the same
 
 
 @EVERY_JOB
-def test_no_step_writes_into_its_commands_what_somebody_else_may_choose(job):
-    for step in steps(job):
-        assert "${{" not in step.get("run", "")
+def test_commands_are_known_to_the_makefile_and_hold_nothing_that_somebody_else_may_choose(job):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    known = re.findall(r"^(\w[\w-]*):", makefile, re.MULTILINE)
+    asked = re.findall(r"^make (.*)", commands(job), re.MULTILINE)
+    assert {target for targets in asked for target in targets.split()} <= set(known)
+    assert "${{" not in commands(job)
 
 
 @pytest.mark.parametrize("name", ["pages-site", "release-release"])
@@ -106,23 +102,13 @@ def test_the_branch_of_the_pages_holds_the_last_site_and_no_history(tmp_path):
         for path in (site / ".nojekyll", site / "_static" / f"{name}.css"):
             path.touch()
         settings = os.environ | at | {"GITHUB_SHA": name, "TOKEN": "x"}
-        command = ["bash", "-e", "-c", push["run"]]
-        subprocess.run(command, cwd=tmp_path / name, env=settings, check=True)
-    asked = (["ls-tree", "-r", "--name-only"], ["log", "--format=%s"])
-    said = [
-        subprocess.check_output(["git", "-C", home, *one, "gh-pages"], text=True) for one in asked
-    ]
-    assert said == [".nojekyll\n_static/second.css\n", "The book at second\n"]
-
-
-@EVERY_JOB
-def test_a_job_makes_what_the_makefile_knows(job):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    known = re.findall(r"^(\w[\w-]*):", makefile, re.MULTILINE)
-    for step in steps(job):
-        for line in step.get("run", "").splitlines():
-            if line.startswith("make "):
-                assert set(line.split()[1:]) <= set(known)
+        shell = ["bash", "-e", "-c", push["run"]]
+        subprocess.run(shell, cwd=tmp_path / name, env=settings, check=True)
+    git = ["git", "-C", home]
+    files = subprocess.check_output([*git, "ls-tree", "-r", "--name-only", "gh-pages"], text=True)
+    commits = subprocess.check_output([*git, "log", "--format=%s", "gh-pages"], text=True)
+    assert files == ".nojekyll\n_static/second.css\n"
+    assert commits == "The book at second\n"
 
 
 FREE = re.compile(r"MIT|BSD|Apache|ISC|PSF|Python Software|MPL|Mozilla|Lesser General|HPND")

@@ -5,35 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attn_notes import masks, widgets
 from attn_notes.data import Vocabulary
-from attn_notes.masks import (
-    block_mask,
-    causal_mask,
-    masked_softmax,
-    prefix_mask,
-    sliding_window_mask,
-)
+from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
-from attn_notes.widgets import (
-    AlignmentSteps,
-    AttentionHeatmap,
-    Example,
-    FamilyDiagram,
-    FollowToken,
-    HeadExplorer,
-    HeadSwitches,
-    KernelExplorer,
-    LanguageModelPlayer,
-    MaskPainter,
-    OnlineSoftmax,
-    PositionExplorer,
-    ScoreExplorer,
-    Sentence,
-    TransformerPlayer,
-    explore,
-    show_attention,
-)
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.encoding import decode, encode_roots
 from tests.oracles import coin, rng
@@ -41,10 +17,10 @@ from tests.oracles import coin, rng
 NAMED_MASKS = {
     "none": lambda L, S, size: torch.ones(L, S, dtype=torch.bool),
     "causal": lambda L, S, size: causal_mask(L, S),
-    "window": lambda L, S, size: sliding_window_mask(L, S, window=size),
-    "prefix": lambda L, S, size: prefix_mask(L, S, prefix=min(size, S)),
+    "window": lambda L, S, size: masks.sliding_window_mask(L, S, window=size),
+    "prefix": lambda L, S, size: masks.prefix_mask(L, S, prefix=min(size, S)),
     "padding": lambda L, S, size: torch.arange(S).expand(L, S) < size,
-    "block": lambda L, S, size: block_mask(torch.arange(L) // size, torch.arange(S) // size),
+    "block": lambda L, S, size: masks.block_mask(torch.arange(L) // size, torch.arange(S) // size),
 }
 """The masks that the painter knows, by the package's own functions."""
 
@@ -83,51 +59,49 @@ def near(width: float, causal: bool, falls: str, S: int = 5) -> Tensor:
     return masked_softmax(-apart if falls == "sharp" else -(apart**2), mask)
 
 
-def of_scores(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
+def of_scores(tokens: Sequence[str] = WORDS) -> widgets.AttentionHeatmap:
     n = len(tokens)
-    return AttentionHeatmap(
-        scores=scores(3, n, n), mask=gappy_mask(n, n), query_tokens=tokens, title="Three heads"
+    numbers, mask = scores(3, n, n), gappy_mask(n, n)
+    return widgets.AttentionHeatmap(
+        scores=numbers, mask=mask, query_tokens=tokens, title="Three heads"
     )
 
 
-def of_layers(tokens: Sequence[str] = WORDS) -> AttentionHeatmap:
-    n = len(tokens)
-    queries = [str(position) for position in range(4)]
-    return AttentionHeatmap(
-        list(weights(2, 3, 4, n)), query_tokens=queries, key_tokens=tokens, title=max(tokens)
-    )
+def of_layers(tokens: Sequence[str] = WORDS) -> widgets.AttentionHeatmap:
+    layers = list(weights(2, 3, 4, len(tokens)))
+    return widgets.AttentionHeatmap(layers, [*"0123"], tokens, title=max(tokens))
 
 
-def of_many() -> AttentionHeatmap:
+def of_many() -> widgets.AttentionHeatmap:
     """Two heads of 72 queries and 150 keys, with weights of 0 and masked cells."""
     numbers = weights(2, 72, 150, seed=2)
     numbers[:, :, ::7] = 0
-    mask = sliding_window_mask(72, 150, window=60)
+    mask = masks.sliding_window_mask(72, 150, window=60)
     mask[:, 100:] = True
     queries = [f"all of these begin alike {n}" for n in range(72)]
-    return AttentionHeatmap(numbers, mask=mask, query_tokens=queries)
+    return widgets.AttentionHeatmap(numbers, mask=mask, query_tokens=queries)
 
 
-def of_points() -> KernelExplorer:
+def of_points() -> widgets.KernelExplorer:
     generator = rng(1)
     x = 5 * torch.rand(20, generator=generator)
     y = x.sin() + torch.randn(20, generator=generator) / 5
     curve = torch.linspace(0, 5, 50)
-    return KernelExplorer(x, y, query=2.0, bandwidth=0.3, truth=(curve, curve.sin()))
+    return widgets.KernelExplorer(x, y, query=2.0, bandwidth=0.3, truth=(curve, curve.sin()))
 
 
-def of_arrows(tokens: Sequence[str] = WORDS) -> ScoreExplorer:
+def of_arrows(tokens: Sequence[str] = WORDS) -> widgets.ScoreExplorer:
     keys = 3 * scores(len(tokens), 2).tanh()
-    return ScoreExplorer((1.0, 0.6), keys, key_tokens=tokens, **learned())
+    return widgets.ScoreExplorer((1.0, 0.6), keys, key_tokens=tokens, **learned())
 
 
-def of_mask(tokens: Sequence[str] = WORDS) -> MaskPainter:
+def of_mask(tokens: Sequence[str] = WORDS) -> widgets.MaskPainter:
     n = len(tokens)
-    return MaskPainter(scores(n, n), mask=causal_mask(n), query_tokens=tokens)
+    return widgets.MaskPainter(scores(n, n), mask=causal_mask(n), query_tokens=tokens)
 
 
 def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
-    return explore(
+    return widgets.explore(
         lambda **values: near(**values, S=len(tokens)),
         page=True,
         query_tokens=tokens[:5],
@@ -139,70 +113,74 @@ def of_function(tokens: Sequence[str] = WORDS) -> BookWidget:
     )
 
 
-def decoded(tokens: Sequence[str], *, seed: int = 0, group: str = "") -> Example:
+def decoded(tokens: Sequence[str], *, seed: int = 0, group: str = "") -> widgets.Example:
     """Words turned round: untrained, an output too short and wrong; trained, the right one."""
     n, turned = len(tokens), [*reversed(tokens)]
     states = {
         "untrained": ([turned[0]] * 4, weights(4, n, seed=seed)),
         "trained": (turned, weights(n, n, seed=seed + 1)),
     }
-    return Example(tokens, turned, states, group)
+    return widgets.Example(tokens, turned, states, group)
 
 
-def of_steps(tokens: Sequence[str] = WORDS) -> AlignmentSteps:
+def of_steps(tokens: Sequence[str] = WORDS) -> widgets.AlignmentSteps:
     others = [decoded(["a", "b", "c"], seed=5, group="Letters"), decoded(tokens, seed=7)]
-    widget = AlignmentSteps([decoded(tokens, group=tokens[0]), *others], translate=typed)
+    widget = widgets.AlignmentSteps(
+        [decoded(tokens, group=tokens[0]), *others], translate=lambda text: decoded(typed(text))
+    )
     widget.step = min(1, len(tokens) - 1)
     return widget
 
 
-def typed(text: str) -> Example:
-    """What a network would make of a reader's words, if it turned them round."""
+def typed(text: str) -> list[str]:
+    """A reader's words, where there is no question mark."""
     if "?" in text:
         raise ValueError(f"no word to begin with in {text!r}")
-    return decoded(text.split())
+    return text.split()
 
 
-def encoded(tokens: Sequence[str], *, seed: int = 0) -> Sentence:
+def encoded(tokens: Sequence[str], *, seed: int = 0) -> widgets.Sentence:
     """Two layers of three heads on the tokens between [CLS] and [SEP]."""
     tokens = ["[CLS]", *tokens, "[SEP]"]
-    return Sentence(tokens, as_sent(weights(2, 3, len(tokens), len(tokens), seed=seed)))
+    return widgets.Sentence(tokens, as_sent(weights(2, 3, len(tokens), len(tokens), seed=seed)))
 
 
 def as_sent(numbers: Tensor) -> Tensor:
-    """Weights as a page gets them, so that what it shows can be compared with what was given."""
+    """Weights as a page gets them: it shows exactly these."""
     return decode(encode_roots(numbers))
 
 
-def of_heads(tokens: Sequence[str] = WORDS) -> HeadExplorer:
-    others = [encoded(["a", "rose", "is", "a", "rose"], seed=5), encoded(["un", "##like", "##ly"])]
-    widget = HeadExplorer(
-        [encoded(tokens, seed=7), *others], title=max(tokens), encode=read_by_heads
+def of_heads(tokens: Sequence[str] = WORDS) -> widgets.HeadExplorer:
+    sentences = [encoded(tokens, seed=7), encoded(["a", "rose", "is", "a", "rose"], seed=5)]
+    widget = widgets.HeadExplorer(
+        [*sentences, encoded(["un", "##like", "##ly"])],
+        title=max(tokens),
+        encode=lambda text: encoded(typed(text), seed=3),
     )
     widget.pattern, widget.layer, widget.token = "previous", 1, 2
     return widget
 
 
-def of_model(tokens: Sequence[str] = WORDS) -> HeadExplorer:
+def of_model(tokens: Sequence[str] = WORDS) -> widgets.HeadExplorer:
     """An encoder-decoder's three kinds of attention: two layers of three heads, and one of two."""
     source, target = [*tokens, "</s>"], ["<s>", *tokens[:2], "!"]
     S, L = len(source), len(target)
     outputs = {
-        "encoder_attentions": tuple(as_sent(weights(2, 1, 3, S, S, seed=5))),
+        "encoder_attentions": as_sent(weights(2, 1, 3, S, S, seed=5)),
         "decoder_attentions": as_sent(masked_softmax(scores(1, 2, L, L, seed=6), causal_mask(L))),
         "cross_attentions": as_sent(weights(1, 2, L, S, seed=7)),
     }
-    widget = show_attention(outputs, source, target, title=max(tokens))
+    widget = widgets.show_attention(outputs, source, target, title=max(tokens))
     widget.pinned, widget.layer, widget.token = [1, 3], 1, 2
     return widget
 
 
-def of_many_tokens(count: int = 70) -> HeadExplorer:
+def of_many_tokens(count: int = 70) -> widgets.HeadExplorer:
     """Causal heads that are too many to be sent whole: they come one by one."""
     tokens = ["<s>", *(f"\u0120word{n}" for n in range(count - 1))]
     mask = causal_mask(count)
     layers = [masked_softmax(scores(12, count, count, seed=n), mask).float() for n in range(12)]
-    return show_attention([in_eight_bits(layer) for layer in layers], tokens)
+    return widgets.show_attention([in_eight_bits(layer) for layer in layers], tokens)
 
 
 def in_eight_bits(weights: Tensor) -> Tensor:
@@ -210,15 +188,8 @@ def in_eight_bits(weights: Tensor) -> Tensor:
     return ((weights**0.6 * 255).round() / 255) ** (5 / 3)
 
 
-def read_by_heads(text: str) -> Sentence:
-    """What an encoder would make of a reader's words."""
-    if "?" in text:
-        raise ValueError(f"no word to begin with in {text!r}")
-    return encoded(text.split(), seed=3)
-
-
-def of_positions() -> PositionExplorer:
-    widget = PositionExplorer(8, 12, position=7)
+def of_positions() -> widgets.PositionExplorer:
+    widget = widgets.PositionExplorer(8, 12, position=7)
     widget.pair = 0
     return widget
 
@@ -233,9 +204,7 @@ def levels(stack: Tensor, start: Tensor, layers: int) -> Tensor:
 def wired(family: str, S: int, T: int, layers: int, picked: int) -> tuple[Tensor, Tensor]:
     """The mask of a family, and what its output at `picked` depends on at each level."""
     L = {"encoder-only": S, "decoder-only": S + 1}.get(family, S + T + 1)
-    mask = {"encoder-only": torch.ones(L, L).bool(), "decoder-only": causal_mask(L)}.get(
-        family, prefix_mask(L, prefix=min(S, L))
-    )
+    mask = masks.prefix_mask(L, prefix=0 if family == "decoder-only" else S)
     start = torch.arange(L) == picked
     if family != "encoder-decoder":
         return mask, levels(mask, start, layers)
@@ -244,28 +213,18 @@ def wired(family: str, S: int, T: int, layers: int, picked: int) -> tuple[Tensor
     return mask, torch.cat([levels(torch.ones(S, S).bool(), memory, layers), target], dim=1)
 
 
-def of_family(tokens: Sequence[str] = WORDS) -> FamilyDiagram:
+def of_family(tokens: Sequence[str] = WORDS) -> widgets.FamilyDiagram:
     """Words turned round, in the middle of the list of families."""
-    return FamilyDiagram(tokens, [*reversed(tokens)], family="decoder-only")
+    return widgets.FamilyDiagram(tokens, [*reversed(tokens)], family="decoder-only")
 
 
 def random_transformer(
     kind: type = Transformer, *, noise: float = 0.2, seed: int = 3, **changes: object
 ) -> Transformer | DecoderOnly:
     """Small, and with biases and norms that are anything but 0 and 1; the same on every run."""
-    config = {
-        "vocab_size": 17,
-        "target_vocab_size": 23,
-        "embed_dim": 24,
-        "num_heads": 4,
-        "num_layers": 2,
-        "ffn_dim": 36,
-        "norm": "pre",
-        "activation": "relu",
-        "positions": "sinusoidal",
-        "tie_embeddings": True,
-        "scale_embeddings": True,
-    }
+    config = {"vocab_size": 17, "target_vocab_size": 23, "embed_dim": 24, "num_heads": 4}
+    config |= {"num_layers": 2, "ffn_dim": 36, "norm": "pre", "activation": "relu"}
+    config |= {"positions": "sinusoidal", "tie_embeddings": True, "scale_embeddings": True}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = kind(TransformerConfig(**(config | changes)))
@@ -296,66 +255,55 @@ def translating(kind: type, tokens: Sequence[str], **given: object) -> BookWidge
     return kind(model, source, target, **(titled | given))
 
 
-def of_player(tokens: Sequence[str] = WORDS) -> TransformerPlayer:
+def of_player(tokens: Sequence[str] = WORDS) -> widgets.TransformerPlayer:
     """At the first step of a translation."""
-    widget = translating(TransformerPlayer, tokens)
+    widget = translating(widgets.TransformerPlayer, tokens)
     widget.step = 0
     return widget
 
 
-def of_switches(tokens: Sequence[str] = WORDS) -> HeadSwitches:
+def of_switches(tokens: Sequence[str] = WORDS) -> widgets.HeadSwitches:
     """Of twelve heads one is halved, and one writes its mean."""
-    widget = translating(HeadSwitches, tokens, reference=("407", "1999", "5550123"))
+    widget = translating(widgets.HeadSwitches, tokens, reference=("407", "1999", "5550123"))
     widget.head, widget.edits = "encoder.0.1", "encoder.0.1:0.5,cross.1.0:mean"
     return widget
 
 
-def of_writer(tokens: Sequence[str] = WORDS) -> LanguageModelPlayer:
+def small_decoder(vocab: Vocabulary, **sizes: int) -> DecoderOnly:
+    """A language model of two heads with learned positions."""
+    kind = {"positions": "learned", "embed_dim": 8, "num_heads": 2, "tie_embeddings": False}
+    return random_decoder(noise=0.5, seed=13, vocab_size=len(vocab), **kind, **sizes)
+
+
+def of_writer(tokens: Sequence[str] = WORDS) -> widgets.LanguageModelPlayer:
     """A random language model on digits, white space and whole words; it reads six at a time."""
     vocab = Vocabulary(dict.fromkeys([*"0123456789 \n", *tokens]))
-    sizes = {"vocab_size": len(vocab), "ffn_dim": 6, "embed_dim": 8}
-    kind = {"positions": "learned", "max_length": 6, "num_heads": 2, "tie_embeddings": False}
-    model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
+    model = small_decoder(vocab, ffn_dim=6, max_length=6)
     examples = ("407", "19\n")
-    widget = LanguageModelPlayer(model, vocab, prompt="407", examples=examples, most=16)
+    widget = widgets.LanguageModelPlayer(model, vocab, prompt="407", examples=examples, most=16)
     widget.seed, widget.said = 9, [12, 18, 12, 15, 18, 3]
     widget.top_k, widget.top_p, widget.position = 3, 0.9, 1
     return widget
 
 
-def of_follow(tokens: Sequence[str] = WORDS) -> FollowToken:
+def of_follow(tokens: Sequence[str] = WORDS) -> widgets.FollowToken:
     """A random language model of two blocks, with two heads, on a text that it has begun."""
     vocab = Vocabulary(dict.fromkeys(tokens))
-    kind = {"positions": "learned", "max_length": 64, "num_heads": 2, "tie_embeddings": False}
-    sizes = {"vocab_size": len(vocab), "ffn_dim": 12, "embed_dim": 8}
-    model = random_decoder(noise=0.5, seed=13, **sizes, **kind)
-    widget = FollowToken(model, tokens, tokens[:2], vocab=vocab)
+    model = small_decoder(vocab, ffn_dim=12, max_length=64)
+    widget = widgets.FollowToken(model, tokens, tokens[:2], vocab=vocab)
     widget.token = 2
     return widget
 
 
-def of_online(tokens: Sequence[str] = WORDS) -> OnlineSoftmax:
+def of_online(tokens: Sequence[str] = WORDS) -> widgets.OnlineSoftmax:
     """Scores whose maximum moves late, one by one."""
     row = scores(len(tokens), seed=8).sort().values
-    return OnlineSoftmax(row, scores(len(tokens), 2, seed=9), tile=1, tokens=tokens)
+    return widgets.OnlineSoftmax(row, scores(len(tokens), 2, seed=9), tile=1, tokens=tokens)
 
 
-TOKENISED = {
-    "scores": of_scores,
-    "layers": of_layers,
-    "arrows": of_arrows,
-    "mask": of_mask,
-    "function": of_function,
-    "steps": of_steps,
-    "heads": of_heads,
-    "model": of_model,
-    "player": of_player,
-    "writer": of_writer,
-    "family": of_family,
-    "follow": of_follow,
-    "online": of_online,
-    "switches": of_switches,
-}
+_TOKENISED = (of_scores, of_layers, of_arrows, of_mask, of_function, of_steps, of_heads, of_model)
+_TOKENISED += (of_player, of_writer, of_family, of_follow, of_online, of_switches)
+TOKENISED = {make.__name__.removeprefix("of_"): make for make in _TOKENISED}
 """Every widget that shows tokens, each a function of them."""
 
 EVERY = {**TOKENISED, "points": of_points, "positions": of_positions}
