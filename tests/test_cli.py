@@ -89,14 +89,6 @@ def test_a_training_leaves_a_translator_behind(folder):
         assert torch.equal(untrained[name], tensor)
 
 
-def test_the_weights_kept_are_those_of_the_lowest_held_out_loss(tmp_path, monkeypatch):
-    figures = iter([2.0, 1.0, 3.0, 4.0])
-    monkeypatch.setattr(Job, "validate", lambda self: next(figures))
-    assert seq2seq(tmp_path, "--checkpoint-every=1", "--snapshots", "2", "4") == 0
-    best, second, last = (contents(tmp_path)[f"weights{n}.safetensors"] for n in ("", "-2", "-4"))
-    assert best == second != last
-
-
 def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp_path, capsys):
     copy = shutil.copytree(folder, tmp_path / "copy")
     assert seq2seq(copy, "--snapshots", "0", "2") == 0
@@ -268,19 +260,17 @@ def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("command", "words"),
     [
-        (["train", "seq2seq", "--out=x", "--score=best"], "best"),
-        (["train", "seq2seq", "--out=x", "--layers=2"], "--layers"),
-        (["sing"], "sing"),
-        ([], "{train, translate, sample}"),
+        ("train seq2seq --out=x --score=best", "best"),
+        ("train seq2seq --out=x --layers=2", "--layers"),
+        ("", "{train, translate, sample}"),
     ],
 )
-def test_a_wrong_option_is_named_and_the_code_is_2(capsys, options, words):
-    with pytest.raises(SystemExit) as left:
-        main(options)
+def test_a_wrong_option_is_named_and_the_code_is_2(capsys, command, words):
+    with pytest.raises(SystemExit, match="2"):
+        main(command.split())
     said = capsys.readouterr()
-    assert left.value.code == 2
     assert words in " ".join(said.err.replace("│", " ").split())
     assert said.out == ""
 
@@ -303,17 +293,18 @@ def test_an_impossible_value_is_one_line_and_the_code_is_2(tmp_path, capsys, kin
 
 
 @pytest.mark.parametrize(
-    ("text", "option", "code", "words"),
+    ("text", "options", "words"),
     [
-        (b"ab\nf\xfcnf\n", "--seed=0", 2, "txt must be text in utf-8, got byte 0xfc in line 2"),
-        (b"ab", "--seed=0", 2, "at least length + 1 = 17 ids"),
-        (TEXT, "--encoding=klingon", 2, "klingon"),
-        (TEXT, "--text=no-such-file", 1, "No such file or directory"),
+        (b"ab\nf\xfcnf\n", [], "txt must be text in utf-8, got byte 0xfc in line 2"),
+        (b"ab", [], "at least length + 1 = 17 ids"),
+        (TEXT, ["--encoding=klingon"], "klingon"),
     ],
 )
-def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys, text, option, code, words):
-    assert writer(tmp_path / "out", option, text=text) == code
+def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys, text, options, words):
+    assert writer(tmp_path / "out", *options, text=text) == 2
     assert words in one_line(capsys)
+    assert writer(tmp_path / "out", "--text=no-such-file") == 1
+    assert "No such file or directory" in one_line(capsys)
 
 
 def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, capsys):

@@ -38,7 +38,6 @@ def state() -> dict:
         "tokens": ["a</script>", "é"],
         "row": 3,
         "temperature": 0.5,
-        "causal": True,
         "title": None,
     }
 
@@ -132,8 +131,7 @@ def cell_of(source: str, shown: nbformat.NotebookNode, *tags: str) -> nbformat.N
 
 
 def printing(fresh: str, stored: str, *tags: str) -> nbformat.NotebookNode:
-    shown = nbformat.v4.new_output("stream", text=f"{stored}\n")
-    return cell_of(fresh, shown, *tags)
+    return cell_of(fresh, nbformat.v4.new_output("stream", text=f"{stored}\n"), *tags)
 
 
 def showing(fresh: str) -> nbformat.NotebookNode:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from attn_notes.data import Vocabulary, encode_text
 from attn_notes.training import bits_per_character, bleu, exact_match
@@ -90,26 +89,6 @@ def test_each_character_is_predicted_once_from_what_its_window_holds(texts, leng
     model, stride = a_decoder(), max(1, length // 2)
     found = bits_per_character(model, texts, VOCAB, length=length, batch_size=batch_size)
     assert found == pytest.approx(bits_by_loop(model, texts, length, stride), abs=1e-9)
-
-
-class Says(nn.Module):
-    """Says these logits, whatever it reads."""
-
-    def __init__(self, logits: torch.Tensor) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(logits)
-
-    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return self.logits.expand(*tokens.shape, -1), None
-
-
-def test_it_is_what_the_code_of_a_distribution_costs():
-    # a: half of the time, b: a quarter; the END an eighth, what is not known an eighth
-    p = torch.zeros(len(VOCAB)).index_fill(0, torch.tensor([2, 3]), 1 / 8)
-    p[4], p[5] = 1 / 2, 1 / 4
-    model = Says(p.log())
-    bits = bits_per_character(model, ["aabx", "", "b"], VOCAB, length=3)
-    assert bits == pytest.approx((1 + 1 + 2 + 3 + 3 + 3 + 2 + 3) / 5)
 
 
 def test_no_dropout_no_gradient_and_the_mode_is_as_before():

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from attn_notes.training.processes import process_group, rank_and_world_size
+from attn_notes.training.processes import process_group
 from tests.trainings import STEPS
 
 TOLERANCE = 1e-5
@@ -95,14 +95,6 @@ def test_torchrun_trains_with_several_processes(tmp_path):
     )  # fmt: skip
     assert printed.count("this model") == 1  # the first process alone prints
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == WHOLE
-
-
-def test_a_single_process_needs_no_group(monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with process_group(torch.device("meta")) as found:
-        assert found == (0, 1, torch.device("meta"))
-        assert not torch.distributed.is_initialized()
-    assert rank_and_world_size() == (0, 1)
 
 
 def test_each_process_gets_the_gpu_of_its_number(monkeypatch):
