@@ -85,25 +85,6 @@ def imports(tree: ast.AST) -> Iterator[str]:
 # What is imported
 
 
-def output_of(code: str) -> list[str]:
-    """The lines that this code prints in a Python of its own."""
-    command = [sys.executable, "-c", code]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    return run.stdout.splitlines()
-
-
-def test_importing_the_package_loads_torch_alone_and_the_maths_no_plotting_and_no_widgets():
-    maths = [f"attn_notes.{name}" for name in sorted(set().union(*LAYERS[:-2]) - {EXERCISES.name})]
-    lines = output_of(
-        "import sys, torch; before = set(sys.modules); import attn_notes;"
-        "print(*set(sys.modules) - before);"
-        f"import {', '.join(maths)}, attn_exercises; print(*sys.modules)"
-    )
-    at_first, loaded = ({name.split(".")[0] for name in line.split()} for line in lines)
-    assert at_first - set(sys.stdlib_module_names) == {"attn_notes"}
-    assert not loaded & {"matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets", "pandas"}
-
-
 # A library that a part of the package needs, what needs it, and the extra that installs it.
 NEEDED = [
     ("matplotlib", "import attn_notes.plotting", "plot"),
@@ -113,9 +94,15 @@ NEEDED = [
     ("tokenizers", "import attn_notes.pretrained", "pretrained"),
     ("num2words", "from attn_notes.data import number_words; number_words(3, 'de')", "data"),
 ]
-WITHOUT = f"""
+MATHS = [f"attn_notes.{name}" for name in sorted(set().union(*LAYERS[:-2]) - {EXERCISES.name})]
+IMPORTING = f"""
 import sys
 import torch
+before = set(sys.modules)
+import attn_notes
+print(*set(sys.modules) - before)
+import {", ".join(MATHS)}, attn_exercises
+print(*sys.modules)
 for library, code, _ in {NEEDED}:
     for name in [name for name in sys.modules if name.split(".")[0] in ("attn_notes", library)]:
         del sys.modules[name]
@@ -128,8 +115,22 @@ for library, code, _ in {NEEDED}:
 """
 
 
-def test_a_missing_library_is_named_with_the_extra_that_installs_it():
-    assert output_of(WITHOUT) == [
+@pytest.fixture(scope="module")
+def said():
+    """The lines that imports in a Python of its own print."""
+    command = [sys.executable, "-c", IMPORTING]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return run.stdout.splitlines()
+
+
+def test_importing_the_package_loads_torch_alone_and_the_maths_no_plotting_and_no_widgets(said):
+    at_first, loaded = ({name.split(".")[0] for name in line.split()} for line in said[:2])
+    assert at_first - set(sys.stdlib_module_names) == {"attn_notes"}
+    assert not loaded & {"matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets", "pandas"}
+
+
+def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
+    assert said[2:] == [
         f"{library} is missing: `pip install 'attn_notes[{extra}]'` installs it"
         for library, _, extra in NEEDED
     ]

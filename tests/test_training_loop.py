@@ -23,6 +23,7 @@ from tests.oracles import rng
 from tests.test_training_files import equal, names
 
 STEPS = 12
+SETTINGS = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0, "precision": "float32"}
 
 
 def a_model(seed: int = 0, dropout: float = 0.3) -> nn.Sequential:
@@ -136,6 +137,18 @@ def test_the_seed_alone_decides_the_dropout():
     assert not equal(found[0], found[2])
 
 
+def test_each_process_and_each_step_has_a_dropout_of_its_own():
+    drawn = []
+    for rank in (0, 1):
+        run = _Run(nn.Linear(3, 2), loss, SETTINGS, compiled=False)
+        run.rank, run.world_size = rank, 2
+        run.backward = lambda _: drawn.append(torch.rand(1).item()) or torch.zeros(())
+        with run.training():
+            run.update([], 0.1)
+            run.update([], 0.1)
+    assert len({*drawn}) == 4
+
+
 def test_a_batch_moves_to_the_device_of_the_model():
     class Traveller:
         def to(self, device):
@@ -206,20 +219,6 @@ def test_a_checkpoint_that_cannot_be_written_is_known_before_the_first_step(tmp_
 
 
 # What is not finite
-
-SETTINGS = {"seed": 0, "lr": 0.1, "weight_decay": 0.0, "max_norm": 1.0, "precision": "float32"}
-
-
-def test_each_process_and_each_step_has_a_dropout_of_its_own():
-    drawn = []
-    for rank in (0, 1):
-        run = _Run(nn.Linear(3, 2), loss, SETTINGS, compiled=False)
-        run.rank, run.world_size = rank, 2
-        run.backward = lambda _: drawn.append(torch.rand(1).item()) or torch.zeros(())
-        with run.training():
-            run.update([], 0.1)
-            run.update([], 0.1)
-    assert len({*drawn}) == 4
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights_take_it_over(tmp_path):
