@@ -212,7 +212,7 @@ def test_the_loop_and_the_command_line_are_short():
     assert 0 < lines_of(training) <= MOST_LINES_OF_TRAINING
 
 
-def test_the_tests_are_not_much_longer_than_what_they_test():
+def test_the_tests_stay_within_their_budget():
     assert 0 < lines_of((ROOT / "tests").rglob("*.py")) <= MOST_LINES_OF_TESTS
 
 
