@@ -10,7 +10,6 @@ import html as markup
 import importlib
 import itertools
 import json
-import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
@@ -74,6 +73,12 @@ def data_of(cell: Cell, mime: str) -> list[str]:
     return [text(out["data"][mime]) for out in outputs if mime in out.get("data", {})]
 
 
+def texts_of(cell: Cell) -> list[str]:
+    """The lines that its outputs print or say in plain text."""
+    printed = [text(out.get("text", "")) for out in cell.get("outputs", [])]
+    return "\n".join([*printed, *data_of(cell, "text/plain")]).splitlines()
+
+
 def widgets_of(cell: Cell) -> list[str]:
     return [html for html in data_of(cell, "text/html") if "<attn-widget" in html]
 
@@ -98,12 +103,11 @@ def short_cells(cells: list[Cell]) -> list[str]:
     """A cell is one idea of about ten lines; blanks, comments and imports don't count."""
     complaints = []
     for cell in code(cells):
-        lines = cell["source"].splitlines()
+        lines = dict(enumerate(cell["source"].splitlines(), 1))
         for node in parse(cell).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                for n in range(node.lineno - 1, node.end_lineno or node.lineno):
-                    lines[n] = ""
-        size = len([line for line in lines if line.strip() and not line.strip().startswith("#")])
+                lines |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), "")
+        size = sum(not re.match(r"\s*(#|$)", line) for line in lines.values())
         most = MOST_LINES_FOLDED if "hide-input" in tags(cell) else MOST_LINES
         if size > most:
             complaints.append(f"{cell['id']}: {size} lines of code, at most {most}")
@@ -112,12 +116,9 @@ def short_cells(cells: list[Cell]) -> list[str]:
 
 def tensors_on_a_device(cells: list[Cell]) -> list[str]:
     """Each factory names its device; random numbers come from a CPU generator and are moved."""
-    complaints = []
-    for cell in code(cells):
-        complaints += [f"{cell['id']}: line {n}" for n in homeless_factories(parse(cell))]
-    for label, answer in solutions(cells).items():
-        complaints += [f"solution {label}: line {n}" for n in homeless_factories(ast.parse(answer))]
-    return complaints
+    trees = {cell["id"]: parse(cell) for cell in code(cells)}
+    trees |= {f"solution {label}": ast.parse(answer) for label, answer in solutions(cells).items()}
+    return [f"{name}: line {n}" for name, tree in trees.items() for n in homeless_factories(tree)]
 
 
 def homeless_factories(tree: ast.AST) -> list[int]:
@@ -136,13 +137,11 @@ def homeless_factories(tree: ast.AST) -> list[int]:
 
     lines = []
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if ast.unparse(node.func.value) != "torch" or node.func.attr not in FACTORIES:
-            continue
-        keywords = {keyword.arg for keyword in node.keywords}
-        if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
-            lines.append(node.lineno)
+        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if name.startswith("torch.") and name.removeprefix("torch.") in FACTORIES:
+            keywords = {keyword.arg for keyword in node.keywords}
+            if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
+                lines.append(node.lineno)
     return lines
 
 
@@ -183,11 +182,8 @@ def bindings(tree: ast.Module) -> set[str]:
             names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             ours = (node.module or "").split(".")[0] == "attn_notes"
-            names |= {
-                alias.asname or alias.name
-                for alias in node.names
-                if not ours or alias.asname not in (None, alias.name)
-            }
+            renamed = [a for a in node.names if not ours or a.asname not in (None, a.name)]
+            names |= {alias.asname or alias.name for alias in renamed}
     return names
 
 
@@ -205,15 +201,12 @@ def top_level(tree: ast.AST) -> Iterator[ast.AST]:
 
 def ignored_outputs_are_rare_and_explained(cells: list[Cell]) -> list[str]:
     ignored = [cell for cell in code(cells) if "nbval-ignore-output" in tags(cell)]
-    most = max(2, math.floor(len(code(cells)) / 10))
-    complaints = [
-        f"{cell['id']}: no comment says why" for cell in ignored if "#" not in cell["source"]
-    ]
-    if len(ignored) > most:
-        complaints.append(f"{len(ignored)} cells are not compared, at most {most} may be")
+    complaints = [f"{c['id']}: no comment says why" for c in ignored if "#" not in c["source"]]
     # A comment would do the same as the tag, unnoticed by this rule.
-    hidden = [cell["id"] for cell in code(cells) if "NBVAL_" in cell["source"]]
-    return complaints + [f"{name}: a NBVAL_ comment" for name in hidden]
+    complaints += [f"{c['id']}: a NBVAL_ comment" for c in code(cells) if "NBVAL_" in c["source"]]
+    if len(ignored) > (most := max(2, len(code(cells)) // 10)):
+        complaints.append(f"{len(ignored)} cells are not compared, at most {most} may be")
+    return complaints
 
 
 def no_error_but_where_it_is_meant(cells: list[Cell]) -> list[str]:
@@ -229,20 +222,13 @@ def nothing_that_changes_between_runs(cells: list[Cell]) -> list[str]:
     """No address of an object in an output, nothing on stderr, no `;` that hides a result."""
     complaints = []
     for cell in code(cells):
-        outputs = cell.get("outputs", [])
-        shown = [*data_of(cell, "text/plain"), *(text(out.get("text", "")) for out in outputs)]
-        if any(re.search(r"\bat 0x[0-9a-f]{6,}", words) for words in shown):
+        if any(re.search(r"\bat 0x[0-9a-f]{6,}", line) for line in texts_of(cell)):
             complaints.append(f"{cell['id']}: the address of an object")
-        if any(out.get("name") == "stderr" for out in outputs):
+        if any(out.get("name") == "stderr" for out in cell.get("outputs", [])):
             complaints.append(f"{cell['id']}: a warning or a message on stderr")
         if cell["source"].rstrip().endswith(";"):
             complaints.append(f"{cell['id']}: ends in a semicolon")
     return complaints
-
-
-def no_view_of_a_dead_widget(cells: list[Cell]) -> list[str]:
-    view = "application/vnd.jupyter.widget-view+json"
-    return [f"{cell['id']}: a widget view" for cell in code(cells) if data_of(cell, view)]
 
 
 def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
@@ -252,15 +238,10 @@ def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
 
 
 def stills_can_be_read_on_a_telephone(cells: list[Cell]) -> list[str]:
-    complaints = []
-    for cell in code(cells):
-        for png in data_of(cell, "image/png"):
-            width = int.from_bytes(base64.b64decode(png)[16:20])  # where a PNG says its own
-            if width > WIDEST_STILL:
-                complaints.append(
-                    f"{cell['id']}: a still of {width} pixels, at most {WIDEST_STILL}"
-                )
-    return complaints
+    stills = [(cell["id"], png) for cell in code(cells) for png in data_of(cell, "image/png")]
+    widths = [(name, int.from_bytes(base64.b64decode(png)[16:20])) for name, png in stills]
+    wide = [(name, width) for name, width in widths if width > WIDEST_STILL]
+    return [f"{name}: a still of {width} pixels, at most {WIDEST_STILL}" for name, width in wide]
 
 
 def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
@@ -301,10 +282,9 @@ def numbers_and_not_booleans(cells: list[Cell]) -> list[str]:
     for cell in code(cells):
         if "stub" in tags(cell) or "show_source(" in cell["source"]:  # what is shown there is code
             continue
-        texts = [text(out.get("text", "")) for out in cell.get("outputs", [])]
-        for line in "\n".join([*texts, *data_of(cell, "text/plain")]).splitlines():
-            words = re.findall(r"\b(?:True|False)\b", line)
-            if words and not re.search(r"[\[({].*(?:True|False)", line) and len(words) < 3:
+        for line in texts_of(cell):
+            count = len(re.findall(r"\b(?:True|False)\b", line))
+            if 0 < count < 3 and not re.search(r"[\[({].*(?:True|False)", line):
                 found.append(f"{cell['id']}: {line.strip()}")
     return found
 
@@ -322,18 +302,21 @@ def links_set_what_a_widget_has(cells: list[Cell]) -> list[str]:
         kind, _, nth = name.partition("-")
         states = [one["state"] for one in shown if one["widget"] == kind]
         state = states[int(nth or 1) - 1] if len(states) >= int(nth or 1) else {}
-        grid = {one["name"]: one["choices"] for one in state.get("data", {}).get("controls", ())}
-        for trait, text in parse_qsl(query):
-            if trait in grid:  # a control of `explore`
-                if text not in [c if isinstance(c, str) else json.dumps(c) for c in grid[trait]]:
-                    wrong.append(f"{link}: {trait} is one of {grid[trait]}")
-                continue
-            now = state.get(trait)
-            value = text if isinstance(now, str) else json.loads(text)
-            kinds = [float if type(one) is int else type(one) for one in (now, value)]
-            if kinds[0] is not kinds[1]:
-                wrong.append(f"{link}: {trait} is {now!r}")
+        wrong += [
+            f"{link}: {name}" for name, text in parse_qsl(query) if not fits(state, name, text)
+        ]
     return wrong
+
+
+def fits(state: dict[str, Any], trait: str, text: str) -> bool:
+    """Whether a widget has the trait, and it can hold what a link says."""
+    for control in state.get("data", {}).get("controls", ()):  # of `explore`
+        if control["name"] == trait:
+            return text in [c if isinstance(c, str) else json.dumps(c) for c in control["choices"]]
+    now = state.get(trait)
+    value = text if isinstance(now, str) else json.loads(text)
+    kinds = [float if type(one) is int else type(one) for one in (now, value)]
+    return kinds[0] is kinds[1]
 
 
 # ---- Rules for chapters ----------------------------------------------------------------------
@@ -349,8 +332,7 @@ def directives(cell: Cell) -> list[tuple[str, str, str]]:
     source = cell["source"] if cell["cell_type"] == "markdown" else ""
     for _, kind, title, body in DIRECTIVE.findall(source):
         label = re.search(r"^:label:[ \t]*(\S+)", body, re.MULTILINE)
-        own = label.group(1) if label else ""
-        found.append((kind, title if kind == "solution" else own, body))
+        found.append((kind, title if kind == "solution" else label[1] if label else "", body))
     return found
 
 
@@ -431,7 +413,6 @@ RULES: list[Rule] = [
     ignored_outputs_are_rare_and_explained,
     no_error_but_where_it_is_meant,
     nothing_that_changes_between_runs,
-    no_view_of_a_dead_widget,
     widgets_fit_on_a_page,
     a_still_follows_every_widget,
     links_set_what_a_widget_has,

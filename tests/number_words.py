@@ -8,60 +8,48 @@ before it: "drei hundert tausend" is (3 · 100) · 1000, "quatre -vingt" 4 · 20
 from collections.abc import Iterable
 
 
-def _worth(words: str, first: int = 0, step: int = 1) -> dict[str, int]:
-    """These words are worth first, first + step, ...; a bar parts the forms of one word."""
-    numbers = enumerate(words.split())
-    return {form: first + step * n for n, forms in numbers for form in forms.split("|")}
+def _each(words: str, numbers: Iterable[int]) -> dict[str, int]:
+    """A number for each word; a bar parts the forms of one word."""
+    pairs = zip(words.split(), numbers, strict=True)
+    return {form: number for forms, number in pairs for form in forms.split("|")}
 
 
+TENS, POWERS = range(20, 100, 10), (100, 10**3, 10**6, 10**9)
 WORTH = {
-    "digits": _worth("0 1 2 3 4 5 6 7 8 9"),
-    "de": _worth(
+    "digits": _each("0 1 2 3 4 5 6 7 8 9", range(10)),
+    "de": _each(
         "null ein|eine|eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn "
-        "vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn"
-    )
-    | _worth("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig", 20, 10)
+        "vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn", range(20))
+    | _each("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig", TENS)
     | {"und": 0},
-    "en": _worth(
+    "en": _each(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen"
-    )
-    | _worth("twenty thirty forty fifty sixty seventy eighty ninety", 20, 10)
+        "fifteen sixteen seventeen eighteen nineteen", range(20))
+    | _each("twenty thirty forty fifty sixty seventy eighty ninety", TENS)
     | {"and": 0},
-    "es": _worth(
+    "es": _each(
         "cero un|uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce "
         "quince dieciséis diecisiete dieciocho diecinueve veinte veintiún|veintiuno veintidós "
-        "veintitrés veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve"
-    )
-    | _worth("treinta cuarenta cincuenta sesenta setenta ochenta noventa", 30, 10)
-    | _worth(
+        "veintitrés veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve "
+        "treinta", range(31))
+    | _each("cuarenta cincuenta sesenta setenta ochenta noventa", TENS[2:])
+    | _each(
         "cien|ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos "
-        "ochocientos novecientos",
-        100,
-        100,
-    )
+        "ochocientos novecientos", range(100, 1000, 100))
     | {"y": 0},
-    "fr": _worth(
+    "fr": _each(
         "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
-        "seize"
-    )
-    | _worth("vingt trente quarante cinquante soixante", 20, 10)
+        "seize", range(17))
+    | _each("vingt trente quarante cinquante soixante", TENS[:5])
     | {"et": 0},
-}
-
-SCALES: dict[str, dict[str, int]] = {
-    "digits": {},
-    "de": {
-        "hundert": 100, "tausend": 10**3, "Million": 10**6, "Millionen": 10**6,
-        "Milliarde": 10**9, "Milliarden": 10**9,
-    },
-    "en": {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9},
-    "es": {"mil": 10**3, "millón": 10**6, "millones": 10**6},
-    "fr": {
-        "-vingt": 20, "-vingts": 20, "cent": 100, "cents": 100, "mille": 10**3, "million": 10**6,
-        "millions": 10**6, "milliard": 10**9, "milliards": 10**9,
-    },
 }  # fmt: skip
+SCALES = {
+    "de": _each("hundert tausend Million|Millionen Milliarde|Milliarden", POWERS),
+    "en": _each("hundred thousand million billion", POWERS),
+    "es": _each("mil millón|millones", POWERS[1:3]),
+    "fr": _each("-vingt|-vingts", [20])
+    | _each("cent|cents mille million|millions milliard|milliards", POWERS),
+}
 
 
 def value_of(tokens: Iterable[str], language: str) -> int:

@@ -2,10 +2,12 @@
 
 import ast
 import io
+import itertools
 import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ from tests.notebook_rules import homeless_factories
 ROOT = Path(__file__).parents[1]
 PACKAGE, EXERCISES = ROOT / "attn_notes", ROOT / "attn_exercises"
 FILES = sorted([*PACKAGE.rglob("*.py"), *EXERCISES.rglob("*.py")])
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+SOURCES = {path: path.read_text(encoding="utf-8") for path in FILES}
+TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 # Of a whole package, its JavaScript aside: lines, and lines of code.
 MOST_LINES = {PACKAGE: (12_145, 6_990), EXERCISES: (1_610, 1_280)}
-MOST_LINES_OF_TRAINING = 1_620  # the loop and the command line together
+MOST_LINES_OF_TESTS = 20_000
+MOST_LINES_OF_TRAINING = 1_600  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function
 MOST_LINES_IN_A_FUNCTION = 29
 
@@ -78,29 +82,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield node.module or ""
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-
-
 # What is imported
-
-
-def test_importing_the_package_loads_torch_alone_and_the_maths_no_plotting_and_no_widgets():
-    above = LAYERS[-2] | LAYERS[-1]
-    parts = {part(path) for path in PACKAGE.rglob("*.py")} - above - {""}
-    maths = sorted(f"attn_notes.{name}" for name in parts)
-    code = (
-        "import sys, torch; before = set(sys.modules); import attn_notes;"
-        "print(*set(sys.modules) - before);"
-        f"import {', '.join(maths)}, attn_exercises; print(*sys.modules)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
-    )
-    lines = run.stdout.splitlines()
-    at_first, loaded = ({name.split(".")[0] for name in line.split()} for line in lines)
-    assert at_first - set(sys.stdlib_module_names) == {"attn_notes"}
-    assert not loaded & {"matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets", "pandas"}
 
 
 # A library that a part of the package needs, what needs it, and the extra that installs it.
@@ -112,9 +94,15 @@ NEEDED = [
     ("tokenizers", "import attn_notes.pretrained", "pretrained"),
     ("num2words", "from attn_notes.data import number_words; number_words(3, 'de')", "data"),
 ]
-WITHOUT = f"""
+MATHS = [f"attn_notes.{name}" for name in sorted(set().union(*LAYERS[:-2]) - {EXERCISES.name})]
+IMPORTING = f"""
 import sys
 import torch
+before = set(sys.modules)
+import attn_notes
+print(*set(sys.modules) - before)
+import {", ".join(MATHS)}, attn_exercises
+print(*sys.modules)
 for library, code, _ in {NEEDED}:
     for name in [name for name in sys.modules if name.split(".")[0] in ("attn_notes", library)]:
         del sys.modules[name]
@@ -127,12 +115,22 @@ for library, code, _ in {NEEDED}:
 """
 
 
-def test_a_missing_library_is_named_with_the_extra_that_installs_it():
-    said = subprocess.run(
-        [sys.executable, "-c", WITHOUT],
-        capture_output=True, text=True, check=True, cwd=PACKAGE.parent,
-    ).stdout.splitlines()  # fmt: skip
-    assert said == [
+@pytest.fixture(scope="module")
+def said():
+    """The lines that imports in a Python of its own print."""
+    command = [sys.executable, "-c", IMPORTING]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return run.stdout.splitlines()
+
+
+def test_importing_the_package_loads_torch_alone_and_the_maths_no_plotting_and_no_widgets(said):
+    at_first, loaded = ({name.split(".")[0] for name in line.split()} for line in said[:2])
+    assert at_first - set(sys.stdlib_module_names) == {"attn_notes"}
+    assert not loaded & {"matplotlib", "ipywidgets", "anywidget", "IPython", "traitlets", "pandas"}
+
+
+def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
+    assert said[2:] == [
         f"{library} is missing: `pip install 'attn_notes[{extra}]'` installs it"
         for library, _, extra in NEEDED
     ]
@@ -147,14 +145,10 @@ def test_every_module_has_its_place_in_the_layers():
 @EVERY_FILE
 def test_a_module_imports_only_from_the_layers_below_it(path):
     own = part(path)
-    below: set[str] = ROOT_IMPORTS if own == "" else {own}
-    for layer in LAYERS:
-        if own in layer or own == "":
-            break
-        below = below | layer
+    below = list(itertools.takewhile(lambda layer: own not in layer, LAYERS if own else ()))
     ours = ("attn_notes.", EXERCISES.name)
     wanted = {part_of(name) for name in imports(TREES[path]) if name.startswith(ours)}
-    assert wanted <= below
+    assert wanted <= ({own}.union(*below) if own else ROOT_IMPORTS)
 
 
 def test_the_exercises_import_the_package_and_it_never_imports_them():
@@ -174,15 +168,19 @@ def test_a_module_imports_torch_python_and_its_own_guests(path):
 # How large things are
 
 
+# Tokens that are no code.
+EMPTY = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENCODING, tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+@cache
 def code_lines(source: str) -> set[int]:
     """The lines that hold code: no blank line, no comment, no docstring."""
-    empty = {
-        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-        tokenize.ENCODING, tokenize.ENDMARKER,
-    }  # fmt: skip
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in empty:
+        if token.type not in EMPTY:
             lines |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -197,39 +195,45 @@ def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
     assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
 
 
+def lines_of(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
 @pytest.mark.parametrize("package", MOST_LINES, ids=lambda package: package.name)
 def test_a_package_can_be_read_in_an_evening(package):
-    sources = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    paths = [path for path in FILES if path.is_relative_to(package)]
     most_lines, most_lines_of_code = MOST_LINES[package]
-    assert 0 < sum(len(source.splitlines()) for source in sources) <= most_lines
-    assert sum(len(code_lines(source)) for source in sources) <= most_lines_of_code
+    assert 0 < lines_of(paths) <= most_lines
+    assert sum(len(code_lines(SOURCES[path])) for path in paths) <= most_lines_of_code
 
 
 def test_the_loop_and_the_command_line_are_short():
     training = [path for path in FILES if part(path) in {"training", "cli", "__main__"}]
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in training)
-    assert 0 < lines <= MOST_LINES_OF_TRAINING
+    assert 0 < lines_of(training) <= MOST_LINES_OF_TRAINING
 
 
-def test_the_house_style_states_both_budgets():
+def test_the_tests_stay_within_their_budget():
+    assert 0 < lines_of((ROOT / "tests").rglob("*.py")) <= MOST_LINES_OF_TESTS
+
+
+def test_the_house_style_states_the_budgets():
     style = " ".join((ROOT / "STYLE.md").read_text(encoding="utf-8").split())
     for package, (lines, of_code) in MOST_LINES.items():
         assert f"`{package.name}` has at most {lines:,} lines, {of_code:,} of them code" in style
+    assert f"The tests have at most {MOST_LINES_OF_TESTS:,} lines" in style
 
 
 @EVERY_FILE
-def test_a_module_can_be_read_in_one_sitting(path):
-    assert len(code_lines(path.read_text(encoding="utf-8"))) <= MOST_LINES_IN_A_MODULE
-
-
-@EVERY_FILE
-def test_the_body_of_a_function_fits_on_one_screen(path):
-    lines = code_lines(path.read_text(encoding="utf-8"))
-    sizes = {
-        node.name: len(lines & set(range(node.body[0].lineno, (node.end_lineno or 0) + 1)))
-        for node in functions(TREES[path])
+def test_a_module_can_be_read_in_one_sitting_and_a_function_on_one_screen(path):
+    lines = code_lines(SOURCES[path])
+    assert len(lines) <= MOST_LINES_IN_A_MODULE
+    bodies = {
+        node.name: range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.FunctionDef)
     }
-    assert {n: size for n, size in sizes.items() if size > MOST_LINES_IN_A_FUNCTION} == {}
+    sizes = {name: len(lines.intersection(body)) for name, body in bodies.items()}
+    assert {name: n for name, n in sizes.items() if n > MOST_LINES_IN_A_FUNCTION} == {}
 
 
 # What is public, and what it says of itself
@@ -248,16 +252,15 @@ def test_a_module_has_a_docstring_and_a_package_lists_what_it_hands_out(path):
     assert ast.get_docstring(tree)
     if path.name != "__init__.py" or path.parent in MOST_LINES:
         return  # what has no underscore is public; exercises are known by their decorator
-    names = all_of(tree)
+    lines = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = [line for line in lines if (line.module or "").startswith(f"{PACKAGE.name}.")]
     imported = {
         alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE.name}.")
-        for alias in node.names
-        if node.module != "attn_notes.arguments"
+        for line in modules
+        if line.module != "attn_notes.arguments"
+        for alias in line.names
     }
-    assert names is not None
-    assert sorted(names) == sorted(imported)
+    assert sorted(all_of(tree) or ()) == sorted(imported)
 
 
 def public(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef, bool]]:
@@ -298,43 +301,31 @@ def parameters(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
     if isinstance(node, ast.ClassDef):
         inits = [f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
         return parameters(inits[0]) if inits else set()
-    arguments = node.args
-    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return {argument.arg for argument in named} - {"self", "cls"}
 
 
-def is_exercise(node: ast.AST) -> bool:
-    """Whether it is the check of an exercise: called by name in a chapter, and described there."""
-    return any(
-        getattr(decorator, "id", "") == "exercise"
-        for decorator in getattr(node, "decorator_list", [])
-    )
+def has_decorator(node: ast.AST, name: str) -> bool:
+    return any(getattr(one, "id", "") == name for one in getattr(node, "decorator_list", []))
 
 
 @pytest.mark.parametrize(("path", "node", "is_method"), PUBLIC)
 def test_public_docstrings_are_complete_where_taught_and_one_line_elsewhere(path, node, is_method):
     doc = ast.get_docstring(node) or ""
     assert doc
-    if is_exercise(node):
-        return
     sections = {line.strip() for line in doc.splitlines()}
-    if not is_taught(path, node, is_method) and "Args:" not in sections:
-        return
-    described = {
-        name.strip()
-        for line in doc.splitlines()
-        for name in line.split(":")[0].split(",")
-        if ":" in line
-    }
-    assert parameters(node) <= described
+    taught = is_taught(path, node, is_method)
+    if has_decorator(node, "exercise") or not (taught or "Args:" in sections):
+        return  # a chapter describes the exercise
+    before_colons = ",".join(line.split(":")[0] for line in doc.splitlines() if ":" in line)
+    assert parameters(node) <= {name.strip() for name in before_colons.split(",")}
     if isinstance(node, ast.FunctionDef):
-        is_property = any(getattr(d, "id", "") == "property" for d in node.decorator_list)
         gives = node.returns is not None and ast.unparse(node.returns) != "None"
-        assert ("Returns:" in sections) == (gives and not is_property)
-    is_error = (
-        isinstance(node, ast.ClassDef) and node.bases and "Error" in ast.unparse(node.bases[0])
+        assert ("Returns:" in sections) == (gives and not has_decorator(node, "property"))
+    is_error = isinstance(node, ast.ClassDef) and any(
+        "Error" in ast.unparse(base) for base in node.bases
     )
-    if is_taught(path, node, is_method) and not is_error and parameters(node):
+    if taught and parameters(node) and not is_error:
         assert "Example:" in sections
         assert ">>>" in doc
 

@@ -21,7 +21,6 @@ from attn_notes.data import (
 
 LETTERS = "abcdefg"
 VOCABULARY = Vocabulary([*LETTERS])
-DIGITS = Vocabulary([*"0123456789"])
 SOURCES = st.text(LETTERS, min_size=1, max_size=9).map(tuple)
 PAIRS = st.lists(st.tuples(SOURCES, st.text(LETTERS, max_size=7).map(tuple)), min_size=1)
 
@@ -36,15 +35,8 @@ def batches_of(draw: DrawFn) -> tuple[list[Pair], Batches]:
 def pairs_of(batch: Batch) -> list[Pair]:
     """The pairs of a batch, read from its tensors alone."""
     rows = zip(batch.source, batch.lengths.tolist(), batch.target, strict=True)
-    return [
-        (tuple(VOCABULARY.decode(source[:length])), tuple(VOCABULARY.decode(target)))
-        for source, length, target in rows
-    ]
-
-
-def numbers() -> list[Pair]:
-    """Distinct pairs of several lengths."""
-    return [(tuple(f"{n:b}"), tuple(f"{n}")) for n in range(100)]
+    sides = ((source[:length], target) for source, length, target in rows)
+    return [tuple(tuple(VOCABULARY.decode(side)) for side in pair) for pair in sides]
 
 
 @given(pairs=PAIRS)
@@ -84,16 +76,18 @@ def test_every_epoch_takes_every_pair_once_in_batches_of_full_size_but_one(drawn
 @given(drawn=batches_of(), steps=st.lists(st.integers(0, 60), max_size=8))
 def test_the_batch_of_a_step_depends_on_no_other_step(drawn, steps):
     pairs, batches = drawn
+    how = {"batch_size": batches.batch_size, "seed": batches.seed}
     for step in steps:
-        fresh = Batches(
-            pairs, VOCABULARY, VOCABULARY, batch_size=batches.batch_size, seed=batches.seed
-        )
+        fresh = Batches(pairs, VOCABULARY, VOCABULARY, **how)
         assert all(map(torch.equal, batches(step), fresh(step)))
 
 
 def test_every_epoch_and_every_seed_has_its_own_order():
+    digits = Vocabulary([*"0123456789"])
+    pairs = [(tuple(f"{n:b}"), tuple(f"{n}")) for n in range(100)]
+
     def order(seed: int, epoch: int) -> list[list[int]]:
-        batches = Batches(numbers(), VOCABULARY, DIGITS, batch_size=10, seed=seed)
+        batches = Batches(pairs, digits, digits, batch_size=10, seed=seed)
         steps = range(epoch * len(batches), (epoch + 1) * len(batches))
         return [row for step in steps for row in batches(step).target.tolist()]
 

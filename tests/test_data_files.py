@@ -18,19 +18,11 @@ TOKENS = st.text(
 SIDES = st.lists(TOKENS, min_size=1, max_size=5).map(tuple)
 PAIRS = st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=8)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
-IN_ONE_FILE = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-# (how a file may be encoded, what to tell the reader of it)
+# utf-8-sig has a byte order mark, which the reader of a file need not know of.
 ENCODINGS = pytest.mark.parametrize(
-    "encoding",
-    [
-        ("utf-8", None),
-        ("utf-8-sig", None),  # with a byte order mark
-        ("utf-16", "utf-16"),
-        ("utf-16-le", "utf-16-le"),
-        ("gb18030", "gb18030"),
-    ],
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "gb18030"]
 )
+IN_ONE_FILE = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def saved(folder: Path, content: str | bytes) -> Path:
@@ -39,22 +31,27 @@ def saved(folder: Path, content: str | bytes) -> Path:
     return path
 
 
+def named(encoding: str) -> str | None:
+    """What a reader passes; nothing for UTF-8."""
+    return None if encoding.startswith("utf-8") else encoding
+
+
 @ENCODINGS
 @IN_ONE_FILE
 @given(pairs=PAIRS, end=ENDS, closed=st.booleans())
 def test_pairs_come_back_from_any_file(tmp_path, encoding, pairs, end, closed):
     lines = [f"{' '.join(source)}\t {' '.join(target)} \tCC-BY" for source, target in pairs]
-    content = (end.join(lines) + (end if closed else "")).encode(encoding[0])
-    assert read_pairs(saved(tmp_path, content), encoding=encoding[1]) == pairs
+    content = (end.join(lines) + (end if closed else "")).encode(encoding)
+    assert read_pairs(saved(tmp_path, content), encoding=named(encoding)) == pairs
 
 
 @ENCODINGS
 @IN_ONE_FILE
 @given(words=st.lists(TOKENS, min_size=1), end=ENDS)
 def test_a_text_comes_back_from_any_file(tmp_path, encoding, words, end):
-    content = f"  {end}{end.join(words)}{end}\x0b\u2028".encode(encoding[0])
+    content = f"  {end}{end.join(words)}{end}\x0b\u2028".encode(encoding)
     expected = "  \n" + "\n".join(words) + "\n\x0b\u2028"
-    assert read_text(saved(tmp_path, content), encoding=encoding[1]) == expected
+    assert read_text(saved(tmp_path, content), encoding=named(encoding)) == expected
 
 
 def test_lines_that_hold_no_pair_are_skipped_and_a_warning_says_where(tmp_path):
@@ -77,14 +74,13 @@ def test_any_white_space_separates_tokens_and_only_line_ends_separate_lines(tmp_
     ("content", "encoding", "words"),
     [
         (b"a\tb\nc\t\xfc\n", None, "must be text in utf-8, got byte 0xfc in line 2; if it has"),
-        (b"a\tb\n\n\n\xc3", None, "got byte 0xc3 in line 4"),  # half a character
-        ("ä\tb\n".encode("latin-1"), "ascii", "must be text in ascii, got byte 0xe4 in line 1"),
+        (b"\xe4\tb\n", "ascii", "must be text in ascii, got byte 0xe4 in line 1"),
         (b"\xef\xbb\xbf \n\r\n\t", None, "must hold a text, got 4 characters of white space"),
     ],
 )
 def test_a_file_that_is_not_text_is_refused_with_the_place(
     tmp_path, read, content, encoding, words
 ):
-    with pytest.raises(ValueError, match=re.escape(words)) as caught:
-        read(saved(tmp_path, content), encoding=encoding)
-    assert str(caught.value).startswith(str(tmp_path / "own.tsv"))
+    path = saved(tmp_path, content)
+    with pytest.raises(ValueError, match=re.escape(f"{path} {words}")):
+        read(path, encoding=encoding)

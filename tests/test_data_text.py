@@ -69,8 +69,8 @@ def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
     assert 0.1 <= len(held_out) / len(text) < 0.102
 
 
-@pytest.mark.parametrize("size", [2, 3, 9, 10, 11, 1000])
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.999])
+@pytest.mark.parametrize("size", [2, 9, 11, 1000])
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.999])
 def test_a_text_without_lines_is_cut_at_the_share(size, share):
     text = "".join(chr(97 + n % 26) for n in range(size))
     (train,), (held_out,) = split_text([text], share=share)
@@ -88,8 +88,7 @@ STREAM = [number for text in TEXTS for number in encode_text(text, VOCAB)]
 
 
 def windows(**changes) -> TextWindows:
-    keywords = {"length": 5, "batch_size": 6} | changes
-    return TextWindows(TEXTS, VOCAB, **keywords)
+    return TextWindows(TEXTS, VOCAB, **{"length": 5, "batch_size": 6} | changes)
 
 
 @given(text=st.text(max_size=30))
@@ -103,15 +102,11 @@ def test_a_document_is_encoded_between_start_and_end(text):
 @pytest.mark.parametrize("length", [1, 5, len(STREAM) - 2, len(STREAM) - 1])
 def test_a_window_is_cut_from_the_stream_and_every_place_occurs(length):
     of_length = windows(length=length, batch_size=50)
-    places = [STREAM[at : at + length + 1] for at in range(len(STREAM) - length)]
-    seen = []
-    for step in range(20):
-        batch = of_length(step)
-        assert batch.dtype == torch.int64
-        assert batch.shape == (50, length + 1)
-        seen += batch.tolist()
-    assert {tuple(one) for one in seen} == {tuple(place) for place in places}
-    assert all(len(place) == length + 1 for place in places)
+    places = {tuple(STREAM[at : at + length + 1]) for at in range(len(STREAM) - length)}
+    seen = torch.stack([of_length(step) for step in range(20)])
+    assert seen.dtype == torch.int64
+    assert seen.shape == (20, 50, length + 1)
+    assert {tuple(window) for window in seen.flatten(0, 1).tolist()} == places
 
 
 def test_a_batch_depends_only_on_the_seed_and_the_step():

@@ -4,6 +4,7 @@ import base64
 import copy
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import nbformat
 import pytest
 
 from tests.nbval_widgets import difference, pair_widgets
+from tools import notebooks
 
 ROOT = Path(__file__).parents[1]
 QUANTA = [0, 1000, 40_000, 65_535]
 
 
-def packed(code: str, numbers) -> str:
+def packed(code: str, numbers: list[int]) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
 
 
@@ -36,7 +38,6 @@ def state() -> dict:
         "tokens": ["a</script>", "é"],
         "row": 3,
         "temperature": 0.5,
-        "causal": True,
         "title": None,
     }
 
@@ -106,9 +107,9 @@ def test_anything_else_is_a_difference_and_is_named(name):
     assert difference(test, html(state()))
 
 
-def output(html: str, text: str = "Map(0.25)") -> nbformat.NotebookNode:
-    data = {"text/html": html, "text/plain": text}
-    return nbformat.from_dict({"output_type": "execute_result", "metadata": {}, "data": data})
+def output(html: str) -> nbformat.NotebookNode:
+    data = {"text/html": html, "text/plain": "<IPython.core.display.HTML object>"}
+    return nbformat.v4.new_output("execute_result", data=data)
 
 
 def test_only_equivalent_widgets_are_replaced_by_what_is_stored():
@@ -123,91 +124,64 @@ def test_only_equivalent_widgets_are_replaced_by_what_is_stored():
 
 # Through nbval, as CI runs it
 
-# (what the cell gives, whether it passes, words of the report)
-CELLS = [
-    (html(state()), True, ""),
-    (SAME["two quanta"], True, ""),
-    (OTHER["three quanta"][0], False, "entry 1 is 3 quanta off"),
-    (OTHER["a token"][0], False, ".tokens[1]: 'é' became 'e'"),
-    ("<b>no widget</b>", False, "one is a widget, the other is not"),
-]
 
-# (what the cell prints, what is stored, whether it passes)
-PRINTED = [
-    ("exact 0.991 ± 0.01", "exact 0.998 ± 0.01", True),
-    ("exact 0.987 ± 0.01", "exact 0.998 ± 0.01", False),
+def cell_of(source: str, shown: nbformat.NotebookNode, *tags: str) -> nbformat.NotebookNode:
+    ran = {"execution_count": 1, "outputs": [shown], "metadata": {"tags": tags}}
+    return nbformat.v4.new_code_cell(source, **ran)
+
+
+def printing(fresh: str, stored: str, *tags: str) -> nbformat.NotebookNode:
+    return cell_of(fresh, nbformat.v4.new_output("stream", text=f"{stored}\n"), *tags)
+
+
+def showing(fresh: str) -> nbformat.NotebookNode:
+    source = f"from IPython.display import HTML\nHTML({fresh!r})"
+    return cell_of(source, output(html(state())))
+
+
+# (the cell, whether it passes)
+CELLS = [
+    (showing(html(state())), True),
+    (showing(SAME["two quanta"]), True),
+    (showing(OTHER["three quanta"][0]), False),
+    (showing("<b>no widget</b>"), False),
+    (printing("print('exact 0.991 ± 0.01')", "exact 0.998 ± 0.01"), True),
+    (printing("print('exact 0.987 ± 0.01')", "exact 0.998 ± 0.01"), False),
+    (printing("a = 2; print(a)", "3", "needs-triton"), True),  # it runs, and is not compared
+    (printing("print(a)", "2", "needs-topics"), True),
+    (printing("print(a)", "3", "needs-topics"), False),  # here the topics are the same
+]
+SAID = [
+    "entry 1 is 3 quanta off",
+    "one is a widget, the other is not",
+    "0.998 became 0.987, more than 0.01 away",
+    "triton cannot run here: 1 outputs not compared",  # counted, though a worker has seen it
 ]
 
 
 def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
-    cells = []
-    for n, (fresh, _, _) in enumerate(CELLS):
-        data = {"text/html": html(state()), "text/plain": "<IPython.core.display.HTML object>"}
-        shown = nbformat.v4.new_output("execute_result", data=data, execution_count=n + 1)
-        source = f"from IPython.display import HTML\nHTML({fresh!r})"
-        cell = nbformat.v4.new_code_cell(source, execution_count=n + 1, outputs=[shown], id=f"c{n}")
-        cells.append(cell)
-    printed_at = len(cells)
-    for new, old, _ in PRINTED:
-        shown, count = nbformat.v4.new_output("stream", text=old + "\n"), len(cells) + 1
-        cell = nbformat.v4.new_code_cell(f"print({new!r})", execution_count=count, outputs=[shown])
-        cells.append(cell)
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    notebook = nbformat.v4.new_notebook(cells=[cell for cell, _ in CELLS])
     nbformat.write(notebook, tmp_path / "tiny.ipynb")
-    command = [sys.executable, "-m", "pytest", "--nbval", str(tmp_path / "tiny.ipynb"), "-v"]
-    plugins = ["-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull]
+    fake = "notebooks.runs_triton, notebooks.has_topics = lambda: False, lambda: True"
+    (tmp_path / "fake.py").write_text(f"from tools import notebooks\n{fake}\n")
     run = subprocess.run(
-        [*command, *plugins, "--rootdir", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"MPLBACKEND": "agg"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    for n, (_, passes, words) in enumerate(CELLS):
-        assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout
+        [sys.executable, "-m", "pytest", "--nbval", "tiny.ipynb", "-rA", "-n", "1",
+         "-p", "fake", "-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    ends = re.findall(r"^(PASSED|FAILED) .*::Cell (\d+)", run.stdout, re.MULTILINE)
+    found = {int(number): end == "PASSED" for end, number in ends}
+    assert found == {n: passes for n, (_, passes) in enumerate(CELLS)}, run.stdout
+    for words in SAID:
         assert words in run.stdout
-    for n, (new, _, passes) in enumerate(PRINTED, start=printed_at):
-        assert f"Cell {n} {'PASSED' if passes else 'FAILED'}" in run.stdout, new
-    assert "0.998 became 0.987, more than 0.01 away" in run.stdout
     assert run.returncode == 1
 
 
-@pytest.mark.parametrize("can", [False, True])
 @pytest.mark.parametrize(
-    ("tag", "check", "why"),
-    [
-        ("needs-triton", "runs_triton", "triton cannot run here"),
-        ("needs-topics", "has_topics", "the topics of this Python's help() are another text"),
-    ],
+    ("check", "tag"), [("runs_triton", "needs-triton"), ("has_topics", "needs-topics")]
 )
-def test_what_needs_something_runs_everywhere_and_is_compared_where_it_is(
-    tmp_path, tag, check, why, can
-):
-    cells = []
-    for n, (line, tags) in enumerate([("a = 2", [tag]), ("print(a)", [])], start=1):
-        shown = [nbformat.v4.new_output("stream", text="2\n")]
-        cell = nbformat.v4.new_code_cell(line, execution_count=n, outputs=shown)
-        cell.metadata["tags"] = tags
-        cells.append(cell)
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "tiny.ipynb")
-    fake = f"import tools.notebooks\ntools.notebooks.{check} = lambda: {can}\n"
-    (tmp_path / "sitecustomize.py").write_text(fake, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--nbval", str(tmp_path / "tiny.ipynb"), "-v"]
-    plugins = ["-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull]
-    if not can:  # the report counts what a worker has seen
-        plugins += ["-n", "1"]
-    run = subprocess.run(
-        [*command, *plugins, "--rootdir", str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert ("1 failed, 1 passed" if can else "2 passed") in run.stdout
-    assert (f"{why}: 1 outputs not compared" in run.stdout) != can
-    assert run.returncode == int(can)
+def test_a_tag_waits_for_what_it_names(monkeypatch, check, tag):
+    for name in ("runs_triton", "has_topics"):
+        monkeypatch.setattr(notebooks, name, lambda name=name: name != check)
+    assert [*notebooks.not_to_be_made_here()] == [tag]

@@ -1,5 +1,6 @@
 """A file is the old one or the new one, whole, whatever happens; what is damaged is refused."""
 
+import copy
 import errno
 import io
 import os
@@ -38,6 +39,10 @@ def equal(one, other) -> bool:
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 class Tied(nn.Module):
@@ -84,14 +89,12 @@ def file_limit():
     ],
 )
 def test_the_old_file_stays_whole_when_the_new_one_does_not_fit(tmp_path, file_limit, write):
-    path = tmp_path / "file"
-    write(path, 5)
-    before = path.read_bytes()
+    write(tmp_path / "file", 5)
+    before = contents(tmp_path)
     with pytest.raises(OSError, match=r"cannot write .*file: File too large") as caught:
-        write(path, 9000)
+        write(tmp_path / "file", 9000)
     assert caught.value.errno == errno.EFBIG
-    assert path.read_bytes() == before
-    assert names(tmp_path) == {"file"}
+    assert contents(tmp_path) == before
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
@@ -107,7 +110,7 @@ def test_an_incomplete_or_foreign_file_is_refused_and_changes_nothing(tmp_path):
     save_checkpoint(tmp_path / "c.pt", STATE)
     save_weights(tmp_path / "w", nn.Linear(2, 3))
     model = nn.Linear(2, 3)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    before = copy.deepcopy(model.state_dict())
     for path, words, load in (
         (tmp_path / "c.pt", "must be a complete checkpoint", load_checkpoint),
         (tmp_path / "w", "must be a complete safetensors file", lambda p: load_weights(p, model)),
@@ -141,12 +144,11 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
         (nn.Linear(2, 5), r"w: weight must have shape \(3, 2\), got \(5, 2\)"),
         (nn.Linear(2, 3, bias=False), "w: bias is missing"),
         (nn.Sequential(nn.Linear(2, 3)), r"w: 0\.bias is an unexpected tensor"),
-        (nn.PReLU(3), "w: bias is missing"),
     ],
 )
 def test_weights_of_another_model_are_refused_by_name_and_change_nothing(tmp_path, there, words):
     model = nn.Linear(2, 3)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    before = copy.deepcopy(model.state_dict())
     save_weights(tmp_path / "w", there)
     with pytest.raises(ValueError, match=words):
         load_weights(tmp_path / "w", model)

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay, noam
 
-DECAYS = pytest.mark.parametrize("decay", [linear_decay, cosine_decay])
 STEPS = st.integers(0, 20).flatmap(
     lambda warmup: st.tuples(st.just(warmup), st.integers(warmup + 1, warmup + 40))
 )
 
 
-@DECAYS
+@pytest.mark.parametrize("decay", [linear_decay, cosine_decay])
 @settings(max_examples=20)
 @given(steps=STEPS)
 def test_it_rises_evenly_reaches_one_and_falls_to_zero(decay, steps):
@@ -46,32 +45,11 @@ def test_the_constant_is_one():
     assert [constant(4)(step) for step in (0, 1, 3, 4, 10**9)] == [0.25, 0.5, 1, 1, 1]
 
 
-@DECAYS
-@pytest.mark.parametrize(
-    ("warmup", "total", "error", "words"),
-    [
-        (-1, 10, ValueError, "got warmup -1 and total 10"),
-        (10, 10, ValueError, "got warmup 10 and total 10"),
-        (0.1, 10, TypeError, "warmup must be an integer, got 0.1"),
-        (1, 10.0, TypeError, "total must be an integer, got 10.0"),
-    ],
-)
-def test_numbers_that_make_no_schedule_are_refused(decay, warmup, total, error, words):
-    with pytest.raises(error, match=re.escape(words)):
-        decay(warmup, total)
-
-
 @given(embed_dim=st.integers(1, 512), warmup=st.integers(1, 4000), step=st.integers(0, 10**6))
 def test_noam_is_equation_3_of_the_paper(embed_dim, warmup, step):
     n = step + 1  # the paper counts from 1
     rate = embed_dim**-0.5 * min(n**-0.5, n * warmup**-1.5)
     assert noam(embed_dim, warmup)(step) == pytest.approx(rate, rel=1e-12)
-
-
-def test_noam_as_published_peaks_at_seven_ten_thousandths():
-    rates = [noam(512, 4000)(step) for step in range(3990, 4010)]
-    assert rates.index(max(rates)) == 9
-    assert max(rates) == pytest.approx(6.987712e-4)
 
 
 @given(warmup=st.integers(0, 50))
@@ -87,12 +65,16 @@ def test_the_inverse_root_has_its_peak_at_one_and_halves_at_four_times_the_steps
 @pytest.mark.parametrize(
     ("schedule", "error", "words"),
     [
+        (lambda: linear_decay(-1, 10), ValueError, "got warmup -1 and total 10"),
+        (lambda: cosine_decay(10, 10), ValueError, "got warmup 10 and total 10"),
+        (lambda: linear_decay(0.1, 10), TypeError, "warmup must be an integer, got 0.1"),
+        (lambda: cosine_decay(1, 10.0), TypeError, "total must be an integer, got 10.0"),
         (lambda: noam(0, 10), ValueError, "embed_dim must be at least 1, got 0"),
         (lambda: noam(8, 0), ValueError, "warmup must be at least 1, got 0"),
         (lambda: inverse_sqrt(-1), ValueError, "warmup must be at least 0, got -1"),
         (lambda: constant(-1), ValueError, "warmup must be at least 0, got -1"),
     ],
 )
-def test_widths_and_warm_ups_that_make_no_schedule_are_refused(schedule, error, words):
+def test_numbers_that_make_no_schedule_are_refused(schedule, error, words):
     with pytest.raises(error, match=re.escape(words)):
         schedule()

@@ -4,30 +4,18 @@ See `tests.dividing`; for checkpoints, `tests.test_training_processes`.
 """
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
-from attn_notes.training.sharding import from_first, gather, share, whole
 from tests.dividing import STEPS, a_model, train, translator
-
-TOLERANCE = 1e-5
+from tests.test_training_processes import TOLERANCE, run_of
 
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
     """What each of two processes saw."""
     place = tmp_path_factory.mktemp("dividing")
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.dividing", str(place)], capture_output=True, text=True,
-        check=False, cwd=Path(__file__).parents[1], env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    run_of("tests.dividing", str(place))
     return [json.loads((place / f"{rank}.json").read_text()) for rank in (0, 1)]
 
 
@@ -36,9 +24,7 @@ def one():
     """What one process sees."""
     tied = train(a_model())
     return {
-        "whole": tied,
-        "divided": tied,
-        "accumulated": tied,
+        **dict.fromkeys(("whole", "divided", "accumulated"), tied),
         "untied": train(a_model(tie_embeddings=False)),
         "bfloat16": train(a_model(), precision="bfloat16"),
         "recurrent": translator(),
@@ -74,11 +60,3 @@ def test_a_whole_model_costs_each_process_16_bytes_a_parameter(one, processes):
     expected = {"weights": 4 * numbers, "gradients": 4 * numbers, "averages": 8 * numbers}
     for process in processes:
         assert process["whole"]["bytes"] == one["whole"]["bytes"] == expected
-
-
-def test_without_a_group_everything_is_whole_already():
-    weight = nn.Parameter(torch.ones(2, 3))
-    assert whole(weight) is share(weight, weight) is from_first(weight) is weight
-    state = gather({"weights": [weight], "step": 3}, keep=False)
-    assert state["weights"][0] is weight
-    assert state["step"] == 3

@@ -13,14 +13,18 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+# The last four here, so that no fork has to load them.
+import num2words  # noqa: F401
+import sacrebleu.metrics.bleu  # noqa: F401
+import torch._dynamo
 import torch.distributed as dist
-import torch.distributed.fsdp  # noqa: F401, here, so that no fork has to load it
+import torch.distributed.fsdp  # noqa: F401
 
 from attn_notes.cli.commands import main
 from attn_notes.training.files import load_checkpoint
 from attn_notes.training.loop import _Run
 
-STEPS = 16
+STEPS = 12
 COMMON = [f"--steps={STEPS}", "--warmup=5", "--embed-dim=8", "--num-layers=2", "--device=cpu"]
 PAIRS = [  # of batches of 13, no number of processes has shares of one size
     "train", "seq2seq", *COMMON, "--digits", "1", "3", "--count=150", "--hidden-dim=16",
@@ -28,7 +32,7 @@ PAIRS = [  # of batches of 13, no number of processes has shares of one size
 ]  # fmt: skip
 TEXTS = [
     "train", "language-model", *COMMON, "--max-length=8", "--num-heads=2", "--ffn-dim=16",
-    "--batch-size=12", "--checkpoint-every=8",
+    "--batch-size=12", "--checkpoint-every=6",
 ]  # fmt: skip
 DROPOUT = ["--dropout=0.2"]
 
@@ -78,7 +82,7 @@ STORES: list[dist.TCPStore] = []
 
 
 def end(pids: list[int]) -> list[int]:
-    """The exit code of each, or minus the signal that ended it; after one failure, all end."""
+    """The exit code of each, or minus the signal that ended it."""
     codes: dict[int, int] = {}
     while len(codes) < len(pids):
         for pid in set(pids) - set(codes):
@@ -94,19 +98,15 @@ def step_of(out: Path) -> int:
     return len(load_checkpoint(path)["losses"]) if path.exists() else -1
 
 
-def result(out: Path) -> dict[str, object]:
+def whole(command: list[str], out: Path, count: int = 1) -> dict[str, object]:
+    """What a training that nobody kills leaves behind, and what its first process prints."""
+    assert end(begin(command, out, count=count)) == [0] * count, Path(f"{out}-0.2").read_text()
     return {
         "losses": load_checkpoint(out / "checkpoint.pt")["losses"],
         "weights": (out / "weights.safetensors").read_bytes().hex(),
         "files": sorted(path.name for path in out.iterdir()),
-        "said": [Path(f"{out}-{n}.2").read_text() for n in (0, 1) if Path(f"{out}-{n}.2").exists()],
         "printed": Path(f"{out}-0.1").read_text(),
     }
-
-
-def whole(command: list[str], out: Path, count: int = 1) -> dict[str, object]:
-    assert end(begin(command, out, count=count)) == [0] * count, Path(f"{out}-0.2").read_text()
-    return result(out)
 
 
 def killing(owner: object, name: str, at_call: int, *, late: bool = False) -> Callable[[int], None]:
@@ -127,62 +127,48 @@ def killing(owner: object, name: str, at_call: int, *, late: bool = False) -> Ca
     return prepare
 
 
-def killed(command: list[str], out: Path) -> list[list[int]]:
-    """[the child's end, the step of the checkpoint after it] of every kill."""
-    found = []
-    for moment in (
-        killing(os, "fsync", 5),  # before the data is on disk
-        killing(Path, "replace", 6),  # before it has its name
-        killing(Path, "replace", 5, late=True),  # after
-        killing(_Run, "update", 3, late=True),  # after the weights have changed
-    ):
-        found.append([*end(begin(command, out, before=moment)), step_of(out)])  # noqa: PERF401
-    return found
+MOMENTS = [
+    killing(os, "fsync", 5),  # before the data is on disk
+    killing(Path, "replace", 5),  # before it has its name
+    killing(Path, "replace", 5, late=True),  # after
+    killing(_Run, "update", 3, late=True),  # after the weights have changed
+]
 
 
 def second_dies(number: int) -> None:
     """Process 1 is killed in the middle of a step, when the others wait for its gradient."""
     if number == 1:
-        killing(_Run, "loss_of", 12)(number)
+        killing(_Run, "loss_of", 9)(number)
 
 
-def crossed(command: list[str], place: Path) -> dict[str, object]:
-    """Killed, and gone on with by another number of processes, which divide the model or do not."""
-    found: dict[str, object] = {}
-    for name, options, count, dies in (
-        ("divided", ["--sharded"], 2, second_dies),
-        ("not divided", [], 1, killing(_Run, "loss_of", 12)),
-    ):
-        out = place / name
-        assert -9 in end(begin([*command, *options], out, count=count, before=dies))
-        found[f"{name}, step"] = step_of(out)
-        other = ["--sharded", "--snapshots=9"] if count == 1 else []
-        found[f"{name}, resumed"] = whole([*command, *other], out, 3 - count)
-    return found
+def killed(command: list[str], out: Path, *, count: int = 1, resuming: list[str], by: int) -> dict:
+    """Two processes of which one dies, or one that dies; and resumed by other processes."""
+    before = second_dies if count == 2 else killing(_Run, "loss_of", 9)
+    ends = end(begin(command, out, count=count, before=before))
+    said = Path(f"{out}-0.2").read_text()
+    return {"ends": ends, "said": said, "step": step_of(out), **whole(resuming, out, by)}
 
 
 def report(place: Path) -> dict[str, object]:
     text = place / "text"
-    words = [str(n * n) for n in range(400)]
-    text.write_text("\n".join(words), encoding="utf-8")
+    text.write_text("\n".join(str(n * n) for n in range(400)), encoding="utf-8")
     texts = [*TEXTS, f"--text={text}"]
-    found: dict[str, object] = {
-        "killed": killed([*PAIRS, *DROPOUT], place / "killed"),
-        "killed, resumed": whole([*PAIRS, *DROPOUT], place / "killed"),
-        "not killed": whole([*PAIRS, *DROPOUT], place / "whole"),
-        "accumulated": whole([*PAIRS, "--accumulate=3"], place / "parts"),
+    pairs, dropped, sharded = [*PAIRS, *DROPOUT], [*texts, *DROPOUT], [*texts, "--sharded"]
+    out = place / "killed"
+    return {
+        "kills": [[*end(begin(pairs, out, before=kill)), step_of(out)] for kill in MOMENTS],
+        "kills, resumed": whole(pairs, out),
+        "not killed": whole(pairs, place / "whole"),
+        "pairs 1": whole(PAIRS, place / "pairs1"),
+        "pairs 2": whole([*PAIRS, "--accumulate=3"], place / "pairs2", 2),
+        "texts 1": whole(texts, place / "texts1"),
+        "texts 2": whole(dropped, place / "texts2", 2),
+        "one dead": killed(dropped, place / "dead", count=2, resuming=dropped, by=2),
+        "divided": killed(sharded, place / "divided", count=2, resuming=texts, by=1),
+        "not divided": killed(
+            texts, place / "not divided", resuming=[*sharded, "--snapshots=9"], by=2
+        ),
     }
-    for count in (1, 2):
-        found[f"pairs {count}"] = whole(PAIRS, place / f"pairs{count}", count)
-    found["texts 1"] = whole(texts, place / "texts1")
-    found |= crossed(texts, place)
-    found["texts 2"] = whole([*texts, *DROPOUT], place / "texts2", 2)
-    out = place / "dead"
-    found["dead"] = end(begin([*texts, *DROPOUT], out, count=2, before=second_dies))
-    found["dead, said"] = Path(f"{out}-0.2").read_text()
-    found["dead, step"] = step_of(out)
-    found["dead, resumed"] = whole([*texts, *DROPOUT], out, 2)
-    return found
 
 
 if __name__ == "__main__":
