@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from attn_notes import cli
-from attn_notes.cli import LanguageModel, Translator, load_translator
+from attn_notes.cli import Translator, load_translator
 from attn_notes.cli.commands import parse
 from attn_notes.cli.settings import Settings
 from attn_notes.cli.train import load_pairs
@@ -158,7 +158,7 @@ def test_the_command_that_is_stated_is_the_one_that_was_run(name, monkeypatch):
 
 
 @pytest.fixture(scope="module", params=WRITERS)
-def stored(request) -> tuple[str, LanguageModel]:
+def stored(request) -> tuple[str, cli.models.LanguageModel]:
     return request.param, cli.load_language_model(DATA / request.param)
 
 
@@ -174,7 +174,7 @@ def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
     assert f"{sum(p.numel() for p in writer.model.parameters()):,}" == parameters
     assert f"{sum(map(len, texts[1])):,}" == characters
     page = unpack_transformer(pack_transformer(writer.model)).float()  # a byte a weight
-    models = writer, LanguageModel(writer.settings, page)
+    models = writer, cli.models.LanguageModel(writer.settings, page)
     for model, figure in zip(models, stated, strict=True):
         length = writer.settings.model.max_length
         bits = bits_per_character(model.model, texts[1], model.vocab, length=length)
