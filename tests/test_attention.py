@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as torchs
@@ -85,6 +85,8 @@ def call(draw):
         keywords["attn_mask"] = coin(*broadcast_shape(), seed=seed + 3)
     if draw(st.booleans()):
         keywords["attn_bias"] = normal(*broadcast_shape(), seed=seed + 4).detach()
+    is_alone = keywords["is_causal"] and len(keywords) == 2
+    assume(not (is_alone and keywords["scale"] == 0.0))  # torch's own kernel gives NaN
     return tensors, keywords
 
 
@@ -120,8 +122,8 @@ def test_a_bias_is_added_to_the_scores_wherever_it_broadcasts(path, shape):
     def by_hand(q, k, v, bias):
         return (q @ k.mT / math.sqrt(D) + bias).softmax(-1) @ v
 
-    bias = normal(*shape, seed=5)
-    assert_same(lambda *qkv, bias: path(*qkv, attn_bias=bias), by_hand, *qkv(B, H), bias)
+    inputs = *qkv(B, H), normal(*shape, seed=5)
+    assert_same(lambda q, k, v, bias: path(q, k, v, attn_bias=bias), by_hand, *inputs)
 
 
 @PATHS

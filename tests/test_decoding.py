@@ -138,7 +138,7 @@ SEEDS = st.integers(0, 999)
 
 
 @settings(max_examples=20)
-@given(SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6, 1.0]))
+@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6, 1.0]))
 def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha):
     model = Table(seed)
     how = {"beam_size": 3**longest * 2, "length_penalty": alpha}
@@ -154,7 +154,7 @@ def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha)
 
 
 @settings(max_examples=30)
-@given(SEEDS, longest=st.integers(1, 9), alpha=st.floats(0, 2))
+@given(seed=SEEDS, longest=st.integers(1, 9), alpha=st.floats(0, 2))
 def test_a_beam_of_one_is_greedy(seed, longest, alpha):
     one = beam_search(Table(seed), *SOURCES, max_length=longest, beam_size=1, length_penalty=alpha)
     by_step = greedy(Table(seed), *SOURCES, max_length=longest)
@@ -163,7 +163,7 @@ def test_a_beam_of_one_is_greedy(seed, longest, alpha):
 
 
 @settings(max_examples=30)
-@given(SEEDS, longest=st.integers(1, 9), size=st.integers(1, 5))
+@given(seed=SEEDS, longest=st.integers(1, 9), size=st.integers(1, 5))
 def test_sequences_are_well_formed_and_the_state_follows_them(seed, longest, size):
     model = Table(seed)
     found = beam_search(model, *SOURCES, max_length=longest, beam_size=size)

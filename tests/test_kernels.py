@@ -89,14 +89,6 @@ def test_the_prediction_is_an_average_of_the_values(case):
     assert all(x.equal(old) for x, old in zip((queries, keys, values), before, strict=True))
 
 
-@every_kernel
-def test_a_wide_kernel_is_average_pooling(kernel):
-    queries, keys, values = points()
-    outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=1e6)
-    torch.testing.assert_close(outputs, values.mean().expand(L), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(weights, torch.full_like(weights, 1 / S), rtol=1e-5, atol=1e-5)
-
-
 @every_precision
 @pytest.mark.parametrize("distance", [20.0, 200.0])
 def test_twenty_widths_from_every_key_the_weights_still_sum_to_one(dtype, distance):

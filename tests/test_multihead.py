@@ -56,6 +56,7 @@ def assert_equals_torch(layer, tensors, torch_keywords, **keywords) -> None:
     three = [*tensors, *tensors[-1:] * 2][:3]
     expected = torchs(layer, *three, **torch_keywords)
     torch.testing.assert_close(got[: 1 + need_weights], expected[: 1 + need_weights])
+    assert need_weights or got[1] is layer(*tensors, **keywords)[1] is None
     leaves = [*tensors, *layer.parameters()]
     torch.testing.assert_close(*(gradients(output, leaves) for output, _ in (got, expected)))
 
@@ -170,26 +171,7 @@ def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
     assert layer(*tensors)[0].shape == (batch, rows, width)
 
 
-def test_concatenating_and_projecting_is_a_sum_over_heads():
-    layer, bare = layer_of(), layer_of(out_proj=False)
-    bare.load_state_dict({n: x for n, x in layer.state_dict().items() if "out_proj" not in n})
-    heads = split_heads(bare(*inputs())[0], H)  # (B, H, L, D)
-    blocks = layer.out_proj.weight.unflatten(1, (H, -1))  # (E, H, D)
-    total = sum(heads[:, h] @ blocks[:, h].T for h in range(H)) + layer.out_proj.bias
-    torch.testing.assert_close(layer(*inputs())[0], total)
-
-
 # Properties
-
-
-def test_weights_are_returned_on_request():
-    output, weights = layer_of()(*inputs(), need_weights=True, is_causal=True)
-    checks.check_weights(weights, CAUSAL)
-    assert weights.shape == (B, H, L, S)
-    for backend in ("auto", "explicit", "fused"):
-        again, nothing = layer_of(backend=backend)(*inputs(), is_causal=True)
-        assert nothing is None
-        torch.testing.assert_close(again, output)
 
 
 @BACKENDS
@@ -209,18 +191,13 @@ def test_self_attention_is_permutation_equivariant(backend):
 
 
 @BACKENDS
-def test_padding_and_the_other_sequences_change_nothing(backend):
+def test_padding_changes_nothing(backend):
     layer = layer_of(backend=backend)
 
     def masked(x, lengths):
         return layer(x, attn_mask=padding_mask(lengths, x.shape[1]))[0]
 
     checks.check_padding_invariant(masked, normal(3, L, E).detach(), torch.tensor([1, 3, 5]))
-    tensors, mask = inputs(), coin(B, L, S, seed=4)
-    whole = layer(*tensors, attn_mask=mask)[0]
-    for b in range(B):
-        one = layer(*(x[b : b + 1] for x in tensors), attn_mask=mask[b : b + 1])[0]
-        torch.testing.assert_close(whole[b : b + 1], one)
 
 
 @BACKENDS

@@ -15,7 +15,6 @@ from torch import nn
 
 from attn_notes import positions as P
 from attn_notes.attention import attention_weights
-from attn_notes.multihead import MultiHeadAttention
 from attn_notes.positions import alibi_bias, alibi_slopes, apply_rotary, rotary_angles
 from attn_notes.positions import sinusoidal_encoding as sinusoid
 from tests.oracles import B, H, L, every_precision, gradients, half_precisions, normal
@@ -194,20 +193,6 @@ def test_half_precision_is_turned_in_float32_and_rounded_once(layout, dtype):
     assert output.equal(apply_rotary(x.float(), angles, layout=layout).to(dtype))
     exact = apply_rotary(x.double(), angles.double(), layout=layout)
     torch.testing.assert_close(output.double(), exact, rtol=torch.finfo(dtype).eps / 2, atol=1e-6)
-
-
-@LAYOUTS
-def test_heads_that_are_turned_read_by_distance(layout):
-    torch.manual_seed(0)
-    heads, x = MultiHeadAttention(4 * 6, 4, num_kv_heads=2).double(), normal(B, L, 24)
-
-    def read(offset, **keywords):
-        angles = rotary_angles(L, 6, offset=offset, **double)
-        return heads(x, rotary=partial(apply_rotary, angles=angles, layout=layout), **keywords)[0]
-
-    torch.testing.assert_close(read(1000), read(0))
-    torch.testing.assert_close(read(1000, is_causal=True), read(0, is_causal=True))
-    assert not torch.allclose(read(0), heads(x)[0])
 
 
 # ALiBi

@@ -79,20 +79,6 @@ def test_concat_is_additive_with_its_matrix_split():
     assert_same(concat, additive, normal(B, L, QUERY, seed=1), normal(B, S, KEY, seed=2))
 
 
-def test_bilinear_with_the_identity_is_the_dot_product():
-    bilinear = scores.BilinearScore(D, D).double()
-    bilinear.weight.weight.data = torch.eye(D, dtype=torch.float64)
-    assert_same(bilinear, DotProductScore(), normal(B, L, D, seed=1), normal(B, S, D, seed=2))
-
-
-def test_gaussian_is_the_dot_product_less_half_of_both_squared_lengths():
-    def bridge(q, k):
-        lengths = q.square().sum(-1)[..., :, None] + k.square().sum(-1)[..., None, :]
-        return DotProductScore()(q, k) - lengths / 2
-
-    assert_same(GaussianScore(), bridge, normal(B, L, D, seed=1), normal(B, S, D, seed=2))
-
-
 def test_the_softmax_of_the_gaussian_score_is_the_gaussian_kernel():
     queries, keys = normal(B, L, seed=1), normal(B, S, seed=2)
     _, weights = nadaraya_watson(queries, keys, keys, kernel=gaussian_kernel)
