@@ -14,11 +14,10 @@ from attn_notes import inside
 from attn_notes.decoding import greedy
 from attn_notes.inside import Head, effects, find_heads, patch, record
 from attn_notes.multihead import MultiHeadAttention
-from attn_notes.pretrained import SentenceEncoder, load_decoder, load_encoder, minilm_folder
+from attn_notes.pretrained import SentenceEncoder, load_encoder, minilm_folder
 from attn_notes.transformer import DecoderBlock, DecoderOnly, MaskedLanguageModel
 from tests import small_models as small
 from tests.oracles import B, L, S, filled, half_precisions, normal, rng, stacked
-from tests.published import random_gpt2, saved
 from tests.small_models import BATCH, LENGTHS, SOURCE, config, decoder_only, ids, transformer
 
 TOKENS = ids(B, L)
@@ -583,19 +582,3 @@ def test_which_heads_of_the_published_encoder_matter_takes_ten_lines():
     with torch.no_grad():  # the same without hooks: the head's columns of the projection are 0
         weight[:, head.index * 32 : head.index * 32 + 32] = 0
     assert similarity() - untouched == pytest.approx(found[head], abs=1e-5)
-
-
-def test_a_published_decoder_takes_the_same_lines(transformers, tmp_path):
-    model, _ = load_decoder(saved(tmp_path, random_gpt2(transformers)))
-    tokens = torch.tensor([[5, 6, 7, 5]])
-
-    def log_probability():
-        return float(model(tokens).logits[0, -1].log_softmax(-1)[6])
-
-    found = effects(model, log_probability, dict.fromkeys(find_heads(model), 0.0))
-    assert len(found) == 6
-    assert min(map(abs, found.values())) > 0
-    with record(model) as activations, torch.no_grad():
-        logits = model(tokens).logits
-    shares = inside.direct_logits(model, activations, model.out_proj.weight[6])
-    torch.testing.assert_close(sum(shares.values()), logits[..., 6], atol=1e-4, rtol=0)

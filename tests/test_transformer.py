@@ -144,15 +144,6 @@ def test_is_causal_makes_an_encoder_causal_with_and_without_a_mask(norm, backend
         assert not torch.allclose(both, model(TOKENS, **mask).output)
 
 
-def test_a_decoder_block_is_causal_whatever_its_mask():
-    block = filled(DecoderBlock(config()))
-    x, memory = normal(B, L, E), normal(B, S, E)
-    everything = torch.ones(L, L, dtype=torch.bool)
-    torch.testing.assert_close(block(x, memory, attn_mask=everything)[0], block(x, memory)[0])
-    with pytest.raises(TypeError, match="is_causal"):
-        block(x, memory, is_causal=False)
-
-
 @small.every_scheme
 def test_an_encoder_knows_the_order_unless_it_has_no_positions(positions):
     model, order = filled(Encoder(config(positions=positions, embed_dim=12))), [3, 0, 4, 1, 2]
