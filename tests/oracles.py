@@ -4,15 +4,24 @@ The loops are slow and have no broadcasting, no transpose and no masked fill to 
 work on single numbers that autograd follows, so that they give gradients too.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+from attn_notes.attention import attention_weights
+
 # Every axis a different prime, so that no two can be taken for one another.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
+INF = math.inf
+
+half_precisions = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+every_precision = pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -34,18 +43,39 @@ def filled(module: nn.Module, seed: int = 7) -> nn.Module:
     return module
 
 
-def stacked(module: nn.Module) -> dict[str, Tensor]:
-    """Its parameters by name, with the three projections of each attention stacked into one."""
-    state = module.state_dict()
-    for name in [name for name in state if "q_proj." in name]:
-        parts = [state.pop(name.replace("q_proj.", f"{part}_proj.")) for part in "qkv"]
-        state[name.replace("q_proj.", "qkv_proj.")] = torch.cat(parts)
-    return state
+def stacked(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters by name, with the three projections of each attention stacked into one."""
+    whole = dict(state)
+    for name in state:
+        if "q_proj." in name:
+            parts = [whole.pop(name.replace("q_proj.", f"{part}_proj.")) for part in "qkv"]
+            whole[name.replace("q_proj.", "qkv_proj.")] = torch.cat(parts)
+    return whole
+
+
+def attention_inputs(
+    *lead: int, rows: int = L, columns: int = S, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A query, a key and a value."""
+    sizes = (rows, D), (columns, D), (columns, DV)
+    return tuple(normal(*lead, *size, seed=n, dtype=dtype) for n, size in enumerate(sizes, 1))
+
+
+def explicit(query: Tensor, key: Tensor, value: Tensor, **keywords: Any) -> Tensor:
+    """Attention by the path that stores the weights."""
+    return attention_weights(query, key, **keywords) @ value
 
 
 def coin(*shape: int, seed: int = 0, heads: float = 0.5) -> Tensor:
     """A bool mask, True with probability `heads`."""
     return torch.rand(shape, generator=rng(seed)) < heads
+
+
+def mask_with_empty_row(*lead: int) -> Tensor:
+    """Query 2 may read nothing."""
+    mask = coin(*lead, L, S, seed=4)
+    mask[..., 2, :] = False
+    return mask
 
 
 def gradients(output: Tensor, inputs: Sequence[Tensor], seed: int = 99) -> tuple[Tensor, ...]:
@@ -60,61 +90,30 @@ def gradients(output: Tensor, inputs: Sequence[Tensor], seed: int = 99) -> tuple
 def assert_same(
     got: Callable[..., Tensor], expected: Callable[..., Tensor], *inputs: Tensor
 ) -> None:
-    """Equal values and equal gradients in every input, in the precision of the inputs."""
+    """Equal values and gradients, in the precision of the inputs, which nothing has changed."""
+    before = [x.detach().clone() for x in inputs]
     a, b = got(*inputs), expected(*inputs)
     torch.testing.assert_close(a, b)
     if a.requires_grad or b.requires_grad:
         torch.testing.assert_close(gradients(a, inputs), gradients(b, inputs))
+    assert all(x.equal(old) for x, old in zip(inputs, before, strict=True))
 
 
-def softmax_by_loop(row: list[Tensor], allowed: list[bool]) -> list[Tensor]:
-    """The softmax of the allowed entries of one row; zeros where none is."""
-    readable = [score for score, may in zip(row, allowed, strict=True) if may]
-    if not readable:
-        return [0.0 * score for score in row]
-    top = max(float(score.detach()) for score in readable)
-    total = sum((score - top).exp() for score in readable)
-    return [
-        (score - top).exp() / total if may else 0.0 * score
-        for score, may in zip(row, allowed, strict=True)
-    ]
-
-
-def weights_by_loop(
-    query: Tensor,
-    key: Tensor,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    scale: float | None = None,
+def attention_by_loop(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, *more: Any
 ) -> Tensor:
-    """Attention weights of one sequence and one head, one dot product at a time."""
-    (rows, width), columns = query.shape, key.shape[0]
-    scale = 1 / math.sqrt(width) if scale is None else scale
-    weights = []
-    for i in range(rows):
+    """Attention of one sequence and one head, number by number; `more` is a bias and a scale."""
+    bias, scale = (*more, None, None)[:2]
+    scale = 1 / math.sqrt(query.shape[1]) if scale is None else scale
+    rows = []
+    for i in range(len(query)):
+        allowed = [j for j in range(len(key)) if mask[i, j]]
         scores = []
-        for j in range(columns):
-            score = sum(query[i, d] * key[j, d] for d in range(width)) * scale
+        for j in allowed:
+            score = sum(query[i, d] * key[j, d] for d in range(query.shape[1])) * scale
             scores.append(score if bias is None else score + bias[i, j])
-        allowed = [mask is None or bool(mask[i, j]) for j in range(columns)]
-        weights.append(torch.stack(softmax_by_loop(scores, allowed)))
-    return torch.stack(weights)
-
-
-def average_by_loop(weights: Tensor, value: Tensor) -> Tensor:
-    """Row i: the sum over keys j of weight (i, j) times value j."""
-    return torch.stack(
-        [
-            sum((weights[i, j] * value[j] for j in range(value.shape[0])), value[0] * 0.0)
-            for i in range(weights.shape[0])
-        ]
-    )
-
-
-def over_leading_axes(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """`function` of each sequence and head separately, stacked. All leading axes agree."""
-    lead = tensors[0].shape[:-2]
-    found = [
-        function(*(tensor[at] for tensor in tensors)) for at in itertools.product(*map(range, lead))
-    ]
-    return torch.stack(found).view(*lead, *found[0].shape)
+        top = max((float(score.detach()) for score in scores), default=0.0)
+        exps = [(score - top).exp() for score in scores]
+        read = [exp / sum(exps) * value[j] for exp, j in zip(exps, allowed, strict=True)]
+        rows.append(sum(read, torch.zeros_like(value[0])))
+    return torch.stack(rows)

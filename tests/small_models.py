@@ -14,12 +14,11 @@ from tests.oracles import B, L, S, filled, rng
 
 V, E, H, F, N = 23, 6, 3, 17, 3  # vocabulary, width, heads, feed-forward width, layers
 VT, M = 19, 2  # the target's vocabulary, the decoder's layers
-SCHEMES = get_args(Positions)
+SCHEMES, SPECIAL = get_args(Positions), torch.tensor([PAD, START])
 
 every_scheme = pytest.mark.parametrize("positions", SCHEMES)
 both_norms = pytest.mark.parametrize("norm", ["post", "pre"])
 both_backends = pytest.mark.parametrize("backend", ["fused", "explicit"])
-both_half_precisions = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
 def config(**changes) -> TransformerConfig:
@@ -72,6 +71,3 @@ def assert_log_probs(log_probs: Tensor, tokens: Tensor, logits: Tensor) -> Tenso
     total = each.masked_fill(tokens == PAD, 0.0).sum(1)
     torch.testing.assert_close(log_probs.double(), total, atol=1e-5, rtol=0.0)
     return logits
-
-
-SPECIAL = torch.tensor([PAD, START])

@@ -4,14 +4,20 @@ import pytest
 import torch
 
 from attn_notes.cache import KVCache
+from tests.oracles import rng
 
 B, G, D, DV = 2, 3, 4, 5
 
 
 def pair(length, seed=0, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(seed)
+    generator = rng(seed)
     key = torch.randn(B, G, length, D, generator=generator, dtype=dtype)
     return key, torch.randn(B, G, length, DV, generator=generator, dtype=dtype)
+
+
+def steps(*seeds, dtype=torch.float32):
+    """One token for each seed."""
+    return [pair(1, seed, dtype) for seed in seeds]
 
 
 def filled_with(pairs):
@@ -40,7 +46,7 @@ def grad(request):
 @pytest.mark.parametrize("lengths", [[1] * 7, [5, 1, 1], [2, 0, 3], [0, 2]])
 def test_it_holds_what_was_appended_and_returned_tensors_never_change(lengths):
     cache, pairs = KVCache(), [pair(length, seed) for seed, length in enumerate(lengths)]
-    returned = [cache.update(key, value) for key, value in pairs]
+    returned = [cache.update(*both) for both in pairs]
     assert_holds(cache, pairs)
     for n, got in enumerate(returned, start=1):
         for x, parts in zip(got, zip(*pairs[:n], strict=True), strict=True):
@@ -48,10 +54,10 @@ def test_it_holds_what_was_appended_and_returned_tensors_never_change(lengths):
 
 
 def test_branches_are_independent():
-    old = [pair(1, seed) for seed in range(3)]
+    old = steps(0, 1, 2)
     trunk = filled_with(old)
     branches = [trunk.fork() for _ in range(3)]
-    grown = [[pair(1, 10 * n + step) for step in range(1, 5)] for n in range(3)]
+    grown = [steps(n + 1, n + 2, n + 3, n + 4) for n in (0, 10, 20)]
     for step in range(4):  # in turn, so that shared memory would be overwritten
         for branch, new in zip(branches, grown, strict=True):
             branch.update(*new[step])
@@ -62,17 +68,18 @@ def test_branches_are_independent():
 
 @pytest.mark.parametrize("index", [[1, 0], [0, 0], [1], [0, 1, 1, 0], []])
 def test_select_reorders_the_rows_of_a_new_cache(index):
-    pairs = [pair(1, seed) for seed in range(3)]
+    pairs = steps(0, 1, 2)
     cache = filled_with(pairs)
     chosen = cache.select(torch.tensor(index, dtype=torch.long))
-    assert_holds(chosen, [tuple(x[index] for x in both) for both in pairs])
-    chosen.update(*(x[index] for x in pair(1, 9)))
-    assert_holds(chosen, [tuple(x[index] for x in both) for both in (*pairs, pair(1, 9))])
+    of_rows = [tuple(x[index] for x in both) for both in [*pairs, *steps(9)]]
+    assert_holds(chosen, of_rows[:3])
+    chosen.update(*of_rows[3])
+    assert_holds(chosen, of_rows)
     assert_holds(cache, pairs)
 
 
 def test_gradients_flow_through_the_cache():
-    tensors = [x.double().requires_grad_() for seed in range(4) for x in pair(1, seed)]
+    tensors = [x.double().requires_grad_() for both in steps(0, 1, 2, 3) for x in both]
 
     def through_cache(*tensors):
         cache = KVCache()
@@ -86,27 +93,21 @@ def test_gradients_flow_through_the_cache():
         assert torch.autograd.gradcheck(through_cache, tensors)
 
 
-@pytest.mark.parametrize(
-    "branch",
-    [
-        pytest.param(lambda cache: cache, id="update"),
-        pytest.param(KVCache.fork, id="fork"),
-        pytest.param(lambda cache: cache.select(torch.tensor([1, 0])), id="select"),
-    ],
-)
+@pytest.mark.parametrize("branch", ["update", "fork", "select"])
 def test_a_later_update_without_a_graph_leaves_an_earlier_backward_intact(branch):
     """Autograd refuses a saved tensor that was written to in place."""
     query = torch.randn(B, G, 1, D, dtype=torch.float64, requires_grad=True)
-    cache = filled_with([pair(1, seed, dtype=torch.float64) for seed in range(5)])
-    keys, values = cache.update(*pair(1, 5, dtype=torch.float64))
+    *first, last = steps(0, 1, 2, 3, 4, 5, dtype=torch.float64)
+    cache = filled_with(first)
+    keys, values = cache.update(*last)
     with torch.enable_grad():
         expected = (query @ keys.clone().mT) ** 2 @ values.clone()
         got = (query @ keys.mT) ** 2 @ values  # saves keys and values for the backward pass
     with torch.no_grad():
-        other = branch(cache)
-        for seed in range(3):
-            other.update(*pair(1, seed + 6, dtype=torch.float64))
-            cache.update(*pair(1, seed + 9, dtype=torch.float64))
+        branches = {"update": cache, "fork": cache.fork(), "select": cache.select(torch.arange(2))}
+        for new in steps(6, 7, 8, dtype=torch.float64):
+            branches[branch].update(*new)
+            cache.update(*new)
     found = [torch.autograd.grad(x, query, torch.ones_like(x)) for x in (got, expected)]
     torch.testing.assert_close(*found)
 
@@ -121,7 +122,7 @@ def test_a_refused_update_changes_nothing():
 
 
 def test_a_cache_filled_in_inference_mode_can_be_continued_outside():
-    pairs = [pair(1, seed) for seed in range(4)]
+    pairs = steps(0, 1, 2, 3)
     with torch.inference_mode():
         cache = filled_with(pairs[:3])
     cache.update(*pairs[3])

@@ -4,44 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from attn_notes.checks import (
-    check_batch_invariant,
-    check_cache_matches_parallel,
-    check_step_matches_parallel,
-    check_weights,
-)
+from attn_notes import checks
 from attn_notes.data import PAD, START
 from attn_notes.decoding import beam_search, greedy
 from attn_notes.masks import causal_mask, padding_mask
-from attn_notes.transformer import (
-    Transformer,
-    TransformerConfig,
-)
-from tests.oracles import B, L, S, gradients, rng
-from tests.small_models import (
-    BATCH,
-    INPUTS,
-    LENGTHS,
-    SOURCE,
-    VT,
-    E,
-    F,
-    H,
-    M,
-    N,
-    V,
-    assert_causal,
-    assert_log_probs,
-    both_backends,
-    both_half_precisions,
-    both_norms,
-    config,
-    every_scheme,
-    transformer,
-)
+from attn_notes.transformer import Transformer, TransformerConfig
+from tests import small_models as small
+from tests.oracles import B, L, S, gradients, half_precisions, rng
+from tests.small_models import BATCH, INPUTS, LENGTHS, SOURCE, VT, E, F, H, M, N, V
 from tests.torch_blocks import torch_twin
 
-# ---- Against torch's own -----------------------------------------------------------------------
+# Against torch's own
 
 
 def whole_twin(model: Transformer) -> nn.Transformer:
@@ -60,15 +33,14 @@ def whole_twin(model: Transformer) -> nn.Transformer:
     return twin
 
 
-@both_norms
+@small.both_norms
 @pytest.mark.parametrize("scaled", [False, True])
 def test_between_embeddings_and_logits_it_equals_torchs_transformer(norm, scaled):
-    model = transformer(norm=norm, positions="sinusoidal", scale_embeddings=scaled)
+    model = small.transformer(norm=norm, positions="sinusoidal", scale_embeddings=scaled)
     twin, padding = whole_twin(model), ~padding_mask(LENGTHS, S)[:, 0]
-    x = twin(
-        model.encoder.embeddings(SOURCE), model.decoder.embeddings(INPUTS),
-        tgt_mask=~causal_mask(L), src_key_padding_mask=padding, memory_key_padding_mask=padding,
-    )  # fmt: skip
+    masks = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+    embedded = model.encoder.embeddings(SOURCE), model.decoder.embeddings(INPUTS)
+    x = twin(*embedded, tgt_mask=~causal_mask(L), **masks)
     logits, weights = model(*BATCH)
     assert weights is None
     expected = x @ model.out_proj.weight.T
@@ -77,15 +49,15 @@ def test_between_embeddings_and_logits_it_equals_torchs_transformer(norm, scaled
     torch.testing.assert_close(gradients(logits, tables), gradients(expected, tables))
 
 
-# ---- Causality and padding ---------------------------------------------------------------------
+# Causality and padding
 
 
-@every_scheme
-@both_norms
-@both_backends
+@small.every_scheme
+@small.both_norms
+@small.both_backends
 @pytest.mark.parametrize("training", [True, False])
 def test_later_tokens_change_no_logits_and_no_weights(positions, norm, backend, training):
-    model = transformer(positions=positions, norm=norm, backend=backend, embed_dim=12)
+    model = small.transformer(positions=positions, norm=norm, backend=backend, embed_dim=12)
     model.train(training)
     need_weights = backend == "explicit"
 
@@ -94,58 +66,58 @@ def test_later_tokens_change_no_logits_and_no_weights(positions, norm, backend, 
         kept = (*weights.decoder, *weights.cross) if weights else ()
         return logits, *(x.transpose(1, 2) for x in kept)  # (B, L, ...)
 
-    assert_causal(read, INPUTS)
+    small.assert_causal(read, INPUTS)
 
 
-@every_scheme
-@both_norms
+@small.every_scheme
+@small.both_norms
 def test_padding_changes_nothing(positions, norm):
-    model = transformer(positions=positions, norm=norm, embed_dim=12)
+    model = small.transformer(positions=positions, norm=norm, embed_dim=12)
     inputs = INPUTS.clone()
     inputs[1, 3:] = PAD
-    check_batch_invariant(model, SOURCE, LENGTHS, inputs, atol=1e-12)
+    checks.check_batch_invariant(model, SOURCE, LENGTHS, inputs, atol=1e-12)
     other = SOURCE.clone()
     other[1, 3:] = 5
     torch.testing.assert_close(model(other, LENGTHS, inputs)[0], model(SOURCE, LENGTHS, inputs)[0])
 
 
 def test_an_empty_source_gives_finite_logits_and_gradients():
-    model = transformer()
+    model = small.transformer()
     logits = model(SOURCE, torch.tensor([0, S]), INPUTS)[0]
     assert logits.isfinite().all()
     assert all(x.isfinite().all() for x in gradients(logits, [*model.parameters()]))
 
 
-# ---- Step by step ------------------------------------------------------------------------------
+# Step by step
 
 
-@every_scheme
-@both_norms
-@both_backends
+@small.every_scheme
+@small.both_norms
+@small.both_backends
 @pytest.mark.parametrize("kv_heads", [1, None])
 def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads):
-    model = transformer(
-        positions=positions, norm=norm, backend=backend, num_kv_heads=kv_heads, embed_dim=12,
-        embed_norm=True, scale_embeddings=True,
-    )  # fmt: skip
-    check_step_matches_parallel(model, *BATCH, atol=1e-12)
-    check_cache_matches_parallel(model, *BATCH, atol=1e-12)
-    check_cache_matches_parallel(model.float(), *BATCH, atol=1e-5)
+    changes = {"positions": positions, "norm": norm, "backend": backend, "num_kv_heads": kv_heads}
+    model = small.transformer(embed_dim=12, embed_norm=True, scale_embeddings=True, **changes)
+    checks.check_step_matches_parallel(model, *BATCH, atol=1e-12)
+    checks.check_cache_matches_parallel(model, *BATCH, atol=1e-12)
+    checks.check_cache_matches_parallel(model.float(), *BATCH, atol=1e-5)
 
 
-@every_scheme
+@small.every_scheme
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_log_probs_of_a_search_are_those_of_the_parallel_pass(positions, beam_size):
-    model = transformer(positions=positions, embed_dim=12).eval()
+    model = small.transformer(positions=positions, embed_dim=12).eval()
     found = beam_search(model, SOURCE, LENGTHS, max_length=9, beam_size=beam_size)
     inputs = torch.cat((torch.full((B, 1), START), found.tokens[:, :-1]), dim=1)
-    logits = assert_log_probs(found.log_probs, found.tokens, model(SOURCE, LENGTHS, inputs)[0])
+    logits = small.assert_log_probs(
+        found.log_probs, found.tokens, model(SOURCE, LENGTHS, inputs)[0]
+    )
     if beam_size == 1:
         assert (found.tokens == logits.argmax(-1))[found.tokens != PAD].all()
 
 
 def test_a_step_costs_one_position_and_projects_the_memory_once(monkeypatch):
-    model, lengths = transformer().eval(), []
+    model, lengths = small.transformer().eval(), []
     project = nn.functional.linear
     monkeypatch.setattr(
         nn.functional, "linear", lambda x, *args: lengths.append(x.shape[1:-1]) or project(x, *args)
@@ -160,41 +132,38 @@ def test_a_step_costs_one_position_and_projects_the_memory_once(monkeypatch):
     assert {*lengths} == {(1,), (0,), ()}
 
 
-# ---- Weights -----------------------------------------------------------------------------------
+# Weights
 
 
-@every_scheme
+@small.every_scheme
 def test_weights_of_every_layer_are_returned_on_request(positions):
-    model = transformer(positions=positions, embed_dim=12)
+    model = small.transformer(positions=positions, embed_dim=12)
     logits, weights = model(*BATCH, need_weights=True)
     torch.testing.assert_close(logits, model(*BATCH)[0])
     real = padding_mask(LENGTHS, S)[:, None]
     for kind, layers, mask in zip(weights, (N, M, M), (real, causal_mask(L), real), strict=True):
         assert len(kind) == layers
         for layer in kind:
-            check_weights(layer, mask)
+            checks.check_weights(layer, mask)
     assert [x[0].shape[2:] for x in weights] == [(S, S), (L, L), (L, S)]
     sensitivity = torch.autograd.grad(logits[0, -1, 0], [x for kind in weights for x in kind])
     assert all(bool(g.any()) for g in sensitivity)
 
 
 def test_weights_that_nobody_asks_for_are_not_computed(monkeypatch):
-    model = transformer().eval()
     monkeypatch.setattr("attn_notes.multihead.attention_weights", None)
-    assert model(*BATCH)[1] is None
-    _, state = model.start(SOURCE, LENGTHS)
-    model.step(INPUTS[:, 1], state)
-    greedy(model, SOURCE, LENGTHS, max_length=3)
+    assert small.transformer()(*BATCH)[1] is None
+    greedy(small.transformer(), SOURCE, LENGTHS, max_length=3)
 
 
-# ---- Parameters --------------------------------------------------------------------------------
+# Parameters
 
 
 @pytest.mark.parametrize("change", [{}, {"tie_embeddings": True}, {"scale_embeddings": True}])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 def test_initial_weights_are_as_the_docstring_says(change, positions):
     wide = {"embed_dim": 64, "num_heads": 4, "vocab_size": 400, "ffn_dim": 100}
-    model = Transformer(config(**wide, max_length=300, positions=positions, **change))
+    model = Transformer(small.config(**wide, max_length=300, positions=positions, **change))
     std = 1.0 if not change else 1 / 8
     for half in (model.encoder, model.decoder):
         assert half.embeddings.tokens.weight.std().item() == pytest.approx(std, rel=0.05)
@@ -210,9 +179,9 @@ def test_initial_weights_are_as_the_docstring_says(change, positions):
         assert model.out_proj.weight.abs().max() <= (6 / (400 + 64)) ** 0.5
 
 
-@both_norms
+@small.both_norms
 def test_every_parameter_gets_a_gradient(norm):
-    model = transformer(norm=norm)
+    model = small.transformer(norm=norm)
     model(*BATCH)[0].log_softmax(-1)[..., 5].sum().backward()
     for name, parameter in model.named_parameters():
         if "k_proj.bias" in name:  # it adds the same number to all scores of a query
@@ -222,21 +191,21 @@ def test_every_parameter_gets_a_gradient(norm):
             assert parameter.grad.any(), name
 
 
-@both_norms
+@small.both_norms
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_number_of_parameters_is_the_formula(norm, tied):
-    model = transformer(tie_embeddings=tied, norm=norm, positions="sinusoidal")
+    model = small.transformer(tie_embeddings=tied, norm=norm, positions="sinusoidal")
     attention, feed_forward = 4 * E * E + 4 * E, 2 * E * F + F + E
     blocks = N * (attention + feed_forward + 4 * E) + M * (2 * attention + feed_forward + 6 * E)
     wanted = blocks + E * (V + (1 if tied else 2) * VT) + (4 * E if norm == "pre" else 0)
     assert sum(p.numel() for p in model.parameters()) == wanted
 
 
-@both_half_precisions
-@every_scheme
+@half_precisions
+@small.every_scheme
 def test_half_precision_stays_finite_and_close(dtype, positions):
     torch.manual_seed(0)
-    model = Transformer(config(positions=positions, embed_dim=12, target_vocab_size=VT))
+    model = Transformer(small.config(positions=positions, embed_dim=12, target_vocab_size=VT))
     expected = model(*BATCH)[0]
     got = model.to(dtype)(*BATCH)[0]
     assert got.dtype == dtype

@@ -1,36 +1,21 @@
 """Language models on the encoder's blocks: the next token, and a masked one."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.checks import (
-    check_cache_matches_parallel,
-    check_padding_invariant,
-    check_step_matches_parallel,
-    check_weights,
-)
+from attn_notes import checks
 from attn_notes.data import PAD, START, SpecialTokens
 from attn_notes.decoding import beam_search, greedy, sample
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, TransformerConfig
+from tests import small_models as small
 from tests.oracles import B, L, S, filled, gradients, rng
-from tests.small_models import (
-    E,
-    N,
-    V,
-    assert_causal,
-    assert_log_probs,
-    both_backends,
-    both_norms,
-    config,
-    decoder_only,
-    every_scheme,
-    ids,
-)
+from tests.small_models import E, N, V, config, decoder_only, ids
 
 LENGTHS, WHOLE = torch.tensor([L, 2]), ids(B, S)
 PROMPT = WHOLE[:, :3]
@@ -49,12 +34,12 @@ def endless(**changes) -> DecoderOnly:
     return model.eval()
 
 
-# ---- One set of blocks --------------------------------------------------------------------------
+# One set of blocks
 
 
-@every_scheme
-@both_norms
-@both_backends
+@small.every_scheme
+@small.both_norms
+@small.both_backends
 def test_decoder_only_is_the_causal_encoder_and_an_output_projection(positions, norm, backend):
     settings = config(positions=positions, norm=norm, backend=backend, embed_dim=12)
     model, encoder = filled(DecoderOnly(settings)), Encoder(settings).double()
@@ -67,21 +52,18 @@ def test_decoder_only_is_the_causal_encoder_and_an_output_projection(positions, 
     assert not torch.allclose(got.hidden_states[-1], encoder(WHOLE, need_hidden_states=True)[1][-1])
 
 
-@both_norms
-@pytest.mark.parametrize(
-    ("activation", "function"),
-    [("gelu", F.gelu), ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")), ("relu", F.relu)],
-)
-def test_a_masked_model_is_the_encoder_one_layer_and_a_projection(norm, activation, function):
+@small.both_norms
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu"])
+def test_a_masked_model_is_the_encoder_one_layer_and_a_projection(norm, activation):
     model = masked(norm=norm, activation=activation, num_token_types=2, layer_norm_eps=0.01)
-    tokens, types = ids(B, L), torch.tensor([[0, 0, 1, 1, 1]]).expand(B, L)
+    batch = ids(B, L), torch.tensor([[0, 0, 1, 1, 1]]).expand(B, L)
     asked = {"need_hidden_states": True, "need_weights": True}
     read, got = (
-        part(tokens, types, attn_mask=padding_mask(LENGTHS, L), **asked)
-        for part in (model.body, model)
+        part(*batch, attn_mask=padding_mask(LENGTHS, L), **asked) for part in (model.body, model)
     )
     torch.testing.assert_close(got[1:], read[1:])
-    x = function(read.output @ model.transform.weight.T + model.transform.bias)
+    kinds = {"gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+    x = kinds[activation](read.output @ model.transform.weight.T + model.transform.bias)
     x = F.layer_norm(x, (E,), model.norm.weight, model.norm.bias, 0.01)
     torch.testing.assert_close(got.logits, x @ model.out_proj.weight.T + model.out_proj.bias)
 
@@ -122,13 +104,10 @@ def test_tied_embeddings_are_one_matrix_and_gather_both_gradients(family):
 @pytest.mark.parametrize("layers", [1, 8])
 def test_initial_weights_are_as_published(family, tie, layers):
     torch.manual_seed(0)
-    model = family(
-        TransformerConfig(
-            vocab_size=500, embed_dim=128, num_layers=layers, norm="pre",
-            num_token_types=500 if family is MaskedLanguageModel else 0,
-            tie_embeddings=tie, embed_norm=True,
-        )
-    )  # fmt: skip
+    sizes = {"vocab_size": 500, "embed_dim": 128, "num_layers": layers}
+    sizes["num_token_types"] = 500 if family is MaskedLanguageModel else 0
+    settings = TransformerConfig(**sizes, norm="pre", tie_embeddings=tie, embed_norm=True)
+    model = family(settings)
     residual = 0.02 / (2 * layers) ** 0.5 if family is DecoderOnly else 0.02
     for name, parameter in model.named_parameters():
         drawn = parameter.detach()
@@ -142,12 +121,12 @@ def test_initial_weights_are_as_published(family, tie, layers):
         assert abs(float(drawn.mean())) < std / 50, name
 
 
-# ---- Which tokens a position reads --------------------------------------------------------------
+# Which tokens a position reads
 
 
-@every_scheme
-@both_norms
-@both_backends
+@small.every_scheme
+@small.both_norms
+@small.both_backends
 @pytest.mark.parametrize("training", [True, False])
 def test_later_tokens_change_no_logits_and_no_hidden_states(positions, norm, backend, training):
     model = decoder_only(positions=positions, norm=norm, backend=backend).train(training)
@@ -156,7 +135,7 @@ def test_later_tokens_change_no_logits_and_no_hidden_states(positions, norm, bac
         found = model(tokens, need_hidden_states=True)
         return found.logits, *found.hidden_states
 
-    assert_causal(read, WHOLE)
+    small.assert_causal(read, WHOLE)
 
 
 @pytest.mark.parametrize("n", range(S))
@@ -168,14 +147,14 @@ def test_decoder_only_reads_all_earlier_tokens_and_a_masked_model_reads_all(n):
         assert bool((change[first:] > 1e-6).all())
 
 
-@every_scheme
+@small.every_scheme
 def test_padding_on_the_right_needs_no_mask(positions):
     model = decoder_only(positions=positions)
-    check_padding_invariant(lambda tokens, lengths: model(tokens).logits, ids(B, L), LENGTHS)
+    checks.check_padding_invariant(lambda tokens, lengths: model(tokens).logits, ids(B, L), LENGTHS)
 
 
-@every_scheme
-@both_norms
+@small.every_scheme
+@small.both_norms
 def test_weights_are_causal_and_returned_on_request(positions, norm):
     model = decoder_only(positions=positions, norm=norm)
     plain = model(WHOLE)
@@ -184,10 +163,10 @@ def test_weights_are_causal_and_returned_on_request(positions, norm):
     torch.testing.assert_close(plain.logits, asked.logits)
     assert (len(asked.hidden_states), len(asked.weights)) == (N + 1, N)
     for weights in asked.weights:
-        check_weights(weights, causal_mask(S))
+        checks.check_weights(weights, causal_mask(S))
 
 
-# ---- Step by step -------------------------------------------------------------------------------
+# Step by step
 
 
 class Continued:
@@ -205,21 +184,20 @@ class Continued:
 ADDED = ids(B, L, seed=4)
 
 
-@every_scheme
-@both_norms
-@both_backends
+@small.every_scheme
+@small.both_norms
+@small.both_backends
 @pytest.mark.parametrize("kv_heads", [1, None])
 @pytest.mark.parametrize("prompt", [1, 4])
 def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads, prompt):
-    model = decoder_only(
-        positions=positions, norm=norm, backend=backend, num_kv_heads=kv_heads,
-        embed_norm=True, scale_embeddings=True, tie_embeddings=True,
-    )  # fmt: skip
+    changes = {"positions": positions, "norm": norm, "backend": backend, "num_kv_heads": kv_heads}
+    also = dict.fromkeys(("embed_norm", "scale_embeddings", "tie_embeddings"), True)
+    model = decoder_only(**changes, **also)
     inputs = torch.cat((torch.full((B, 1), START), ADDED), dim=1)
     batch = ids(B, prompt), torch.full((B,), prompt), inputs
-    check_step_matches_parallel(Continued(model), *batch, atol=1e-12)
-    check_cache_matches_parallel(Continued(model), *batch, atol=1e-12)
-    check_cache_matches_parallel(Continued(model.float()), *batch, atol=1e-5)
+    checks.check_step_matches_parallel(Continued(model), *batch, atol=1e-12)
+    checks.check_cache_matches_parallel(Continued(model), *batch, atol=1e-12)
+    checks.check_cache_matches_parallel(Continued(model.float()), *batch, atol=1e-5)
 
 
 def test_the_prompt_is_read_once_and_a_step_reads_one_token(monkeypatch):
@@ -235,7 +213,7 @@ def test_the_prompt_is_read_once_and_a_step_reads_one_token(monkeypatch):
     assert read == [3, 1, 1, 1, 1]
 
 
-# ---- Decoded ------------------------------------------------------------------------------------
+# Decoded
 
 DECODINGS = {
     "greedy": greedy,
@@ -245,18 +223,18 @@ DECODINGS = {
 every_decoding = pytest.mark.parametrize("way", DECODINGS)
 
 
-@every_scheme
+@small.every_scheme
 @every_decoding
 def test_log_probs_of_a_text_are_those_of_the_parallel_pass(positions, way):
     model = decoder_only(positions=positions, dropout=0.5)  # which is off while it decodes
     found = DECODINGS[way](model, PROMPT, max_length=8)
     logits = model.eval()(torch.cat((PROMPT, found.tokens[:, :-1]), dim=1)).logits[:, 2:]
-    logits = assert_log_probs(found.log_probs, found.tokens, logits)
+    logits = small.assert_log_probs(found.log_probs, found.tokens, logits)
     if way == "greedy":
         assert (found.tokens == logits.argmax(-1))[found.tokens != PAD].all()
 
 
-@every_scheme
+@small.every_scheme
 @every_decoding
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_returned_state_can_be_continued(positions, way, grad):
@@ -272,7 +250,7 @@ def test_a_returned_state_can_be_continued(positions, way, grad):
         again.sum().backward()
 
 
-# ---- In other precisions ------------------------------------------------------------------------
+# In other precisions
 
 
 @both_families

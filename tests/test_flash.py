@@ -1,32 +1,21 @@
 """Attention tile by tile, against the explicit path and torch: values, gradients, memory."""
 
-import math
+from functools import partial
 from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes.attention import attention_weights
 from attn_notes.flash import merge_tiles, online_softmax, tiled_attention
 from attn_notes.masks import causal_mask
-from tests.oracles import DV, B, D, H, L, S, assert_same, coin, gradients, normal
+from tests import oracles
+from tests.oracles import DV, INF, B, H, L, S, assert_same, coin, gradients, normal
+from tests.oracles import attention_inputs as qkv
 
-INF = math.inf
 TILES = pytest.mark.parametrize("tile", [1, 3, S, S + 1])
-
-
-def explicit(q, k, v, **keywords):
-    return attention_weights(q, k, **keywords) @ v
-
-
-def qkv(*lead: int, rows: int = L, columns: int = S, dtype: torch.dtype = torch.float64):
-    sizes = (rows, D), (columns, D), (columns, DV)
-    return tuple(normal(*lead, *size, seed=n, dtype=dtype) for n, size in enumerate(sizes))
-
 
 # One query
 
@@ -73,10 +62,9 @@ def test_online_softmax_has_the_gradient_of_the_softmax(tile):
 @given(st.integers(1, 11), st.integers(1, 4), st.booleans(), st.booleans())
 def test_two_runs_merge_into_one_in_either_order(cut, tile, left_masked, right_masked):
     scores, values = row(*range(12))
-    if left_masked:
-        scores[:cut] = -INF
-    if right_masked:
-        scores[cut:] = -INF
+    for keys, masked in ((slice(cut), left_masked), (slice(cut, None), right_masked)):
+        if masked:
+            scores[keys] = -INF
     *_, all_keys = online_softmax(scores, values, tile=12)
     *_, left = online_softmax(scores[:cut], values[:cut], tile=tile)
     *_, right = online_softmax(scores[cut:], values[cut:], tile=tile)
@@ -97,12 +85,8 @@ def test_values_and_gradients_are_those_of_the_explicit_path(tile, masked, is_ca
         mask[0, 0, 2] = False  # an empty row
         mask[1, 0, :, :3] = False  # an all-masked first tile
     how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale}
-
-    def ours(q, k, v):
-        return tiled_attention(q, k, v, tile=tile, **how)
-
-    inputs = qkv(B, H)
-    assert_same(ours, lambda q, k, v: explicit(q, k, v, **how), *inputs)
+    ours, inputs = partial(tiled_attention, tile=tile, **how), qkv(B, H)
+    assert_same(ours, partial(oracles.explicit, **how), *inputs)
     if masked:
         output = ours(*inputs)
         assert output[0, :, 2].abs().max() == 0
@@ -125,7 +109,7 @@ def call(draw):
 def test_any_sizes_any_mask_any_tile(call):
     inputs, how, tile = call
     assert_same(
-        lambda *x: tiled_attention(*x, tile=tile, **how), lambda *x: explicit(*x, **how), *inputs
+        partial(tiled_attention, tile=tile, **how), partial(oracles.explicit, **how), *inputs
     )
 
 
@@ -137,21 +121,11 @@ def test_the_backward_pass_is_the_derivative_of_the_forward_pass():
         torch.autograd.grad(tiled_attention(*inputs).sum(), inputs, create_graph=True)
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_it_is_torchs_kernel_in_single_precision(is_causal):
-    inputs = qkv(B, H, dtype=torch.float32)
-    assert_same(
-        lambda *x: tiled_attention(*x, is_causal=is_causal, tile=3),
-        lambda *x: F.scaled_dot_product_attention(*x, is_causal=is_causal),
-        *inputs,
-    )
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@oracles.half_precisions
 def test_half_precision_sums_in_single_precision(dtype):
     halves = qkv(B, H, columns=300, dtype=dtype)
     doubles = tuple(x.detach().double().requires_grad_() for x in halves)
-    ours, exact = tiled_attention(*halves), explicit(*doubles)
+    ours, exact = tiled_attention(*halves), oracles.explicit(*doubles)
     assert ours.dtype == dtype
     # One rounding at the end: half a unit in the last place, and a little of 32 bits.
     unit = torch.finfo(dtype).eps / 2
@@ -159,32 +133,26 @@ def test_half_precision_sums_in_single_precision(dtype):
     for a, b in zip(gradients(ours, halves), gradients(exact, doubles), strict=True):
         assert a.dtype == dtype
         assert (a.double() - b).norm() < 4 * unit * b.norm()
-
-
-def test_autocast_lowers_the_precision_of_neither_pass():
-    q, k, v = (40 * normal(8, 16, seed=n, dtype=torch.float32) for n in range(3))
-
-    def under_autocast(*inputs):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return tiled_attention(*inputs)
-
-    assert_same(under_autocast, tiled_attention, q, k, v)
-
-
-def test_one_row_sums_half_precision_in_single_precision():
-    zeros = torch.zeros(4096, dtype=torch.bfloat16)
+    zeros = torch.zeros(4096, dtype=dtype)
     *_, last = online_softmax(zeros, zeros[:, None], tile=1)
     assert last.total == 4096
 
 
+def test_autocast_lowers_the_precision_of_neither_pass():
+    def under_autocast(*inputs):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return tiled_attention(*inputs)
+
+    large = (40 * normal(8, 16, seed=n, dtype=torch.float32) for n in range(3))
+    assert_same(under_autocast, tiled_attention, *large)
+
+
 def test_scores_beyond_half_precision_and_inputs_with_other_strides():
     q, k, v = qkv(dtype=torch.float16)
-    large = tiled_attention(q * 100, k * 100, v)
-    assert large.isfinite().all()
-    q, k, v = (x.detach().mT.contiguous().mT.requires_grad_() for x in qkv(B))
-    assert not q.is_contiguous()
-    assert_same(lambda *x: tiled_attention(*x, tile=2), explicit, q, k, v)
-    assert tiled_attention(q.to("meta"), k.to("meta"), v.to("meta")).is_meta
+    assert tiled_attention(q * 100, k * 100, v).isfinite().all()
+    strided = [x.detach().mT.contiguous().mT.requires_grad_() for x in qkv(B)]
+    assert not strided[0].is_contiguous()
+    assert_same(partial(tiled_attention, tile=2), oracles.explicit, *strided)
 
 
 class Largest(TorchDispatchMode):
@@ -208,29 +176,27 @@ def test_no_tensor_ever_holds_more_weights_than_a_tile_gives():
     mask = torch.ones(1, columns, dtype=torch.bool)
     for path, most in (
         (lambda *x: tiled_attention(*x, attn_mask=mask, is_causal=True, tile=tile), rows * tile),
-        (explicit, rows * columns),
+        (oracles.explicit, rows * columns),
     ):
         with Largest() as largest:
             path(*inputs).sum().backward()
         assert largest.elements == most
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda q, k, v: tiled_attention(q[..., :-1], k, v), ValueError, r"\(5, 10\) and key"),
-        (lambda q, k, v: tiled_attention(q, k, v[1:]), ValueError, r"value \(6, 13\)"),
-        (lambda q, k, v: tiled_attention(q, k, v.float()), TypeError, "the same dtype"),
-        (lambda q, k, v: tiled_attention(q, k, v, tile=0), ValueError, "tile .* at least 1, got 0"),
-        (lambda q, k, v: tiled_attention(q, k, v, tile=2.0), TypeError, "tile must be an integer"),
-        (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q), TypeError, "bool tensor"),
-        (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q > 0), ValueError, r"\(5, 11\)"),
-        (lambda q, k, v: [*online_softmax(k[:, 0], v, tile=0)], ValueError, "tile"),
-        (lambda q, k, v: [*online_softmax(k, v, tile=1)], ValueError, r"scores \(7, 11\)"),
-        (lambda q, k, v: [*online_softmax(q[:, 0], v, tile=1)], ValueError, r"scores \(5,\)"),
-        (lambda q, k, v: [*online_softmax(k[:, 0] > 0, v, tile=1)], TypeError, "floating"),
-    ],
-)
+WRONG = [
+    (lambda q, k, v: tiled_attention(q[..., :-1], k, v), ValueError, r"\(5, 10\) and key"),
+    (lambda q, k, v: tiled_attention(q, k, v[1:]), ValueError, r"value \(6, 13\)"),
+    (lambda q, k, v: tiled_attention(q, k, v.float()), TypeError, "the same dtype"),
+    (lambda q, k, v: tiled_attention(q, k, v, tile=0), ValueError, "tile .* at least 1, got 0"),
+    (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q), TypeError, "bool tensor"),
+    (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q > 0), ValueError, r"\(5, 11\)"),
+    (lambda q, k, v: [*online_softmax(k, v, tile=1)], ValueError, r"scores \(7, 11\)"),
+    (lambda q, k, v: [*online_softmax(q[:, 0], v, tile=1)], ValueError, r"scores \(5,\)"),
+    (lambda q, k, v: [*online_softmax(k[:, 0] > 0, v, tile=1)], TypeError, "floating"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG)
 def test_a_wrong_input_is_named(call, error, words):
     with pytest.raises(error, match=words):
         call(*qkv())

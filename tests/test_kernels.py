@@ -1,53 +1,37 @@
 """Kernels integrate to 1, and Nadaraya-Watson is the average that it says it is."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.kernels import (
-    KernelRegression,
-    boxcar_kernel,
-    epanechnikov_kernel,
-    gaussian_kernel,
-    nadaraya_watson,
-    triangular_kernel,
-)
-from tests.oracles import B, L, S, assert_same, gradients, normal
+from attn_notes import kernels
+from attn_notes.kernels import KernelRegression, gaussian_kernel, nadaraya_watson
+from tests.oracles import B, L, S, assert_same, every_precision, gradients, normal
 
-KERNELS = {
-    "gaussian": gaussian_kernel,
-    "boxcar": boxcar_kernel,
-    "triangular": triangular_kernel,
-    "epanechnikov": epanechnikov_kernel,
+# For each kernel its formula at one distance.
+FORMULAS = {
+    gaussian_kernel: lambda u: math.exp(-u * u / 2) / math.sqrt(2 * math.pi),
+    kernels.triangular_kernel: lambda u: max(0.0, 1 - abs(u)),
+    kernels.epanechnikov_kernel: lambda u: max(0.0, 0.75 * (1 - u * u)),
+    kernels.boxcar_kernel: lambda u: 0.5 if abs(u) <= 1 else 0.0,
 }
-EVERY_KERNEL = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-BOUNDED = pytest.mark.parametrize(
-    "kernel", [k for name, k in KERNELS.items() if name != "gaussian"], ids=lambda k: k.__name__
-)
-SMOOTH = pytest.mark.parametrize(
-    "kernel", [gaussian_kernel, triangular_kernel, epanechnikov_kernel], ids=lambda k: k.__name__
-)
-SEED = st.integers(0, 2**16)
+KERNELS = [*FORMULAS]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
-# The kernels themselves
+def points(*lead):
+    """Queries, keys and values."""
+    return tuple(normal(*lead, n, seed=seed) for seed, n in enumerate((L, S, S), 1))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "formula"),
-    [
-        (gaussian_kernel, lambda u: math.exp(-u * u / 2) / math.sqrt(2 * math.pi)),
-        (boxcar_kernel, lambda u: 0.5 if abs(u) <= 1 else 0.0),
-        (triangular_kernel, lambda u: max(0.0, 1 - abs(u))),
-        (epanechnikov_kernel, lambda u: max(0.0, 0.75 * (1 - u * u))),
-    ],
-)
-def test_a_kernel_equals_its_formula_and_integrates_to_one(kernel, formula):
+@every_kernel
+def test_a_kernel_equals_its_formula_and_integrates_to_one(kernel):
     u = torch.linspace(-10, 10, 20_001, dtype=torch.float64)  # -1, 0 and 1 are among them
-    expected = torch.tensor([formula(x) for x in u.tolist()], dtype=torch.float64)
+    expected = torch.tensor([FORMULAS[kernel](x) for x in u.tolist()], dtype=torch.float64)
     torch.testing.assert_close(kernel(u), expected)
     assert torch.trapezoid(kernel(u), u).item() == pytest.approx(1.0, abs=2e-3)
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -68,32 +52,23 @@ def by_loop(queries, keys, values, *, kernel, bandwidth, exclude_self):
     return torch.stack(outputs)
 
 
-@EVERY_KERNEL
+@every_kernel
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_the_prediction_equals_the_formula_written_out(kernel, exclude_self):
-    keys, values = normal(S, seed=2), normal(S, seed=3)
-    queries = keys if exclude_self else normal(L, seed=1)
-    inputs = (queries, keys, values)
-    keywords = {"kernel": kernel, "bandwidth": 3.0, "exclude_self": exclude_self}
-    assert_same(
-        lambda *points: nadaraya_watson(*points, **keywords)[0],
-        lambda *points: by_loop(*points, **keywords),
-        *inputs,
-    )
+    queries, keys, values = points()
+    inputs = (keys if exclude_self else queries, keys, values)
+    how = {"kernel": kernel, "bandwidth": 3.0, "exclude_self": exclude_self}
+    assert_same(lambda *xyz: nadaraya_watson(*xyz, **how)[0], partial(by_loop, **how), *inputs)
 
 
 @st.composite
 def regression(draw):
     """Points of any small size, a kernel and a width."""
     lead = draw(st.sampled_from([(), (2,), (0,), (2, 3)]))
-    rows, columns, seed = draw(st.integers(0, 6)), draw(st.integers(0, 6)), draw(SEED)
-    points = (
-        3 * normal(*lead, rows, seed=seed).detach(),
-        3 * normal(*lead, columns, seed=seed + 1).detach(),
-        normal(*lead, columns, seed=seed + 2).detach(),
-    )
-    kernel = draw(st.sampled_from(list(KERNELS.values())))
-    return points, {"kernel": kernel, "bandwidth": draw(st.floats(0.01, 100))}
+    rows, columns, seed = (draw(st.integers(0, most)) for most in (6, 6, 2**16))
+    sizes = (rows, columns, columns)
+    xyz = [3 * normal(*lead, n, seed=seed + i).detach() for i, n in enumerate(sizes)]
+    return xyz, {"kernel": draw(st.sampled_from(KERNELS)), "bandwidth": draw(st.floats(0.01, 100))}
 
 
 @given(regression())
@@ -114,15 +89,7 @@ def test_the_prediction_is_an_average_of_the_values(case):
     assert all(x.equal(old) for x, old in zip((queries, keys, values), before, strict=True))
 
 
-@EVERY_KERNEL
-def test_a_wide_kernel_is_average_pooling(kernel):
-    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
-    outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=1e6)
-    torch.testing.assert_close(outputs, values.mean().expand(L), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(weights, torch.full_like(weights, 1 / S), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@every_precision
 @pytest.mark.parametrize("distance", [20.0, 200.0])
 def test_twenty_widths_from_every_key_the_weights_still_sum_to_one(dtype, distance):
     queries = torch.tensor([distance, -distance], dtype=dtype, requires_grad=True)
@@ -134,10 +101,10 @@ def test_twenty_widths_from_every_key_the_weights_still_sum_to_one(dtype, distan
     assert gradients(outputs, [queries])[0].isfinite().all()
 
 
-@BOUNDED
+@pytest.mark.parametrize("kernel", KERNELS[1:])
 def test_no_key_in_reach_gives_zero_and_finite_gradients(kernel):
     queries = torch.tensor([0.1, 50.0], dtype=torch.float64, requires_grad=True)
-    keys, values = normal(S, seed=2), normal(S, seed=3)
+    _, keys, values = points()
     outputs, weights = nadaraya_watson(queries, keys, values, kernel=kernel)
     assert outputs[0] != 0
     assert outputs[1] == 0
@@ -147,20 +114,18 @@ def test_no_key_in_reach_gives_zero_and_finite_gradients(kernel):
     assert found[0][1] == 0
 
 
-@SMOOTH
+@pytest.mark.parametrize("kernel", KERNELS[:3])
 def test_the_prediction_has_the_gradients_of_finite_differences(kernel):
-    queries, keys, values = normal(3, seed=1), normal(5, seed=2), normal(5, seed=3)
-    width = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
-
     def predict(queries, keys, values, width):
         return nadaraya_watson(queries, keys, values, kernel=kernel, bandwidth=width)
 
-    assert torch.autograd.gradcheck(predict, (queries, keys, values, width))
+    width = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(predict, (*points(), width))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
 def test_a_width_may_be_a_tensor_of_any_dtype_and_differ_by_query(dtype):
-    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    queries, keys, values = points()
     widths = torch.tensor([1, 2, 3, 4, 5], dtype=dtype)
     outputs, weights = nadaraya_watson(queries, keys, values, bandwidth=widths[:, None])
     assert weights.dtype == torch.float64
@@ -176,18 +141,16 @@ def test_a_width_may_be_a_tensor_of_any_dtype_and_differ_by_query(dtype):
 @pytest.mark.parametrize("exclude_self", [False, True])
 def test_the_model_is_nadaraya_watson_at_the_inverse_of_w(w, exclude_self):
     model = KernelRegression(w).double()
-    keys, values = normal(B, S, seed=2), normal(B, S, seed=3)
-    queries = keys if exclude_self else normal(B, L, seed=1)
+    queries, keys, values = points(B)
+    xyz = (keys if exclude_self else queries, keys, values)
     assert model.bandwidth.item() == pytest.approx(1 / abs(w))
-    torch.testing.assert_close(
-        model(queries, keys, values, exclude_self=exclude_self),
-        nadaraya_watson(queries, keys, values, bandwidth=1 / abs(w), exclude_self=exclude_self),
-    )
+    expected = nadaraya_watson(*xyz, bandwidth=1 / abs(w), exclude_self=exclude_self)
+    torch.testing.assert_close(model(*xyz, exclude_self=exclude_self), expected)
 
 
 def test_at_w_zero_the_model_is_average_pooling():
     model = KernelRegression(0.0).double()
-    queries, keys, values = normal(L, seed=1), normal(S, seed=2), normal(S, seed=3)
+    queries, keys, values = points()
     outputs, _ = model(queries, keys, values)
     torch.testing.assert_close(outputs, values.mean().expand(L))
     assert gradients(outputs, [model.w])[0] == 0  # the prediction is even in w
@@ -196,7 +159,7 @@ def test_at_w_zero_the_model_is_average_pooling():
 
 def test_the_gradient_in_w_is_the_covariance_of_values_and_squared_distances():
     model = KernelRegression(1.5).double()
-    queries, keys, values = (normal(n, seed=n).detach() for n in (L, S, S))
+    queries, keys, values = points()
     outputs, weights = model(queries, keys, values)
     squared = (queries[:, None] - keys).square()
     for i in range(L):

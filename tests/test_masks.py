@@ -6,23 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attn_notes.masks import (
-    and_causal,
-    block_mask,
-    causal_mask,
-    masked_softmax,
-    padding_mask,
-    pair_mask,
-    prefix_mask,
-    sliding_window_mask,
-)
-from tests.oracles import B, L, S, assert_same, coin, gradients, normal
+from attn_notes import masks
+from attn_notes.masks import and_causal, causal_mask, masked_softmax, padding_mask
+from tests.oracles import INF, B, L, S, assert_same, coin, every_precision, gradients, normal, rng
 
-SIZE = st.integers(0, 7)
+BATCH, SIZE = st.integers(0, 3), st.integers(0, 7)
 OFFSET = st.integers(-8, 8)
 SEED = st.integers(0, 2**16)
-HALF_AND_FULL = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-INF = float("inf")
 
 
 def table(rows: int, columns: int, may) -> Tensor:
@@ -31,69 +21,65 @@ def table(rows: int, columns: int, may) -> Tensor:
     return torch.tensor(cells, dtype=torch.bool).view(rows, columns)
 
 
+def assert_tables(mask: Tensor, batch: int, rows: int, columns: int, may) -> None:
+    """For each sequence b the mask written out, from `may(b, i, j)`."""
+    assert mask.dtype == torch.bool
+    assert mask.shape == (batch, rows, columns)
+    for b in range(batch):
+        assert mask[b].equal(table(rows, columns, lambda i, j, b=b: may(b, i, j)))
+
+
+def integers(*shape: int, below: int, seed: int) -> Tensor:
+    return torch.randint(0, below, shape, generator=rng(seed))
+
+
 # What each mask allows
 
 
-@given(st.lists(st.integers(0, 7), max_size=4), st.integers(7, 9))
-def test_padding_mask_allows_the_first_keys_up_to_the_length(lengths, size):
-    expected = [[[j < length for j in range(size)]] for length in lengths]
-    mask = padding_mask(lengths, size)
-    assert mask.dtype == torch.bool
-    assert mask.shape == (len(lengths), 1, size)
-    assert mask.tolist() == expected
-
-
-@given(st.integers(0, 3), SIZE, SIZE, SEED)
-def test_padding_mask_takes_one_length_for_each_query(batch, rows, size, seed):
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(0, size + 1, (batch, rows), generator=generator)
-    mask = padding_mask(lengths, size)
-    assert mask.shape == (batch, rows, size)
-    for b in range(batch):
-        assert mask[b].equal(table(rows, size, lambda i, j, b=b: j < lengths[b, i]))
+@given(BATCH, SIZE, SIZE, SEED)
+def test_padding_mask_allows_the_first_keys_up_to_the_length(batch, rows, size, seed):
+    lengths = integers(batch, rows, below=size + 1, seed=seed)
+    by_query = padding_mask(lengths, size)
+    assert_tables(by_query, batch, rows, size, lambda b, i, j: j < lengths[b, i])
+    if rows:
+        alike = padding_mask(lengths[:, 0].tolist(), size)
+        assert_tables(alike, batch, 1, size, lambda b, i, j: j < lengths[b, 0])
 
 
 @given(SIZE, SIZE, OFFSET)
 def test_causal_mask_allows_keys_up_to_the_query_and_the_offset(rows, columns, offset):
     mask = causal_mask(rows, columns, offset=offset)
-    assert mask.dtype == torch.bool
     assert mask.equal(table(rows, columns, lambda i, j: j <= i + offset))
     assert mask.equal(torch.ones(rows, columns, dtype=torch.bool).tril(offset))
 
 
 @given(SIZE, SIZE, OFFSET, st.integers(1, 9))
 def test_sliding_window_allows_the_last_keys_up_to_the_query(rows, columns, offset, window):
-    mask = sliding_window_mask(rows, columns, window=window, offset=offset)
+    mask = masks.sliding_window_mask(rows, columns, window=window, offset=offset)
     assert mask.equal(table(rows, columns, lambda i, j: i + offset - window < j <= i + offset))
 
 
 @given(SIZE, SIZE, OFFSET, st.data())
 def test_prefix_mask_opens_the_prefix_and_is_causal_after_it(rows, columns, offset, data):
     prefix = data.draw(st.integers(0, columns))
-    mask = prefix_mask(rows, columns, prefix=prefix, offset=offset)
+    mask = masks.prefix_mask(rows, columns, prefix=prefix, offset=offset)
     assert mask.equal(table(rows, columns, lambda i, j: j < prefix or j <= i + offset))
 
 
-@given(SIZE, SIZE, st.integers(0, 2), SEED)
-def test_block_mask_allows_the_same_segment_alone(rows, columns, batch, seed):
-    generator = torch.Generator().manual_seed(seed)
-    queries = torch.randint(0, 3, (batch, rows), generator=generator)
-    keys = torch.randint(0, 3, (batch, columns), generator=generator)
-    mask = block_mask(queries, keys)
-    assert mask.shape == (batch, rows, columns)
-    for b in range(batch):
-        assert mask[b].equal(table(rows, columns, lambda i, j, b=b: queries[b, i] == keys[b, j]))
+@given(BATCH, SIZE, SIZE, SEED)
+def test_block_mask_allows_the_same_segment_alone(batch, rows, columns, seed):
+    queries = integers(batch, rows, below=3, seed=seed)
+    keys = integers(batch, columns, below=3, seed=seed + 1)
+    mask = masks.block_mask(queries, keys)
+    assert_tables(mask, batch, rows, columns, lambda b, i, j: queries[b, i] == keys[b, j])
 
 
-@given(st.integers(0, 3), SIZE, SIZE, SEED)
+@given(BATCH, SIZE, SIZE, SEED)
 def test_pair_mask_needs_a_real_query_and_a_real_key(batch, rows, columns, seed):
-    generator = torch.Generator().manual_seed(seed)
-    queries = torch.randint(0, rows + 1, (batch,), generator=generator)
-    keys = torch.randint(0, columns + 1, (batch,), generator=generator)
-    mask = pair_mask(queries, keys, rows, columns)
-    assert mask.shape == (batch, rows, columns)
-    for b in range(batch):
-        assert mask[b].equal(table(rows, columns, lambda i, j, b=b: i < queries[b] and j < keys[b]))
+    queries = integers(batch, below=rows + 1, seed=seed)
+    keys = integers(batch, below=columns + 1, seed=seed + 1)
+    mask = masks.pair_mask(queries, keys, rows, columns)
+    assert_tables(mask, batch, rows, columns, lambda b, i, j: i < queries[b] and j < keys[b])
 
 
 def test_lengths_are_checked_but_where_no_value_can_be_read():
@@ -112,14 +98,20 @@ def test_lengths_are_checked_but_where_no_value_can_be_read():
         assert padding_mask(unreadable, 5).shape == (len(unreadable), 1, 5)
 
 
+@pytest.mark.parametrize("mask", [None, torch.tensor([True, False, True, True])])
+def test_and_causal_allows_what_both_do(mask):
+    causal = causal_mask(3, 4, offset=1)
+    assert and_causal(mask, 3, 4, offset=1).equal(causal if mask is None else causal & mask)
+    assert and_causal(mask, 1, 4, offset=3) is mask  # no key is in the future: nothing is made
+
+
 # masked_softmax
 
 
 @st.composite
 def scores_and_mask(draw):
     """Scores (..., L, S) of any small size, and a mask of a shape that broadcasts to them."""
-    lead = draw(st.sampled_from([(), (2,), (0,), (2, 3)]))
-    shape = (*lead, draw(SIZE), draw(SIZE))
+    shape = (*draw(st.sampled_from([(), (2,), (0,), (2, 3)])), draw(SIZE), draw(SIZE))
     kept = draw(st.integers(1, len(shape)) if len(shape) != 4 else st.sampled_from([1, 2, 4]))
     mask_shape = [n if draw(st.booleans()) else 1 for n in shape[-kept:]]
     seed = draw(SEED)
@@ -133,9 +125,7 @@ def test_weights_sum_to_one_or_to_zero_and_masked_keys_have_none(case):
     before = scores.clone(), mask.clone()
     weights = masked_softmax(scores, mask)
     allowed = mask.expand_as(scores)
-    assert weights.shape == scores.shape
-    assert weights.dtype == scores.dtype
-    assert (weights >= 0).all()
+    assert (weights.shape, weights.dtype) == (scores.shape, scores.dtype)
     assert (weights[~allowed] == 0).all()
     assert (weights[allowed] > 0).all()
     torch.testing.assert_close(weights.sum(-1), allowed.any(-1).to(scores.dtype))
@@ -145,8 +135,7 @@ def test_weights_sum_to_one_or_to_zero_and_masked_keys_have_none(case):
 
 @given(scores_and_mask())
 def test_without_a_mask_it_is_torchs_softmax(case):
-    scores, _ = case
-    assert_same(masked_softmax, lambda x: x.softmax(-1), scores.requires_grad_())
+    assert_same(masked_softmax, lambda x: x.softmax(-1), case[0].requires_grad_())
 
 
 @given(scores_and_mask())
@@ -156,19 +145,17 @@ def test_masking_before_the_softmax_is_renormalising_after_it(case):
     total = kept.sum(-1, keepdim=True)
     renormalised = kept / total.masked_fill(total == 0, 1.0)
     torch.testing.assert_close(masked_softmax(scores, mask), renormalised)
+    by_score = masked_softmax(scores.masked_fill(~mask, -INF))  # minus infinity counts as masked
+    assert by_score.equal(masked_softmax(scores, mask))
 
 
-@given(scores_and_mask())
-def test_a_score_of_minus_infinity_counts_as_masked(case):
-    scores, mask = case
-    filled = scores.masked_fill(~mask, -INF)
-    assert masked_softmax(filled).equal(masked_softmax(scores, mask))
-
-
-@pytest.mark.parametrize("dtype", HALF_AND_FULL)
-def test_an_empty_row_has_weights_and_gradient_zero_in_every_precision(dtype):
+@pytest.mark.parametrize("by_score", [False, True])
+@every_precision
+def test_an_empty_row_has_weights_and_gradient_zero_in_every_precision(dtype, by_score):
     scores, mask = normal(B, L, S, dtype=dtype), coin(L, S, seed=1)
     mask[2] = False
+    if by_score:
+        scores, mask = scores.detach().masked_fill(~mask, -INF).requires_grad_(), None
     weights = masked_softmax(scores, mask)
     (gradient,) = gradients(weights, [scores])
     assert weights.dtype == dtype
@@ -176,18 +163,7 @@ def test_an_empty_row_has_weights_and_gradient_zero_in_every_precision(dtype):
     assert (gradient[:, 2] == 0).all()
     assert weights.isfinite().all()
     assert gradient.isfinite().all()
-    assert (gradient[:, mask.sum(-1) > 1] != 0).any()  # the other rows still learn
-
-
-@pytest.mark.parametrize("dtype", HALF_AND_FULL)
-def test_an_empty_row_is_empty_too_when_its_scores_are_minus_infinity(dtype):
-    scores = torch.zeros(2, S, dtype=dtype).index_fill(0, torch.tensor([1]), -INF).requires_grad_()
-    weights = masked_softmax(scores)
-    (gradient,) = gradients(weights, [scores])
-    torch.testing.assert_close(weights[0], torch.full((S,), 1 / S, dtype=dtype))
-    assert (weights[1] == 0).all()
-    assert gradient.isfinite().all()
-    assert (gradient[1] == 0).all()
+    assert (gradient[:, [0, 1, 3, 4]] != 0).any(-1).all()  # the other rows still learn
 
 
 def test_what_is_masked_may_be_anything_even_nan():
@@ -201,16 +177,3 @@ def test_masked_softmax_has_the_gradients_of_finite_differences():
     mask[1] = False
     assert torch.autograd.gradcheck(lambda x: masked_softmax(x, mask), scores)
     assert torch.autograd.gradgradcheck(lambda x: masked_softmax(x, mask), scores)
-
-
-@pytest.mark.parametrize("mask", [None, torch.tensor([True, False, True, True])])
-def test_and_causal_allows_what_both_do(mask):
-    both = and_causal(mask, 3, 4, offset=1)
-    causal = causal_mask(3, 4, offset=1)
-    assert torch.equal(both, causal if mask is None else causal & mask)
-
-
-def test_and_causal_makes_nothing_where_no_key_is_in_the_future():
-    assert and_causal(None, 1, 4, offset=3) is None
-    mask = torch.ones(1, 4, dtype=torch.bool)
-    assert and_causal(mask, 1, 4, offset=3) is mask

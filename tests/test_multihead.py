@@ -9,26 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from attn_notes import checks
 from attn_notes.cache import KVCache
-from attn_notes.checks import (
-    CheckFailed,
-    check_causal,
-    check_padding_invariant,
-    check_permutation_equivariant,
-    check_weights,
-)
 from attn_notes.masks import causal_mask, padding_mask
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.positions import apply_rotary, rotary_angles
-from tests.oracles import assert_same, coin, filled, gradients, normal, rng, stacked
+from tests import oracles
+from tests.oracles import DV, B, D, H, L, S, assert_same, coin, filled, gradients, normal
 
-# Every axis a different prime, but for the widths, which heads must divide.
-B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
-E = H * 17
+E = H * 17  # a prime for every axis, but for the widths, which heads must divide
 KDIM, VDIM = 23, 29
-INF = float("inf")
 BACKENDS = pytest.mark.parametrize("backend", ["auto", "explicit", "fused"])
-EVERY_PRECISION = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
 def layer_of(embed_dim=E, num_heads=H, **keywords) -> MultiHeadAttention:
@@ -36,17 +27,8 @@ def layer_of(embed_dim=E, num_heads=H, **keywords) -> MultiHeadAttention:
 
 
 def inputs(batch=B, rows=L, columns=S, *, q=E, k=E, v=E, dtype=torch.float64):
-    return (
-        normal(batch, rows, q, seed=1, dtype=dtype),
-        normal(batch, columns, k, seed=2, dtype=dtype),
-        normal(batch, columns, v, seed=3, dtype=dtype),
-    )
-
-
-def mask_with_empty_row(*lead: int, empty: int = 2):
-    mask = coin(*lead, L, S, seed=4)
-    mask[..., empty, :] = False
-    return mask
+    sizes = (rows, q), (columns, k), (columns, v)
+    return tuple(normal(batch, *size, seed=n, dtype=dtype) for n, size in enumerate(sizes, 1))
 
 
 def torchs(layer: MultiHeadAttention, query, key, value, **keywords):
@@ -74,17 +56,15 @@ def assert_equals_torch(layer, tensors, torch_keywords, **keywords) -> None:
     three = [*tensors, *tensors[-1:] * 2][:3]
     expected = torchs(layer, *three, **torch_keywords)
     torch.testing.assert_close(got[: 1 + need_weights], expected[: 1 + need_weights])
+    assert need_weights or got[1] is layer(*tensors, **keywords)[1] is None
     leaves = [*tensors, *layer.parameters()]
     torch.testing.assert_close(*(gradients(output, leaves) for output, _ in (got, expected)))
 
 
-# Splitting and merging
+SIZES = st.integers(0, 5)
 
 
-@given(
-    st.sampled_from([(), (2,), (0,), (2, 3)]), st.integers(0, 5), st.integers(1, 5),
-    st.integers(0, 5),
-)  # fmt: skip
+@given(st.sampled_from([(), (2,), (0,), (2, 3)]), SIZES, st.integers(1, 5), SIZES)
 def test_split_and_merge_are_inverses(lead, rows, heads, head_dim):
     x = normal(*lead, rows, heads * head_dim)
     split = split_heads(x, heads)
@@ -107,10 +87,8 @@ def test_without_a_mask_it_equals_torchs_layer(backend, bias):
     assert_equals_torch(layer, inputs(k=KDIM, v=VDIM), {})
 
 
-PAD = padding_mask([4, 7], S)
-TWO, THREE, FOUR = (
-    coin(*shape, seed=4) | causal_mask(L, S) for shape in ((L, S), (B, L, S), (B, H, L, S))
-)
+PAD, CAUSAL = padding_mask([4, 7], S), causal_mask(L, S)
+TWO, THREE, FOUR = (coin(*shape, seed=4) | CAUSAL for shape in ((L, S), (B, L, S), (B, H, L, S)))
 HEAD_BIAS = normal(H, L, S, seed=5).detach()
 # Keywords of our layer, and of torch's.
 MASKS = {
@@ -118,11 +96,8 @@ MASKS = {
     "two axes": ({"attn_mask": TWO}, {"attn_mask": ~TWO}),
     "three axes": ({"attn_mask": THREE}, {"attn_mask": ~THREE.repeat_interleave(H, dim=0)}),
     "four axes": ({"attn_mask": FOUR}, {"attn_mask": ~FOUR.flatten(0, 1)}),
-    "both": (
-        {"attn_mask": PAD & TWO},
-        {"attn_mask": ~TWO, "key_padding_mask": ~PAD[:, 0]},
-    ),
-    "causal": ({"is_causal": True}, {"attn_mask": ~causal_mask(L, S), "is_causal": True}),
+    "both": ({"attn_mask": PAD & TWO}, {"attn_mask": ~TWO, "key_padding_mask": ~PAD[:, 0]}),
+    "causal": ({"is_causal": True}, {"attn_mask": ~CAUSAL, "is_causal": True}),
     "bias": ({"attn_bias": HEAD_BIAS}, {"attn_mask": HEAD_BIAS.repeat(B, 1, 1)}),
 }
 
@@ -137,7 +112,7 @@ def test_with_a_mask_it_equals_torchs_layer(backend, mask):
 # Against a loop over heads
 
 
-def by_loop(layer, query, key, value, *, mask=None, bias=None):
+def by_loop(layer, query, key, value, *, mask, bias):
     """Head by head, each with its own rows of the projections."""
     heads = []
     share = layer.num_heads // layer.num_kv_heads
@@ -152,86 +127,48 @@ def by_loop(layer, query, key, value, *, mask=None, bias=None):
         q = projected(layer.q_proj, query, h, layer.num_heads)
         k = projected(layer.k_proj, key, h // share, layer.num_kv_heads)
         v = projected(layer.v_proj, value, h // share, layer.num_kv_heads)
-        scores = q @ k.mT / math.sqrt(q.shape[-1])
-        if bias is not None:
-            scores = scores + bias[:, h]
-        if mask is not None:
-            scores = scores.masked_fill(~mask[:, h], -INF)
-        heads.append(scores.softmax(-1).nan_to_num() @ v)
+        scores = q @ k.mT / math.sqrt(q.shape[-1]) + bias[:, h]
+        weights = scores.masked_fill(~mask[:, h], -oracles.INF).softmax(-1).nan_to_num()
+        heads.append(weights @ v)
     return layer.out_proj(torch.cat(heads, dim=-1))
 
 
 @st.composite
 def any_layer(draw):
     """Sizes, widths and options in any combination, and inputs that fit them."""
-    size = st.integers(1, 5)
-    kv_heads = draw(st.integers(1, 3))
-    heads = kv_heads * draw(st.integers(1, 3))
-    options = {
-        "qdim": draw(size),
-        "kdim": draw(size),
-        "vdim": draw(size),
-        "qk_proj_dim": heads * draw(st.integers(1, 3)),
-        "v_proj_dim": heads * draw(st.integers(1, 3)),
-        "num_kv_heads": kv_heads,
-        "bias": draw(st.booleans()),
-        "out_proj": draw(st.booleans()),
-    }
-    embed_dim, batch, rows, columns = draw(size), draw(size), draw(st.integers(0, 5)), draw(size)
-    widths = {"q": options["qdim"], "k": options["kdim"], "v": options["vdim"]}
+    size, few = st.integers(1, 5), st.integers(1, 3)
+    kv_heads = draw(few)
+    heads = kv_heads * draw(few)
+    options = {name: draw(size) for name in ("qdim", "kdim", "vdim")}
+    options |= {name: heads * draw(few) for name in ("qk_proj_dim", "v_proj_dim")}
+    options |= {name: draw(st.booleans()) for name in ("bias", "out_proj")}
+    options |= {"num_kv_heads": kv_heads, "num_heads": heads, "embed_dim": draw(size)}
+    batch, rows, columns = draw(size), draw(st.integers(0, 5)), draw(size)
+    tensors = inputs(batch, rows, columns, **{name: options[f"{name}dim"] for name in "qkv"})
     shapes = [(rows, columns), (batch, rows, columns), (batch, heads, rows, columns)]
     shape = draw(st.sampled_from(shapes))
     mask = coin(*shape, seed=draw(st.integers(0, 99))) if draw(st.booleans()) else None
     bias = normal(heads, rows, columns, seed=5).detach() if draw(st.booleans()) else None
-    return (embed_dim, heads, options), (batch, rows, columns, widths), mask, bias
+    return options, tensors, mask, bias
 
 
 @given(any_layer(), st.sampled_from(["auto", "explicit", "fused"]))
 def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
-    (embed_dim, heads, options), (batch, rows, columns, widths), mask, bias = case
-    layer = layer_of(embed_dim, heads, backend=backend, **options)
-    tensors = inputs(batch, rows, columns, **widths)
-    full = (batch, heads, rows, columns)
-    wide_mask = None
+    options, tensors, mask, bias = case
+    layer = layer_of(backend=backend, **options)
+    batch, rows, columns = len(tensors[0]), tensors[0].shape[1], tensors[1].shape[1]
+    full = (batch, options["num_heads"], rows, columns)
+    wide = torch.ones(full, dtype=torch.bool)
     if mask is not None:
-        wide_mask = (mask[:, None] if mask.dim() == 3 else mask).expand(full)
-    before = [x.detach().clone() for x in tensors]
+        wide = (mask[:, None] if mask.dim() == 3 else mask).expand(full)
+    added = torch.zeros(full) if bias is None else bias.expand(full)
     assert_same(
         lambda *qkv: layer(*qkv, attn_mask=mask, attn_bias=bias)[0],
-        lambda *qkv: by_loop(
-            layer, *qkv, mask=wide_mask, bias=None if bias is None else bias.expand(full)
-        ),
+        lambda *qkv: by_loop(layer, *qkv, mask=wide, bias=added),
         *tensors,
-    )  # fmt: skip
-    width = embed_dim if options["out_proj"] else options["v_proj_dim"]
-    assert layer(*tensors)[0].shape == (batch, rows, width)
-    assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
-
-
-def test_concatenating_and_projecting_is_a_sum_over_heads():
-    layer = layer_of()
-    bare = layer_of(out_proj=False)
-    bare.load_state_dict(
-        {name: value for name, value in layer.state_dict().items() if "out_proj" not in name}
     )
-    heads = split_heads(bare(*inputs())[0], H)  # (B, H, L, D)
-    blocks = layer.out_proj.weight.unflatten(1, (H, -1))  # (E, H, D)
-    total = sum(heads[:, h] @ blocks[:, h].T for h in range(H)) + layer.out_proj.bias
-    torch.testing.assert_close(layer(*inputs())[0], total)
-
-
-# The explicit path and the fused one
-
-
-def test_weights_are_returned_on_request():
-    tensors = inputs()
-    output, weights = layer_of()(*tensors, need_weights=True, is_causal=True)
-    check_weights(weights, causal_mask(L, S))
-    assert weights.shape == (B, H, L, S)
-    for backend in ("auto", "explicit", "fused"):
-        again, nothing = layer_of(backend=backend)(*tensors, is_causal=True)
-        assert nothing is None
-        torch.testing.assert_close(again, output)
+    width = options["embed_dim" if options["out_proj"] else "v_proj_dim"]
+    assert layer(*tensors)[0].shape == (batch, rows, width)
 
 
 # Properties
@@ -240,33 +177,27 @@ def test_weights_are_returned_on_request():
 @BACKENDS
 @pytest.mark.parametrize("kv_heads", [1, 3])
 def test_causal_heads_read_no_later_position(backend, kv_heads):
-    layer = layer_of(backend=backend, num_kv_heads=kv_heads)
-    x = normal(B, L, E).detach()
-    check_causal(lambda x: layer(x, is_causal=True)[0], x)
-    check_causal(lambda x: layer(x, attn_mask=coin(L, L), is_causal=True)[0], x)
-    with pytest.raises(CheckFailed):
-        check_causal(lambda x: layer(x)[0], x)
+    layer, x = layer_of(backend=backend, num_kv_heads=kv_heads), normal(B, L, E).detach()
+    checks.check_causal(lambda x: layer(x, is_causal=True)[0], x)
+    checks.check_causal(lambda x: layer(x, attn_mask=coin(L, L), is_causal=True)[0], x)
+    with pytest.raises(checks.CheckFailed):
+        checks.check_causal(lambda x: layer(x)[0], x)
 
 
 @BACKENDS
 def test_self_attention_is_permutation_equivariant(backend):
     layer = layer_of(backend=backend)
-    check_permutation_equivariant(lambda x: layer(x)[0], normal(B, L, E).detach())
+    checks.check_permutation_equivariant(lambda x: layer(x)[0], normal(B, L, E).detach())
 
 
 @BACKENDS
-def test_padding_and_the_other_sequences_change_nothing(backend):
+def test_padding_changes_nothing(backend):
     layer = layer_of(backend=backend)
-    check_padding_invariant(
-        lambda x, lengths: layer(x, attn_mask=padding_mask(lengths, x.shape[1]))[0],
-        normal(3, L, E).detach(),
-        torch.tensor([1, 3, 5]),
-    )
-    tensors, mask = inputs(), coin(B, L, S, seed=4)
-    whole = layer(*tensors, attn_mask=mask)[0]
-    for b in range(B):
-        one = layer(*(x[b : b + 1] for x in tensors), attn_mask=mask[b : b + 1])[0]
-        torch.testing.assert_close(whole[b : b + 1], one)
+
+    def masked(x, lengths):
+        return layer(x, attn_mask=padding_mask(lengths, x.shape[1]))[0]
+
+    checks.check_padding_invariant(masked, normal(3, L, E).detach(), torch.tensor([1, 3, 5]))
 
 
 @BACKENDS
@@ -275,53 +206,34 @@ def test_padding_and_the_other_sequences_change_nothing(backend):
 def test_a_packed_layer_is_the_same_with_its_projections_stacked(backend, bias, kv_heads):
     options = {"qk_proj_dim": H * D, "v_proj_dim": H * DV, "num_kv_heads": kv_heads}
     options |= {"bias": bias, "backend": backend}
-    apart = layer_of(**options)
-    packed = layer_of(packed=True, **options)
-    packed.load_state_dict(stacked(apart))
-    mask = coin(L, L, seed=4)
-    mask[2] = False
-    for rules in ({}, {"is_causal": True}, {"attn_mask": mask}):
-        assert_same(
-            lambda x, rules=rules: packed(x, **rules)[0],
-            lambda x, rules=rules: apart(x, **rules)[0],
-            normal(B, L, E),
-        )
+    apart, packed = layer_of(**options), layer_of(packed=True, **options)
+    packed.load_state_dict(oracles.stacked(apart.state_dict()))
+
+    def read(layer, rules, x):
+        return layer(x, **rules)[0]
+
+    for rules in ({}, {"is_causal": True}, {"attn_mask": oracles.mask_with_empty_row()[:, :L]}):
+        assert_same(partial(read, packed, rules), partial(read, apart, rules), normal(B, L, E))
     pairs = zip(packed.qkv_weights(), apart.qkv_weights(), strict=True)
     assert all(a.equal(b) for a, b in pairs)
     caches, x = (KVCache(), KVCache()), normal(B, L, E).detach()
-    for t in range(L):
-        steps = [
-            layer(x[:, t : t + 1], is_causal=True, cache=cache)[0]
-            for layer, cache in zip((packed, apart), caches, strict=True)
-        ]
-        torch.testing.assert_close(*steps)
+    for step in x.split(1, dim=1):
+        both = zip((packed, apart), caches, strict=True)
+        torch.testing.assert_close(*(layer(step, cache=cache)[0] for layer, cache in both))
 
 
-def test_one_head_is_self_attention():
-    one = filled(SelfAttention(E, qk_proj_dim=D, v_proj_dim=DV, out_proj=True))
-    many = MultiHeadAttention(E, 1, qk_proj_dim=D, v_proj_dim=DV).double()
-    many.load_state_dict(one.state_dict())
-    x = normal(B, L, E)
-    mask = coin(B, L, L, seed=4)
-    assert_same(
-        lambda x: many(x, attn_mask=mask, is_causal=True)[0],
-        lambda x: one(x, attn_mask=mask, is_causal=True)[0],
-        x,
-    )
-
-
-# Empty rows, half precision
+# Empty rows, half precision, no graph
 
 
 @BACKENDS
-@pytest.mark.parametrize("dtype", EVERY_PRECISION)
+@oracles.every_precision
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_query_that_may_read_nothing_gives_the_output_bias_and_finite_gradients(
     backend, dtype, bias
 ):
     layer = layer_of(backend=backend, bias=bias).to(dtype)
     tensors = inputs(dtype=dtype)
-    output = layer(*tensors, attn_mask=mask_with_empty_row(B))[0]
+    output = layer(*tensors, attn_mask=oracles.mask_with_empty_row(B))[0]
     expected = layer.out_proj.bias if bias else torch.zeros(E, dtype=dtype)
     assert output.dtype == dtype
     assert output[:, 2].equal(expected.expand(B, E))
@@ -331,18 +243,15 @@ def test_a_query_that_may_read_nothing_gives_the_output_bias_and_finite_gradient
     assert all((x != 0).any() for x in found[:3])
 
 
-# Without a graph the softmax overwrites the scores
-
-
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_numbers_are_the_same_without_a_graph(context, masked):
+@pytest.mark.parametrize("mask", [None, oracles.mask_with_empty_row()], ids=["open", "masked"])
+def test_the_numbers_are_the_same_without_a_graph(context, mask):
+    """There the softmax overwrites the scores."""
     layer, tensors = layer_of(), inputs()
     before = [x.detach().clone() for x in tensors]
-    keywords = {"need_weights": True, "attn_mask": mask_with_empty_row() if masked else None}
-    expected = layer(*tensors, **keywords)
+    expected = layer(*tensors, need_weights=True, attn_mask=mask)
     with context():
-        got = layer(*tensors, **keywords)
+        got = layer(*tensors, need_weights=True, attn_mask=mask)
     torch.testing.assert_close(got, expected)
     assert all(x.equal(old) for x, old in zip(tensors, before, strict=True))
 
@@ -364,9 +273,8 @@ def test_dropout_acts_on_the_weights_in_training_only(backend):
 
 @pytest.mark.parametrize("make", [layer_of, lambda **kw: SelfAttention(E, **kw).double()])
 def test_returned_weights_are_those_before_dropout(make):
-    layer = make(dropout=0.5)
+    layer, x = make(dropout=0.5), inputs()[0]
     keywords = {} if isinstance(layer, SelfAttention) else {"need_weights": True}
-    x = inputs()[0]
     torch.manual_seed(0)
     _, weights = layer(x, **keywords)
     assert weights.equal(layer.eval()(x, **keywords)[1])
@@ -378,7 +286,6 @@ def test_returned_weights_are_those_before_dropout(make):
 @BACKENDS
 def test_rotary_is_applied_to_queries_and_keys_only(backend):
     layer = layer_of(12, 3, backend=backend)
-    tensors = inputs(q=12, k=12, v=12)
     rotary = torch.sin  # any function of one vector at a time
 
     def by_hand(query, key, value):
@@ -387,15 +294,14 @@ def test_rotary_is_applied_to_queries_and_keys_only(backend):
         weights = (rotary(q) @ rotary(k).mT / math.sqrt(4)).softmax(-1)
         return layer.out_proj(merge_heads(weights @ v))
 
-    assert_same(lambda *x: layer(*x, rotary=rotary)[0], by_hand, *tensors)
+    assert_same(lambda *x: layer(*x, rotary=rotary)[0], by_hand, *inputs(q=12, k=12, v=12))
 
 
 @BACKENDS
 @pytest.mark.parametrize("kv_heads", [1, 3])
 @pytest.mark.parametrize("steps", [[5], [1, 1, 1, 1, 1], [3, 2], [2, 1, 2], [4, 1]])
 def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps):
-    layer = layer_of(36, 3, num_kv_heads=kv_heads, backend=backend)
-    x = normal(B, sum(steps), 36)
+    layer, x = layer_of(36, 3, num_kv_heads=kv_heads, backend=backend), normal(B, L, 36)
     angles = rotary_angles(L, 12, dtype=torch.float64)
     whole = layer(x, is_causal=True, rotary=partial(apply_rotary, angles=angles))[0]
     cache, parts = KVCache(), []
@@ -404,56 +310,54 @@ def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps
         rotary = partial(apply_rotary, angles=angles[positions])
         parts.append(layer(part, is_causal=True, rotary=rotary, cache=cache)[0])
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
-    assert cache.keys.shape == (B, kv_heads, sum(steps), 12)  # the group shares one head
+    assert cache.keys.shape == (B, kv_heads, L, 12)  # the group shares one head
 
 
 @pytest.mark.parametrize(
-    ("keywords", "words"),
+    ("name", "value", "got"),
     [
-        ({"attn_mask": torch.ones(B, 4, 4, dtype=torch.bool)}, rf"got mask \({B}, 4, 4\)"),
-        ({"attn_mask": torch.ones(4, 4, dtype=torch.bool)}, r"got mask \(4, 4\)"),
-        ({"attn_bias": torch.ones(4, 4)}, r"got attn_bias \(4, 4\)"),
+        ("attn_mask", torch.ones(B, 4, 4).bool(), rf"mask \({B}, 4, 4\)"),
+        ("attn_mask", torch.ones(4, 4).bool(), r"mask \(4, 4\)"),
+        ("attn_bias", torch.ones(4, 4), r"attn_bias \(4, 4\)"),
     ],
 )
-def test_a_refused_call_leaves_the_cache_unchanged(keywords, words):
-    layer, cache = MultiHeadAttention(12, 3), KVCache()
-    x = torch.randn(B, 3, 12, generator=rng(0))
+def test_a_refused_call_leaves_the_cache_unchanged(name, value, got):
+    layer, cache, x = MultiHeadAttention(12, 3), KVCache(), torch.ones(B, 3, 12)
     layer(x, cache=cache)
-    with pytest.raises(ValueError, match=words):
-        layer(x, cache=cache, **keywords)
+    with pytest.raises(ValueError, match=f"got {got}"):
+        layer(x, cache=cache, **{name: value})
     assert cache.length == 3
 
 
 @BACKENDS
 @pytest.mark.parametrize("queries", [1, 2])
 def test_with_a_cache_queries_are_numbered_from_its_end(backend, queries):
-    layer, x = layer_of(backend=backend), normal(B, L, E)
-    cache = KVCache()
+    layer, x, cache = layer_of(backend=backend), normal(B, L, E), KVCache()
+    later, mask = x[:, 2 : 2 + queries], coin(queries, L, seed=4)
     layer(x[:, :2], cache=cache)
-    got = layer(x[:, 2 : 2 + queries], x[:, 2:], is_causal=True, cache=cache)[0]  # 3 keys more
-    causal = causal_mask(queries, L, offset=2)
-    torch.testing.assert_close(got, layer(x[:, 2 : 2 + queries], x, attn_mask=causal)[0])
+    got = layer(later, x[:, 2:], attn_mask=mask, is_causal=True, cache=cache)[0]  # 3 keys more
+    causal = mask & causal_mask(queries, L, offset=2)
+    torch.testing.assert_close(got, layer(later, x, attn_mask=causal)[0])
 
 
 # One head
 
 
 @pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("out_proj", [True, False])
-def test_a_packed_projection_is_the_three_stacked(bias, out_proj):
+def test_one_head_is_self_attention_packed_or_not(bias, packed, out_proj):
     options = {"qk_proj_dim": D, "v_proj_dim": DV, "bias": bias, "out_proj": out_proj}
-    three = filled(SelfAttention(E, **options))
-    one = SelfAttention(E, packed=True, **options).double()
+    three, one = filled(SelfAttention(E, **options)), SelfAttention(E, packed=packed, **options)
     state = three.state_dict()
-    for kind in ("weight", "bias") if bias else ("weight",):
-        parts = [state.pop(f"{name}_proj.{kind}") for name in "qkv"]
-        state[f"qkv_proj.{kind}"] = torch.cat(parts)
-    one.load_state_dict(state)
-    x, mask = normal(B, L, E), coin(L, L, seed=4)
-    for n in (0, 1):
+    one.double().load_state_dict(oracles.stacked(state) if packed else state)
+    many = MultiHeadAttention(E, 1, **options).double()
+    many.load_state_dict(state)
+    x, how = normal(B, L, E), {"attn_mask": coin(B, L, L, seed=4), "is_causal": True}
+    for n in (0, 1):  # the output and the weights
         assert_same(
-            lambda x, n=n: one(x, attn_mask=mask, is_causal=True)[n],
-            lambda x, n=n: three(x, attn_mask=mask, is_causal=True)[n],
+            lambda x, n=n: one(x, **how)[n].view(B, L, -1),
+            lambda x, n=n: many(x, need_weights=True, **how)[n].view(B, L, -1),
             x,
         )
     assert one(x)[0].shape == (B, L, E if out_proj else DV)

@@ -8,9 +8,9 @@ import torch
 from attn_notes.flash import online_softmax
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import OnlineSoftmax
-from tests.oracles import rng
+from tests.oracles import INF, rng
 
-INF = math.inf
+# Rows of scores, each with an edge of its own.
 ROWS = {
     "one key": [1.5],
     "all alike": [2.0] * 6,
@@ -22,9 +22,6 @@ ROWS = {
     "masked here and there": [0.5, -INF, 1.5, -INF, -INF, -1.0, 4.0, -INF],
     "all masked": [-INF] * 5,
 }
-"""Rows of scores, each with an edge of its own."""
-
-every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 every_tile = pytest.mark.parametrize("tile", [1, 2, 3, 64])
 
 
@@ -32,7 +29,7 @@ def values_for(row: list[float]) -> torch.Tensor:
     return torch.randn(len(row), 2, generator=rng(4), dtype=torch.float64).round(decimals=4)
 
 
-@every_row
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 @every_tile
 def test_each_tile_leaves_the_softmax_so_far_by_the_package_s_own_steps(row, tile):
     scores, values = torch.tensor(row, dtype=torch.float64), values_for(row)

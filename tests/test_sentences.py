@@ -9,25 +9,17 @@ from tokenizers import Tokenizer, models
 from attn_notes.masks import padding_mask
 from attn_notes.pretrained import SentenceEncoder, load_encoder, mean_pooling, minilm_folder
 from attn_notes.transformer import Encoder, TransformerConfig
-from tests.oracles import coin, rng
+from tests.oracles import coin, every_precision, normal
 
 TEXTS = [
-    "",
-    " ",
-    "\n\t  \n",
-    "a",
-    ".",
-    "time flies like an arrow",
-    "Time flies like an arrow.",
-    "TIME FLIES LIKE AN ARROW",
-    "  time   flies\n like\tan arrow  ",
+    "", " ", "\n\t  \n", "a", ".",
+    "Time flies like an arrow.", "TIME FLIES LIKE AN ARROW", "  time   flies\n like\tan arrow  ",
     "naïve café-goers", "nai\u0308ve cafe\u0301-goers", "NAÏVE CAFÉ-GOERS",  # composed or not
     "数 3.14159 ≈ π", "これは一つの文です。", "Это предложение.", "هذه جملة.", "ประโยคหนึ่ง",
     "👩‍👩‍👧‍👦", "👍🏽 done", "ﬁne ﬂour", "½ × ⅓", "a\u200bb", "a\u00a0b", "a\u00adb", "\ufeffa",
     "\x00", "a\x00b", "\x1b[31mred", "\u202etfel", "\ud7ff\ue000\uffff", "\U0010ffff",
     "[CLS] [SEP] [PAD] [MASK] [UNK]", "[pad]", "##ing",
     "supercalifragilisticexpialidocious", "x" * 100, "x" * 101,
-    "query, key, value: softmax(q @ k.T / sqrt(d)) @ v",
     r"$$\sum_j \alpha_{ij} v_j$$",
     "one two " * 127, "one two " * 127 + "three", "one two " * 128, "a b c d e f g h i",
 ]  # fmt: skip
@@ -51,42 +43,31 @@ def minilm():
     return load_encoder(minilm_folder())
 
 
-@pytest.fixture(scope="module")
-def sentences(minilm):
-    return SentenceEncoder(*minilm)
-
-
-def test_the_vectors_are_the_published_pipelines(published, sentences):
-    expected = published.encode(TEXTS, convert_to_tensor=True, show_progress_bar=False)
-    got = sentences.encode(TEXTS)
-    assert got.shape == (len(TEXTS), 384)
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(got.norm(dim=1), torch.ones(len(TEXTS)))
-
-
-@pytest.mark.parametrize("max_length", [3, 128])
-def test_long_texts_are_truncated_as_in_the_published_pipeline(
+@pytest.mark.parametrize("max_length", [256, 128, 3])
+def test_the_vectors_are_the_published_pipelines_with_long_texts_truncated(
     max_length, minilm, published, monkeypatch
 ):
-    texts = sorted(TEXTS, key=len)[::-5]
+    assert SentenceEncoder(*minilm).max_length == 256
+    texts = TEXTS if max_length == 256 else sorted(TEXTS, key=len)[::-5]
     monkeypatch.setattr(published, "max_seq_length", max_length)
     expected = published.encode(texts, convert_to_tensor=True, show_progress_bar=False)
     got = SentenceEncoder(*minilm, max_length=max_length).encode(texts)
+    assert got.shape == (len(texts), 384)
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(got.norm(dim=1), torch.ones(len(texts)))
 
 
 @pytest.mark.parametrize("batch_size", [7, 1000])
-def test_a_vector_does_not_depend_on_the_batch(batch_size, sentences):
-    texts = TEXTS[:20]
+def test_a_vector_does_not_depend_on_the_batch(batch_size, minilm):
+    texts, sentences = TEXTS[:20], SentenceEncoder(*minilm)
     expected = torch.cat([sentences.encode([text]) for text in texts])
-    got = sentences.encode(texts, batch_size=batch_size)
-    torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
-    torch.testing.assert_close(
-        sentences.encode(texts[::-1], batch_size=batch_size).flip(0), got, atol=1e-6, rtol=0
-    )
+    for order in (texts, texts[::-1]):
+        got = sentences.encode(order, batch_size=batch_size)
+        torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
+        expected = expected.flip(0)
 
 
-# ---- With a small encoder ---------------------------------------------------------------------
+# With a small encoder
 
 CONFIG = TransformerConfig(vocab_size=5, embed_dim=6, num_heads=3, max_length=11, dropout=0.5)
 
@@ -114,7 +95,7 @@ def test_the_tokenizer_and_the_encoders_mode_are_left_alone():
     assert encoder.training
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@every_precision
 def test_a_vector_has_length_1_or_is_0_in_every_dtype(dtype):
     encoder, tokenizer = small()
     got = SentenceEncoder(encoder.to(dtype), tokenizer, max_length=9).encode(["", "a"])
@@ -123,11 +104,11 @@ def test_a_vector_has_length_1_or_is_0_in_every_dtype(dtype):
     assert got[1].float().norm() == pytest.approx(1, abs=0.01)
 
 
-# ---- The mean ---------------------------------------------------------------------------------
+# The mean
 
 
 def test_the_mean_is_over_the_real_tokens_written_out():
-    x, mask = torch.randn(4, 5, 3, generator=rng(), dtype=torch.float64), coin(4, 5)
+    x, mask = normal(4, 5, 3), coin(4, 5)
     mask[2] = False
     got = mean_pooling(x, mask)
     for b in range(4):

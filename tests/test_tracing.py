@@ -1,46 +1,38 @@
 """No model reads a tensor's value in `forward`: it can be compiled whole, and exported."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attn_notes.masks import padding_mask
 from attn_notes.transformer import Encoder, MaskedLanguageModel
+from tests import small_models as small
 from tests.oracles import S, filled
-from tests.small_models import (
-    BATCH,
-    INPUTS,
-    LENGTHS,
-    SOURCE,
-    config,
-    decoder_only,
-    every_scheme,
-    transformer,
-)
+from tests.small_models import BATCH, INPUTS, LENGTHS, SOURCE, decoder_only, transformer
 
-REAL = padding_mask(LENGTHS, S)
-ENCODERS = {
-    "Encoder": {},
-    "Encoder, masked": {"attn_mask": REAL},
-    "Encoder, causal": {"is_causal": True},
-    "Encoder, both": {"attn_mask": REAL, "is_causal": True},
-}
+REAL, WEIGHTS = {"attn_mask": padding_mask(LENGTHS, S)}, {"need_weights": True}
+
+
+def encoder(kind=Encoder, **changes):
+    return filled(kind(small.config(**changes)))
+
+
 CALLS = {
     "Transformer": (transformer, BATCH, {}),
-    "Transformer, weights": (transformer, BATCH, {"need_weights": True}),
+    "Transformer, weights": (transformer, BATCH, WEIGHTS),
     "DecoderOnly": (decoder_only, (SOURCE,), {}),
-    "DecoderOnly, weights": (decoder_only, (SOURCE,), {"need_weights": True}),
-    "MaskedLanguageModel": (
-        lambda **changes: filled(MaskedLanguageModel(config(**changes))),
-        (SOURCE,),
-        {"attn_mask": REAL},
-    ),
-    **{
-        name: (lambda **changes: filled(Encoder(config(**changes))), (SOURCE,), keywords)
-        for name, keywords in ENCODERS.items()
-    },
+    "DecoderOnly, weights": (decoder_only, (SOURCE,), WEIGHTS),
+    "MaskedLanguageModel": (partial(encoder, MaskedLanguageModel), (SOURCE,), REAL),
+    "Encoder": (encoder, (SOURCE,), {}),
+    "Encoder, masked": (encoder, (SOURCE,), REAL),
+    "Encoder, causal": (encoder, (SOURCE,), {"is_causal": True}),
+    "Encoder, both": (encoder, (SOURCE,), REAL | {"is_causal": True}),
 }
-every_call = pytest.mark.parametrize("call", CALLS)
+# Tracing takes seconds, so of each model only the call that computes most.
+TRACED = ["Transformer, weights", "DecoderOnly, weights", "MaskedLanguageModel", "Encoder, both"]
+traced = pytest.mark.parametrize("call", TRACED)
 
 
 class NoValueIsRead(TorchDispatchMode):
@@ -57,8 +49,8 @@ class NoValueIsRead(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@every_call
-@every_scheme
+@pytest.mark.parametrize("call", CALLS)
+@small.every_scheme
 @pytest.mark.parametrize("training", [True, False])
 def test_forward_reads_no_value(call, positions, training):
     make, batch, keywords = CALLS[call]
@@ -73,7 +65,7 @@ def test_a_value_that_is_read_is_noticed():
             read(torch.zeros(1))
 
 
-@every_call
+@traced
 def test_compiled_in_one_graph_a_model_gives_the_same(call):
     make, batch, keywords = CALLS[call]
     model = make(positions="rotary", embed_dim=12).eval()
@@ -82,7 +74,7 @@ def test_compiled_in_one_graph_a_model_gives_the_same(call):
     torch.testing.assert_close(compiled(*batch, **keywords), model(*batch, **keywords))
 
 
-@every_call
+@traced
 def test_an_exported_model_gives_the_same_for_other_lengths_too(call):
     make, batch, keywords = CALLS[call]
     model = make(positions="alibi", embed_dim=12).eval()

@@ -6,107 +6,89 @@ import pytest
 import torch
 from torch import nn
 
-from attn_notes.checks import (
-    check_causal,
-    check_padding_invariant,
-    check_permutation_equivariant,
-    check_weights,
-)
+from attn_notes import checks
+from attn_notes import positions as P
+from attn_notes import transformer as X
 from attn_notes.masks import causal_mask, padding_mask
-from attn_notes.positions import alibi_bias, apply_rotary, rotary_angles, sinusoidal_encoding
-from attn_notes.transformer import (
-    DecoderBlock,
-    Embeddings,
-    Encoder,
-    EncoderBlock,
-    Transformer,
-    TransformerConfig,
-    attention_positions,
-)
-from tests.oracles import B, L, S, assert_same, coin, filled, normal
-from tests.small_models import (
-    LENGTHS,
-    E,
-    H,
-    N,
-    both_backends,
-    both_half_precisions,
-    both_norms,
-    config,
-    every_scheme,
-    ids,
-)
-from tests.torch_blocks import assert_same_dropout, assert_same_gradients, torch_twin
+from attn_notes.transformer import DecoderBlock, Encoder, EncoderBlock, attention_positions
+from tests import small_models as small
+from tests.oracles import B, L, S, assert_same, coin, filled, gradients, half_precisions, normal
+from tests.small_models import LENGTHS, E, H, N, config, ids
+from tests.torch_blocks import in_torch_names, torch_twin
 
 TOKENS, REAL = ids(B, L), padding_mask([L, 2], L)
 
-# ---- Against torch's own blocks ----------------------------------------------------------------
+# Against torch's own blocks
 
 CAUSAL, SOME_HEADS = causal_mask(L), coin(B, H, L, L) | torch.eye(L).bool()
 SOURCE_REAL, SOME_PAIRS = padding_mask(LENGTHS, S), coin(L, S) | torch.eye(L, S).bool()
+THEIRS = {"tgt_mask": ~CAUSAL, "memory_key_padding_mask": ~SOURCE_REAL[:, 0]}
 # For each kind of block: masks as our block takes them, and as torch's does.
-ENCODER_MASKS = {
-    "none": ({}, {}),
-    "causal": ({"attn_mask": CAUSAL}, {"src_mask": ~CAUSAL}),
-    "padding": ({"attn_mask": REAL}, {"src_key_padding_mask": ~REAL[:, 0]}),
-    "both": (
-        {"attn_mask": REAL, "is_causal": True},
-        {"src_mask": ~CAUSAL, "src_key_padding_mask": ~REAL[:, 0]},
-    ),
-    "by head": ({"attn_mask": SOME_HEADS}, {"src_mask": ~SOME_HEADS.flatten(0, 1)}),
+MASKS = {
+    EncoderBlock: [
+        ({}, {}),
+        ({"attn_mask": CAUSAL}, {"src_mask": ~CAUSAL}),
+        ({"attn_mask": REAL}, {"src_key_padding_mask": ~REAL[:, 0]}),
+        (
+            {"attn_mask": REAL, "is_causal": True},
+            {"src_mask": ~CAUSAL, "src_key_padding_mask": ~REAL[:, 0]},
+        ),
+        ({"attn_mask": SOME_HEADS}, {"src_mask": ~SOME_HEADS.flatten(0, 1)}),
+    ],
+    DecoderBlock: [
+        ({}, {"tgt_mask": ~CAUSAL}),
+        ({"memory_mask": SOURCE_REAL}, THEIRS),
+        (
+            {"memory_mask": SOURCE_REAL, "attn_mask": REAL},
+            THEIRS | {"tgt_key_padding_mask": ~REAL[:, 0]},
+        ),
+        (
+            {"attn_mask": SOME_HEADS, "memory_mask": SOME_PAIRS},
+            {"tgt_mask": ~(SOME_HEADS & CAUSAL).flatten(0, 1), "memory_mask": ~SOME_PAIRS},
+        ),
+    ],
 }
-DECODER_MASKS = {
-    "causal": ({}, {"tgt_mask": ~CAUSAL}),
-    "source padding": (
-        {"memory_mask": SOURCE_REAL},
-        {"tgt_mask": ~CAUSAL, "memory_key_padding_mask": ~SOURCE_REAL[:, 0]},
-    ),
-    "target padding": (
-        {"memory_mask": SOURCE_REAL, "attn_mask": REAL},
-        {
-            "tgt_mask": ~CAUSAL,
-            "memory_key_padding_mask": ~SOURCE_REAL[:, 0],
-            "tgt_key_padding_mask": ~REAL[:, 0],
-        },
-    ),
-    "by head": (
-        {"attn_mask": SOME_HEADS, "memory_mask": SOME_PAIRS},
-        {"tgt_mask": ~(SOME_HEADS & CAUSAL).flatten(0, 1), "memory_mask": ~SOME_PAIRS},
-    ),
-}
-BLOCKS = {
-    f"{block.__name__} {name}": (block, *masks)
-    for block, kinds in ((EncoderBlock, ENCODER_MASKS), (DecoderBlock, DECODER_MASKS))
-    for name, masks in kinds.items()
-}
+CASES = [(kind, *masks) for kind, pairs in MASKS.items() for masks in pairs]
 
 
-@both_backends
-@both_norms
+@small.both_backends
+@small.both_norms
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
-@pytest.mark.parametrize("case", BLOCKS)
-def test_a_block_equals_torchs_layer(norm, activation, case, backend):
+@pytest.mark.parametrize("case", CASES)
+def test_a_block_equals_torchs_layer(norm, activation, backend, case):
+    """Values, and gradients in the inputs and in every parameter."""
+    kind, ours, theirs = case
     settings = config(norm=norm, activation=activation, backend=backend, layer_norm_eps=0.01)
-    kind, ours, theirs = BLOCKS[case]
     block = filled(kind(settings))
     twin, inputs = torch_twin(block, settings), [normal(B, L, E), normal(B, S, E, seed=1)]
     inputs = inputs[: 1 + (kind is DecoderBlock)]
     assert_same(lambda *x: block(*x, **ours)[0], lambda *x: twin(*x, **theirs), *inputs)
-    assert_same_gradients(block, block(*inputs, **ours)[0], twin, twin(*inputs, **theirs))
+    found = []
+    for module, output in ((block, block(*inputs, **ours)[0]), (twin, twin(*inputs, **theirs))):
+        names, parameters = zip(*module.named_parameters(), strict=True)
+        found.append(dict(zip(names, gradients(output, parameters), strict=True)))
+    torch.testing.assert_close(in_torch_names(found[0]), found[1])
 
 
-@both_norms
+@small.both_norms
 @pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
 def test_dropout_acts_where_torchs_does(norm, kind):
+    """On one sequence: torch lays a batch out in another order, and a seed drops other entries."""
     settings = config(norm=norm, dropout=0.4, backend="fused")
     block = filled(kind(settings))
-    inputs, masks = [normal(1, L, E).detach()], {}
+    inputs, masks, twin = [normal(1, L, E).detach()], {}, torch_twin(block, settings)
     if kind is DecoderBlock:
         inputs, masks = [*inputs, normal(1, S, E).detach()], {"tgt_mask": ~CAUSAL}
-    assert_same_dropout(block, torch_twin(block, settings), *inputs, **masks)
+    torch.manual_seed(5)
+    got = block(*inputs)[0]
+    torch.manual_seed(5)
+    torch.testing.assert_close(got, twin(*inputs, **masks))
+    plain = block.eval()(*inputs)[0]
+    assert not torch.allclose(plain, got)
+    torch.testing.assert_close(plain, twin.eval()(*inputs, **masks))
 
 
-@both_norms
+@small.both_norms
 def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
     settings = config(norm=norm)
     model = filled(Encoder(settings))
@@ -118,10 +100,10 @@ def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
     torch.testing.assert_close(model(TOKENS, attn_mask=REAL).output, x)
 
 
-# ---- Properties of blocks and encoder ----------------------------------------------------------
+# Properties of blocks and encoder
 
 
-@both_norms
+@small.both_norms
 def test_hidden_states_and_weights_are_those_of_the_blocks(norm):
     model = filled(Encoder(config(norm=norm)))
     asked = {"need_weights": True, "need_hidden_states": True}
@@ -131,7 +113,7 @@ def test_hidden_states_and_weights_are_those_of_the_blocks(norm):
     for n, block in enumerate(model.blocks):
         after, read = block(states[n], attn_mask=REAL, need_weights=True)
         torch.testing.assert_close((states[n + 1], weights[n]), (after, read))
-        check_weights(weights[n], REAL[:, None])
+        checks.check_weights(weights[n], REAL[:, None])
     torch.testing.assert_close(output, model.norm(states[-1]))
     assert all(bool(g.any()) for g in torch.autograd.grad(output[0, 0, 0], weights))
     plain = model(TOKENS, attn_mask=REAL)
@@ -139,22 +121,22 @@ def test_hidden_states_and_weights_are_those_of_the_blocks(norm):
     torch.testing.assert_close(plain.output, output)
 
 
-@both_norms
+@small.both_norms
 def test_padding_changes_nothing(norm):
     model = filled(Encoder(config(norm=norm)))
 
     def layer(tokens, lengths):
         return model(tokens, attn_mask=padding_mask(lengths, tokens.shape[1])).output
 
-    check_padding_invariant(layer, TOKENS, torch.tensor([L, 2]))
+    checks.check_padding_invariant(layer, TOKENS, torch.tensor([L, 2]))
 
 
-@both_norms
-@both_backends
+@small.both_norms
+@small.both_backends
 def test_is_causal_makes_an_encoder_causal_with_and_without_a_mask(norm, backend):
     model = filled(Encoder(config(norm=norm, backend=backend)))
     block, x = model.blocks[0], normal(B, L, E).detach()
-    check_causal(lambda x: block(x, is_causal=True)[0], x)
+    checks.check_causal(lambda x: block(x, is_causal=True)[0], x)
     late = REAL.flip(-1)  # in the second row the first queries may read nothing
     both = model(TOKENS, attn_mask=late, is_causal=True).output
     torch.testing.assert_close(both, model(TOKENS, attn_mask=late & CAUSAL).output)
@@ -162,16 +144,7 @@ def test_is_causal_makes_an_encoder_causal_with_and_without_a_mask(norm, backend
         assert not torch.allclose(both, model(TOKENS, **mask).output)
 
 
-def test_a_decoder_block_is_causal_whatever_its_mask():
-    block = filled(DecoderBlock(config()))
-    x, memory = normal(B, L, E), normal(B, S, E)
-    everything = torch.ones(L, L, dtype=torch.bool)
-    torch.testing.assert_close(block(x, memory, attn_mask=everything)[0], block(x, memory)[0])
-    with pytest.raises(TypeError, match="is_causal"):
-        block(x, memory, is_causal=False)
-
-
-@every_scheme
+@small.every_scheme
 def test_an_encoder_knows_the_order_unless_it_has_no_positions(positions):
     model, order = filled(Encoder(config(positions=positions, embed_dim=12))), [3, 0, 4, 1, 2]
     same = torch.allclose(model(TOKENS[:, order]).output, model(TOKENS).output[:, order])
@@ -180,39 +153,37 @@ def test_an_encoder_knows_the_order_unless_it_has_no_positions(positions):
 
 def test_a_block_alone_knows_no_order_and_its_feed_forward_network_no_other_position():
     block, x = filled(EncoderBlock(config())), normal(B, L, E).detach()
-    check_permutation_equivariant(lambda x: block(x)[0], x)
+    checks.check_permutation_equivariant(lambda x: block(x)[0], x)
     torch.testing.assert_close(block.feed_forward(x)[:, 2], block.feed_forward(x[:, 2]))
 
 
-# ---- Embeddings and positions ------------------------------------------------------------------
+# Embeddings and positions
 
 
-@every_scheme
+@small.every_scheme
 @pytest.mark.parametrize("scale", [False, True])
 def test_embeddings_are_a_normalised_sum_scaled_before_positions_are_added(positions, scale):
     options = {"num_token_types": 2, "embed_norm": True, "embed_dim": 12}
-    table = filled(
-        Embeddings(config(positions=positions, scale_embeddings=scale, **options))
-    )  # fmt: skip
+    table = filled(X.Embeddings(config(positions=positions, scale_embeddings=scale, **options)))
     types = torch.tensor([[0, 0, 1, 1, 1]]).expand(B, L)
     x = table.tokens.weight[TOKENS] * (12**0.5 if scale else 1.0) + table.token_types.weight[types]
     if positions == "learned":
         x = x + table.positions.weight[:L]
     if positions == "sinusoidal":
-        x = x + sinusoidal_encoding(L, 12, dtype=torch.float64)
+        x = x + P.sinusoidal_encoding(L, 12, dtype=torch.float64)
     x = nn.functional.layer_norm(x, (12,), table.norm.weight, table.norm.bias)
     torch.testing.assert_close(table(TOKENS, types), x)
     torch.testing.assert_close(table(TOKENS[:, 2:], types[:, 2:], offset=2), x[:, 2:])
     torch.testing.assert_close(table(TOKENS), table(TOKENS, torch.zeros_like(TOKENS)))
 
 
-@every_scheme
+@small.every_scheme
 def test_every_block_of_an_encoder_gets_the_same_positions(positions):
     model = filled(Encoder(config(positions=positions, embed_dim=12)))
-    x, angles = model.embeddings(TOKENS), rotary_angles(L, 4, dtype=torch.float64)
+    x, angles = model.embeddings(TOKENS), P.rotary_angles(L, 4, dtype=torch.float64)
     keywords = {
-        "rotary": {"rotary": lambda x: apply_rotary(x, angles)},
-        "alibi": {"attn_bias": alibi_bias(H, L, dtype=torch.float64)},
+        "rotary": {"rotary": lambda x: P.apply_rotary(x, angles)},
+        "alibi": {"attn_bias": P.alibi_bias(H, L, dtype=torch.float64)},
     }.get(positions, {})
     assert attention_positions(model.config, x).keys() == keywords.keys()
     for block in model.blocks:
@@ -220,7 +191,7 @@ def test_every_block_of_an_encoder_gets_the_same_positions(positions):
     torch.testing.assert_close(model(TOKENS, attn_mask=REAL).output, x)
 
 
-@both_half_precisions
+@half_precisions
 def test_positions_inside_attention_are_single_precision_in_a_half_precision_model(dtype):
     x = torch.zeros(B, L, 12, dtype=dtype)
     rotary, alibi = (
@@ -244,7 +215,7 @@ def test_positions_inside_attention_are_relative_and_not_for_cross_attention(pos
     assert not torch.allclose(output, block(x, memory)[0])
 
 
-# ---- The config --------------------------------------------------------------------------------
+# The config
 
 CHANGES = [
     {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"ffn_dim": 5},
@@ -255,9 +226,9 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def fingerprint(settings: TransformerConfig) -> tuple:
+def fingerprint(settings: X.TransformerConfig) -> tuple:
     """Shapes, an output in training mode, and the backend."""
-    model = filled(Transformer(settings))
+    model = filled(X.Transformer(settings))
     torch.manual_seed(0)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     logits, _ = model(TOKENS, torch.tensor([L, 2]), TOKENS)
@@ -270,6 +241,6 @@ def test_every_field_of_the_config_has_an_effect(change):
 
 
 def test_every_field_of_the_config_is_changed_above():
-    fields = {field.name for field in dataclasses.fields(TransformerConfig)}
+    fields = {field.name for field in dataclasses.fields(X.TransformerConfig)}
     of_encoders = {"num_token_types"}  # a Transformer has none
     assert {name for change in CHANGES for name in change} == fields - of_encoders

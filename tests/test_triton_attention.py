@@ -85,8 +85,7 @@ def test_half_precision_sums_in_single_precision(dtype, atol):
     got, expected = triton_attention(*halves, is_causal=True), tiled(*floats, is_causal=True)
     assert got.dtype == dtype
     assert_close(got.float(), expected, atol)
-    pairs = zip(gradients(got, halves), gradients(expected, floats), strict=True)
-    for gradient, exact in pairs:
+    for gradient, exact in zip(gradients(got, halves), gradients(expected, floats), strict=True):
         assert gradient.dtype == dtype
         assert (gradient.float() - exact).norm() < atol * 2 * exact.norm()
 

@@ -11,28 +11,24 @@ from attn_notes.triton_attention import triton_attention
 from tests.oracles import B, H, L, S
 
 Q, K = torch.zeros(B, H, L, 16), torch.zeros(B, H, S, 16)
-WIDE = torch.zeros(B, H, L, 257)
+WIDE = [torch.zeros(B, H, L, 257)] * 3
 DOUBLES = Q.double(), K.double(), K.double()
 ANYWHERE = SimpleNamespace(JITFunction=())  # as if the interpreter ran
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: triton_attention(Q[0], K[0], K[0]), ValueError, r"query \(3, 5, 16\), key"),
-        (lambda: triton_attention(Q, K, K[..., :8]), ValueError, r"value \(2, 3, 7, 8\)"),
-        (lambda: triton_attention(Q, K[:, :1], K), ValueError, r"key \(2, 1, 7, 16\)"),
-        (
-            lambda: triton_attention(WIDE, WIDE, WIDE),
-            ValueError,
-            r"at most 256, got \(2, 3, 5, 257",
-        ),
-        (lambda: triton_attention(*DOUBLES), TypeError, "got torch.float64"),
-        (lambda: triton_attention(Q, K, K, lengths=[1, 8]), ValueError, "from 0 to the size 7"),
-        (lambda: triton_attention(Q, K, K, lengths=[1]), ValueError, r"\(2,\), got \(1, 1\)"),
-        (lambda: triton_attention(Q, K, K, lengths=[[1] * L] * B), ValueError, r"got \(2, 5\)"),
-    ],
-)
+WRONG = [
+    (lambda: triton_attention(Q[0], K[0], K[0]), ValueError, r"query \(3, 5, 16\), key"),
+    (lambda: triton_attention(Q, K, K[..., :8]), ValueError, r"value \(2, 3, 7, 8\)"),
+    (lambda: triton_attention(Q, K[:, :1], K), ValueError, r"key \(2, 1, 7, 16\)"),
+    (lambda: triton_attention(*WIDE), ValueError, r"at most 256, got \(2, 3, 5, 257"),
+    (lambda: triton_attention(*DOUBLES), TypeError, "got torch.float64"),
+    (lambda: triton_attention(Q, K, K, lengths=[1, 8]), ValueError, "from 0 to the size 7"),
+    (lambda: triton_attention(Q, K, K, lengths=[1]), ValueError, r"\(2,\), got \(1, 1\)"),
+    (lambda: triton_attention(Q, K, K, lengths=[[1] * L] * B), ValueError, r"got \(2, 5\)"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG)
 def test_a_wrong_input_is_named(call, error, words, monkeypatch):
     monkeypatch.setattr(module, "triton", ANYWHERE)
     monkeypatch.setattr(module, "tl", ANYWHERE)
