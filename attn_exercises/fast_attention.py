@@ -23,6 +23,13 @@ NAN = "the output is nan: what is -inf minus -inf?"
 BEGIN_LOW = "the maximum may be negative: begin at -inf"
 SUBTRACT = "subtract the larger log-sum-exp, and not 0 where it is negative"
 NEWEST = "subtract the newest maximum, and not the first tile's"
+SHIFTS = {  # of the scores of the two parts
+    "": (0, 0),
+    "scores near 1,000 overflow: ": (1000, 1000),
+    "scores near -1,000 underflow: ": (-1000, -1000),
+    "one part near -1,000, the other near 1,000: ": (-1000, 1000),
+    "one part near 1,000, the other near -1,000: ": (1000, -1000),
+}
 KEEP_THE_LARGER = "a later tile may have a smaller maximum: keep the larger one"
 
 
@@ -100,14 +107,10 @@ def merged_parts(answer: Any) -> None:
     """(lse, out) of all keys, from those of two parts."""
     scores, values = draw((4, 9), (9, 3))
     scores[1, :4] = scores[2, 4:] = scores[3] = -INF  # one part empty, or both
-    cases = {"": (0, 0), "scores near 1,000 overflow: ": (1000, 1000)}
-    cases |= {"scores near -1,000 underflow: ": (-1000, -1000)}
-    cases |= {"one part near -1,000, the other near 1,000: ": (-1000, 1000)}
-    cases |= {"one part near 1,000, the other near -1,000: ": (1000, -1000)}
-    for case, shifts in cases.items():
-        a, shift = scores.clone(), max(shifts)
-        a[:, :4] += shifts[0]
-        a[:, 4:] += shifts[1]
+    for case, (first, second) in SHIFTS.items():
+        shift, a = max(first, second), scores.clone()
+        a[:, :4] += first
+        a[:, 4:] += second
         l1, o1 = _attend(a[:, :4], values[:4])
         l2, o2 = _attend(a[:, 4:], values[4:])
         lse, out = _attend(a, values)
@@ -151,8 +154,8 @@ def triton_log_sum_exp(answer: Any) -> None:
         falling[:, 0] += 1000
         rising[:, -1] += 1000
         cases = {"": block, "scores near 1,000 overflow: ": block + 1000}
-        cases |= {"scores near -1,000: ": block - 1000}
-        cases |= {"the largest score first: ": falling, "the largest score last: ": rising}
+        cases |= {"scores near -1,000: ": block - 1000, "the largest score first: ": falling}
+        cases["the largest score last: "] = rising
         for case, rows in cases.items():
             out = torch.full((3,), torch.nan, device=block.device)
             with warnings.catch_warnings(action="ignore"):  # of what overflows in the interpreter

@@ -102,7 +102,8 @@ def scaled_dot_product_attention(
         tensor([[2.]])
     """
     check_value(key, value)
-    alone = attn_mask is None and attn_bias is None  # torch's is_causal goes with neither
+    # Torch's is_causal goes with neither, and gives NaN where the scale is 0.
+    alone = attn_mask is None and attn_bias is None and scale != 0
     mask = _check_inputs(query, key, attn_mask, attn_bias, is_causal and not alone)
     if attn_bias is not None:  # torch takes one argument for both: a float mask
         bias = attn_bias.to(query.dtype)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as torchs
@@ -85,8 +85,6 @@ def call(draw):
         keywords["attn_mask"] = coin(*broadcast_shape(), seed=seed + 3)
     if draw(st.booleans()):
         keywords["attn_bias"] = normal(*broadcast_shape(), seed=seed + 4).detach()
-    is_alone = keywords["is_causal"] and len(keywords) == 2
-    assume(not (is_alone and keywords["scale"] == 0.0))  # torch's own kernel gives NaN
     return tensors, keywords
 
 

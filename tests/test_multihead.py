@@ -204,7 +204,7 @@ def test_padding_changes_nothing(backend):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kv_heads", [1, 3])
 def test_a_packed_layer_is_the_same_with_its_projections_stacked(backend, bias, kv_heads):
-    options = {"qk_proj_dim": H * D, "v_proj_dim": H * DV, "num_kv_heads": kv_heads}
+    options = {"qk_proj_dim": H * D, "v_proj_dim": H * D, "num_kv_heads": kv_heads}
     options |= {"bias": bias, "backend": backend}
     apart, packed = layer_of(**options), layer_of(packed=True, **options)
     packed.load_state_dict(oracles.stacked(apart.state_dict()))
