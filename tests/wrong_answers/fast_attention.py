@@ -39,13 +39,6 @@ def merge(lse_a, out_a, lse_b, out_b):
     a, b = (lse_a - base).exp()[:, None], (lse_b - base).exp()[:, None]
     return lse, a * out_a + b * out_b
 """
-OVERFLOWS = """
-def merge(lse_a, out_a, lse_b, out_b):
-    a, b = lse_a.exp(), lse_b.exp()
-    both = (a + b).clamp_min(1e-30)
-    out = (a[:, None] * out_a + b[:, None] * out_b) / both[:, None]
-    return (a + b).log(), out
-"""
 CLAMPED = """
 def merge(lse_a, out_a, lse_b, out_b):
     m = torch.maximum(lse_a, lse_b).clamp(min=0)
@@ -127,9 +120,8 @@ ANSWERS = answers(
         (
             MERGED,
             "return lse, -> return lse + 2e-3 * (lse > 900),",
-            "1002.15533 at (0,), got 1002.15735",
+            "scores near 1,000 overflow: the log-sum-exp should be 1002.15533 at (0,), got 1002.157",
         ),
-        (OVERFLOWS, "scores near 1,000 overflow: the log-sum-exp should be"),
         (MERGED, "return lse, -> return", "return the log-sum-exp and the output, got"),
     ],
     triton_log_sum_exp=[

@@ -102,9 +102,9 @@ ANSWERS = answers(
         (INDUCTION, ".clamp(min=1) -> ", "a row without a match should be 0, got nan"),
         (
             INDUCTION,
-            "return cells -> return (cells + 1e-9)",
-            "clamp(min=1) -> add(1e-8)",
-            "scores still give",
+            "return -> cells = cells + 1e-9\n    return",
+            ".clamp(min=1) -> ",
+            "still give",
         ),
         (INDUCTION, " / cells.sum(-1, keepdim=True).clamp(min=1) -> ", "have dtype"),
         ("induction = None", "the answer is still to be written"),

@@ -17,13 +17,6 @@ def softmax_over_open(scores, mask):
     weights = scores.softmax(-1) * mask
     return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
 """
-WHERE = """
-def softmax_over_open(scores, mask):
-    mask = mask.expand(scores.shape)
-    m = scores.masked_fill(~mask, float("-inf")).amax(-1, keepdim=True)
-    e = torch.where(mask, (scores - m.masked_fill(m == float("-inf"), 0.0)).exp(), 0.0)
-    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
-"""
 DILATED = """
 def dilated_window(L, window, dilation):
     i = torch.arange(L, device=device)
@@ -57,7 +50,10 @@ ANSWERS = answers(
     softmax_with_empty_rows=[
         (SOFTMAX + "filled.softmax(-1)", "the empty row is NaN"),
         (SOFTMAX + "filled.clamp(min=-1e9).softmax(-1)", "the empty row attends to padding"),
-        (WHERE, "the gradient is NaN in an empty row or at a closed score"),
+        (
+            SOFTMAX + "(scores + mask.log()).softmax(-1).where(mask.any(-1, True), 0)",
+            "gradient is NaN",
+        ),
         (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
         (SOFTMAX + "masked_softmax(scores, mask)", "masked_softmax is the package's own function"),
         ("softmax_over_open = masked_softmax", "masked_softmax is the package's own function"),
