@@ -79,8 +79,8 @@ ANSWERS = answers(
         (LOSS, "log_softmax(-1) -> softmax(-1).log()", "a small softmax is 0, and its logarithm"),
         (
             LOSS,
-            "logits.log_softmax(-1) -> (logits - logits.logsumexp(-1, True).detach())",
-            "the gradient of the loss should be",
+            "log_softmax(-1) -> sub(logits.detach().logsumexp(-1, True))",
+            "the gradient of the",
         ),
         (LOSS, ".mean() -> .mean().item()", "but no gradient flows: return the tensor"),
         (LOSS, "log_softmax(-1) -> log_softmax(1)", "the softmax runs over positions"),

@@ -89,11 +89,7 @@ ANSWERS = answers(
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = x", "should be asked for, got 100%"),
         (ASK, "fate < 0.8 -> fate < 0.5", "80% should be hidden, got 50%"),
         (ASK, "first, size, x.shape -> first, size - 1, x.shape", "6 to 105, got 99 ids"),
-        (
-            ASK,
-            "chosen, fate = -> source = torch.Generator()\n    chosen, fate =",
-            "from source alone",
-        ),
+        (ASK, "x.shape, generator=source -> x.shape", "equal seeds must give equal results"),
         (ASK, f"chosen, fate = -> {ANEW}\n    chosen, fate =", "a second call other ones"),
         (ASK, "x.masked_fill(chosen -> x.masked_fill_(chosen", "changes its argument"),
         (ASK, "return shown, asked -> return asked", "return two tensors"),

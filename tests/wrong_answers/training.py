@@ -52,11 +52,7 @@ ANSWERS = answers(
         (GRADIENT, "+ eps / V -> + eps / (V - 1) * (1 - label)", "the label is one of them"),
         (GRADIENT, "p - wanted -> p - label", "the smoothing is missing"),
         (GRADIENT, "(1 - eps) * label + eps -> 0.9 * label + 0.1", "with 4 tokens, V = 7"),
-        (
-            GRADIENT,
-            "logits.softmax(-1) -> logits.exp() / logits.exp().sum(-1, True)",
-            "of size 300",
-        ),
+        (GRADIENT, "logits.softmax(-1) -> logits.exp() / logits.exp().sum(-1, True)", "size 300"),
         (AUTOGRAD, "the values are right, but do without autograd"),
         (GRADIENT, "logits.softmax(-1) -> labels.softmax(0)", "raises NotImplementedError"),
     ],
