@@ -110,6 +110,7 @@ ANSWERS = answers(
         (CLAMPED, "scores near -1,000 underflow: subtract the larger"),
         (CLAMPED, "m + both.log() -> torch.logaddexp(lse_a, lse_b)", "near -1,000 underflow"),
         (MERGED, "return lse, -> return lse + 2e-3 * (lse > 900),", "1002.15533 at (0,), got"),
+        (MERGED, "torch.logaddexp(lse_a, lse_b) -> (lse_a.exp() + lse_b.exp()).log()", "got inf"),
         (MERGED, "return lse, -> return", "return the log-sum-exp and the output, got"),
     ],
     triton_log_sum_exp=[
