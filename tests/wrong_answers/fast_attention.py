@@ -108,7 +108,7 @@ ANSWERS = answers(
         (MERGED, "torch.logaddexp( -> torch.maximum(", "the larger log-sum-exp is not that of the"),
         (MERGED, ".clamp_min(-1e30) -> ", "with nothing to read is nan"),
         (CLAMPED, "scores near -1,000 underflow: subtract the larger"),
-        (CLAMPED, "m + both.log() -> torch.logaddexp(lse_a, lse_b)", "near -1,000 underflow"),
+        (CLAMPED, "m + both.log() -> torch.logaddexp(lse_a, lse_b)", "underflow: subtract the"),
         (MERGED, "return lse, -> return lse + 2e-3 * (lse > 900),", "1002.15533 at (0,), got"),
         (MERGED, "torch.logaddexp(lse_a, lse_b) -> (lse_a.exp() + lse_b.exp()).log()", "got inf"),
         (MERGED, "return lse, -> return", "return the log-sum-exp and the output, got"),
