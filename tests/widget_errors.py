@@ -126,7 +126,7 @@ VALUES = [
     (packed(num_kv_heads=2), "nor shared or packed projections, got Tr"),
     (packed(packed=True), "nor shared or packed projections, got Tr"),
     (lambda: pack_transformer(Encoder(TYPED)), "nor token types"),
-    (lambda: pack_transformer(broken_transformer()), "NaN or infinity in encoder.norm.bias"),
+    (lambda: pack_transformer(broken_transformer()), "must be finite, got NaN or infinity in enc"),
     (lambda: player_of(target_vocab=Vocabulary(["eins", "zwei"])), "the model's 5 ids, got 6"),
     (lambda: writer_of(vocab=Vocabulary([*"abc"])), "vocab must have the model's 6 ids, got 7"),
     (followed, "give at least one sentence, got none"),
