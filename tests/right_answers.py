@@ -1,33 +1,27 @@
-"""Answers to the exercises that are right, and written in another way than the book's solutions."""
+"""Answers to the exercises that are right, and written in another way than the book's solutions.
 
-ANSWERS: dict[str, list[str]] = {
-    "length_penalty": [
-        """
+Where there are several to an exercise, a line `# or` parts them.
+"""
+
+ANSWERS = {
+    "length_penalty": """
 def pick(log_probs, lengths, alpha):
     return (log_probs / ((5 + lengths) / 6) ** alpha).cpu().numpy().argmax()
-"""
-    ],
-    "empty_rows": ["answer = {'a': {}, 'b': [], 'c': (1, 0), 'd': [0], 'e': range(2, 4)}"],
-    "softmax_with_empty_rows": [
-        """
+""",
+    "empty_rows": "answer = {'a': {}, 'b': [], 'c': (1, 0), 'd': [0], 'e': range(2, 4)}",
+    "softmax_with_empty_rows": """
 def softmax_over_open(scores, mask):
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~mask, lowest).softmax(-1) * mask
-"""
-    ],
-    "alibi_horizon": [
-        """
+""",
+    "alibi_horizon": """
 def horizon(slope, share):
     import numpy as np
 
     return np.ceil(np.log(1 - share) / -slope).astype(int)
-"""
-    ],
-    "column_order": [
-        "def order(head_dim):\n    return torch.arange(head_dim).view(-1, 2).T.flatten()"
-    ],
-    "norm_gradient": [
-        """
+""",
+    "column_order": "def order(D):\n    return torch.arange(D).view(-1, 2).T.flatten()",
+    "norm_gradient": """
 def norm_backward(x, gamma, g, eps=1e-5):
     L, E = x.shape
     rows = []
@@ -36,31 +30,27 @@ def norm_backward(x, gamma, g, eps=1e-5):
         sigma = (centred @ centred / E + eps).sqrt()
         rows.append((u - u.mean() - centred * (u @ centred) / E / sigma**2) / sigma)
     return torch.stack(rows)
-"""
-    ],
-    "ceiling_without_order": [
-        """
+""",
+    "ceiling_without_order": """
 def ceiling(numbers):
     from fractions import Fraction
 
     return Fraction(len({"".join(sorted(str(n))) for n in numbers}), len(numbers))
-"""
-    ],
-    "how_many_known": [
-        "import numpy\n\nanswer = dict(zip('abcdef', numpy.array([8, 6, 4, 7, 4, 5]), strict=True))"
-    ],
-    "eighty_ten_ten": [
-        """
+""",
+    "how_many_known": """
+import numpy
+
+answer = dict(zip("abcdef", numpy.array([8, 6, 4, 7, 4, 5]), strict=True))
+""",
+    "eighty_ten_ten": """
 def ask(x, share, hidden, first, size, source):
     u = (torch.rand(x.shape, generator=source) / share).to(x.device)
     chosen = (u < 1) & (x != 0)
     other = torch.randint(first, size, x.shape, generator=source).to(x.device)
     shown = torch.where(u < 0.8, hidden, torch.where(u < 0.9, other, x))
     return [torch.where(chosen, shown, x), x * chosen]
-"""
-    ],
-    "mended_rescaling": [
-        """
+""",
+    "mended_rescaling": """
 def one_query(scores, values, tile):
     total, output = scores.new_full((), -torch.inf), values.new_zeros(values.shape[1])
     for a, v in zip(scores.split(tile), values.split(tile), strict=True):
@@ -69,20 +59,7 @@ def one_query(scores, values, tile):
             output = (total - both).exp() * output + (a - both).exp() @ v
             total = both
     return output
-""",
-        """
-def one_query(scores, values, tile):  # asks for the maximum twice
-    m, Z, u = scores.new_full((), -torch.inf), scores.new_zeros(()), 0 * values[0]
-    for a, v in zip(scores.split(tile), values.split(tile), strict=True):
-        old = m
-        if a.max() > m:
-            m = a.max()
-        if m > -torch.inf:
-            r, e = (old - m).exp(), (a - m).exp()
-            Z, u = r * Z + e.sum(), r * u + e @ v
-    return u / Z if Z > 0 else u
-""",
-        """
+# or
 def one_query(scores, values, tile):  # skips a masked tile
     m, Z, u = scores.new_full((), -torch.inf), scores.new_zeros(()), 0 * values[0]
     for a, v in zip(scores.split(tile), values.split(tile), strict=True):
@@ -93,9 +70,7 @@ def one_query(scores, values, tile):  # skips a masked tile
         Z, u = r * Z + e.sum(), r * u + e @ v
     return u / Z if Z > 0 else u
 """,
-    ],
-    "integrated_by_hand": [
-        """
+    "integrated_by_hand": """
 def integrated(f, x, baseline, steps):
     point = baseline.clone().requires_grad_()
     for n in range(steps):
@@ -103,6 +78,5 @@ def integrated(f, x, baseline, steps):
             point.copy_(baseline + (n + 0.5) / steps * (x - baseline))
         f(point).backward()
     return (x - baseline) * point.grad / steps
-"""
-    ],
+""",
 }

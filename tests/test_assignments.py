@@ -11,7 +11,9 @@ from tests import notebook_rules as rules
 from tests.test_exercises import CHAPTERS, exercises_of
 from tools import assignments
 
-LENGTHS = "ex-masking-lengths"
+SOLVED, INVERTED, BOASTING, BROKEN, UNTOUCHED = (
+    f"ex-masking-{name}" for name in ("empty-rows", "lengths", "softmax", "dilated", "leak")
+)
 
 
 def rows(path):
@@ -54,61 +56,53 @@ def test_a_chapter_that_does_not_exist_is_named():
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Five students of chapter 3, one of whom hands in something else."""
+    """Two students of chapter 3, and one who hands in something else."""
     folder = tmp_path_factory.mktemp("answers")
     sheet = assignments.write("03", tmp_path_factory.mktemp("sheet"), hints=False)
-    answers = {one.label: one for one in exercises_of(CHAPTERS[2])}
-    solved = {label: one.with_answer(one.solution) for label, one in answers.items()}
-    lengths = answers[LENGTHS]
-    students = {
-        "right": solved,
-        "inverted": solved | {LENGTHS: lengths.with_answer(lengths.wrong[0][0])},
-        "boasting": {LENGTHS: f'print("Correct")\n{lengths.stub}'},
-        "broken": solved | {LENGTHS: "def mask_from_lengths(lengths, size)\n    return"},
+    exercises = {one.label: one for one in exercises_of(CHAPTERS[2])}
+    right = {label: one.with_answer(one.solution) for label, one in exercises.items()}
+    mixed = {
+        SOLVED: right[SOLVED],
+        INVERTED: exercises[INVERTED].with_answer(exercises[INVERTED].wrong[0][0]),
+        BOASTING: f'print("Correct")\n{exercises[BOASTING].stub}',
+        BROKEN: "def dilated_window(L, window, dilation)\n    return",
     }
-    for name, made in students.items():
+    for name, made in {"right": right, "mixed": mixed}.items():
         notebook = json.loads(sheet.read_text(encoding="utf-8"))
+        by_stub = {exercises[label].stub: code for label, code in made.items()}
         for cell in notebook["cells"]:
-            for label, one in answers.items():
-                if cell["source"] == one.stub and label in made:
-                    cell["source"] = made[label]
+            cell["source"] = by_stub.get(cell["source"], cell["source"])
         (folder / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     (folder / "torn.ipynb").write_text('{"cells": [', encoding="utf-8")
-    return rows(assignments.grade("03", folder)), lengths
+    return rows(assignments.grade("03", folder))
 
 
 def test_solutions_are_correct_and_stubs_are_not(graded):
-    grades, _ = graded
-    assert grades["right.ipynb"]["correct"] == grades["right.ipynb"]["of"] == "5"
-    untouched = grades["boasting.ipynb"]["ex-masking-softmax"]
-    assert untouched == "Not yet: the answer is still to be written"
+    assert graded["right.ipynb"]["correct"] == graded["right.ipynb"]["of"] == "5"
+    assert graded["mixed.ipynb"][UNTOUCHED] == "Not yet: the answer is still to be written"
 
 
 def test_a_wrong_answer_is_named_and_costs_itself_alone(graded):
-    grades, lengths = graded
-    assert grades["inverted.ipynb"]["correct"] == "4"
-    assert lengths.wrong[0][1] in grades["inverted.ipynb"][LENGTHS]
+    assert "is the mask inverted?" in graded["mixed.ipynb"][INVERTED]
+    assert graded["mixed.ipynb"][SOLVED] == "Correct"
 
 
 def test_only_the_checks_can_say_correct(graded):
-    grades, _ = graded
-    assert grades["boasting.ipynb"]["correct"] == "0"
-    assert grades["boasting.ipynb"][LENGTHS].startswith("Not yet:")
+    assert graded["mixed.ipynb"][BOASTING].startswith("Not yet:")
+    assert graded["mixed.ipynb"]["correct"] == "1"
 
 
 def test_code_that_does_not_run_and_a_file_that_is_no_notebook_stop_nothing(graded):
-    grades, _ = graded
-    assert grades["broken.ipynb"]["correct"] == "4"
-    assert grades["broken.ipynb"][LENGTHS] == "Not yet: its cell is missing"
-    assert grades["torn.ipynb"]["correct"] == "0"
-    assert "cannot be run" in grades["torn.ipynb"][LENGTHS]
+    assert graded["mixed.ipynb"][BROKEN] == "Not yet: its cell is missing"
+    assert graded["torn.ipynb"]["correct"] == "0"
+    assert "cannot be run" in graded["torn.ipynb"][INVERTED]
 
 
 def test_answers_that_never_end_are_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(assignments, "SECONDS", 0.1)  # starting Python with torch takes longer
     assignments.write("03", tmp_path, hints=False)
     grades = rows(assignments.grade("03", tmp_path))
-    assert grades["03_masking.ipynb"][LENGTHS] == "Not yet: stopped after 0.1 seconds"
+    assert grades["03_masking.ipynb"][INVERTED] == "Not yet: stopped after 0.1 seconds"
 
 
 def test_a_folder_without_answers_is_refused(tmp_path):

@@ -31,6 +31,10 @@ def bits(texts=TEXTS, **changes):
     return bits_per_character(MODEL, texts, WORDS, **{"length": 4} | changes)
 
 
+def loss(*shape):
+    return lambda: language_model_loss(MODEL, torch.zeros(shape).long())
+
+
 TABLE = [
     # Texts
     *(
@@ -66,14 +70,6 @@ TABLE = [
     ("an n-gram of none", ngram(0), V, "order must be at least 1", "got 0"),
     ("a negative discount", ngram(discount=-0.1), V, "discount must be from 0 to 1", "-0.1"),
     # Losses and bits
-    *(
-        (
-            f"tokens {shape} for a language model",
-            lambda shape=shape: language_model_loss(MODEL, torch.zeros(shape).long()),
-            V,
-            "tokens must have shape (B, L + 1)",
-            str(shape),
-        )
-        for shape in ((3,), (2, 1))
-    ),
+    ("a text without a batch", loss(3), V, "tokens must have shape (B, L + 1)", "(3,)"),
+    ("a text of one token", loss(2, 1), V, "tokens must have shape (B, L + 1)", "(2, 1)"),
 ]

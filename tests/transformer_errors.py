@@ -49,9 +49,9 @@ SIZES = {"vocab_size": 13, "embed_dim": 6, "num_heads": 3}
 CONFIG, LENGTHS = TransformerConfig(**SIZES, max_length=5), torch.tensor([4, 2])
 
 
-def model(source=(2, 4), lengths=LENGTHS, inputs=(2, 3), **changes):
+def model(source=(2, 4), lengths=LENGTHS, inputs=(2, 3), *, weights=False, **changes):
     config = TransformerConfig(**SIZES, **changes)
-    return lambda: Transformer(config)(ids(*source), lengths, ids(*inputs))
+    return lambda: Transformer(config)(ids(*source), lengths, ids(*inputs), need_weights=weights)
 
 
 def step(*shape):
@@ -71,11 +71,6 @@ def with_caches(number):
     return lambda: Decoder(CONFIG)(ids(2, 3), zeros(2, 4, 6), caches=caches)
 
 
-def weights_of_fused():
-    fused = Transformer(TransformerConfig(vocab_size=13, backend="fused"))
-    fused(ids(2, 4), LENGTHS, ids(2, 3), need_weights=True)
-
-
 BOTH = "source and lengths must have shapes (B, S) and (B,)"
 OF_THE_STATE = "one for each row of the state, 2"
 BEYOND = "from 0 to max_length - 1 = 5"
@@ -86,14 +81,7 @@ MODELS = [
     ("another number of lengths", model(lengths=ids(3)), V, BOTH, "source (2, 4) and lengths (3,)"),
     ("float lengths of sources", model(lengths=LENGTHS.float()), T, "must be integers", "float32"),
     ("inputs without a batch", model(inputs=(3,)), V, "tokens must have shape (B, L)", "(3,)"),
-    (
-        "inputs of another batch",
-        model(inputs=(3, 3)),
-        V,
-        "(B, L, 6), (B, S, 6)",
-        "(3, 3, 6)",
-        "(2, 4, 6)",
-    ),
+    ("inputs of another batch", model(inputs=(3, 3)), V, "(B, L, 6), (B, S, 6)", "(3, 3, 6)"),
     ("too many inputs", model(inputs=(2, 7), max_length=6), V, BEYOND, "length = 7"),
     ("a step of two tokens", step(2, 1), V, OF_THE_STATE, "(2, 1)"),
     ("a step of another batch", step(3), V, OF_THE_STATE, "(3,)"),
@@ -102,9 +90,10 @@ MODELS = [
     ("a memory of another width", block(zeros(2, 4, 7)), V, "(B, S, 6)", "(2, 4, 7)"),
     ("a memory of another batch", block(zeros(3, 4, 6)), V, "(B, L, 6), (B, S, 6)", "(3, 4, 6)"),
     ("a mask of another memory", block(zeros(2, 5, 6), memory_mask=CLOSED), V, "mask (2, 1, 4)"),
-    ("weights of the fused kernel", weights_of_fused, V, FUSED),
+    ("weights of the fused kernel", model(weights=True, backend="fused"), V, FUSED),
 ]
 
+ODD, EVEN = {"embed_dim": 9}, "must be even for "
 NO_TYPES = "num_token_types must be 0 in a model that generates text, got 2"
 CONFIGS = [
     *(
@@ -122,19 +111,9 @@ CONFIGS = [
     ("a no in words", {"tie_embeddings": "no"}, V, "one of (False, True), got 'no'"),
     ("a config's dropout above 1", {"dropout": 1.5}, V, "dropout must be from 0 to 1, got 1.5"),
     ("an epsilon of 0", {"layer_norm_eps": 0.0}, V, "layer_norm_eps must be a positive number"),
-    *(
-        (f"{positions} of an odd width", {"positions": positions, "embed_dim": 9}, V, words)
-        for positions, words in (
-            ("sinusoidal", "embed_dim must be even for sinusoidal positions, got embed_dim = 9"),
-            ("rotary", "head_dim must be even for rotary positions, got head_dim = 3"),
-        )
-    ),
+    ("sinusoids of an odd width", ODD | {"positions": "sinusoidal"}, V, EVEN, "embed_dim = 9"),
+    ("rotations of an odd width", ODD | {"positions": "rotary"}, V, EVEN, "head_dim = 3"),
 ]
-
-
-def model_of_segments():
-    Transformer(TransformerConfig(**SIZES, num_token_types=2))
-
 
 TABLE = [
     *CACHES,
@@ -143,5 +122,5 @@ TABLE = [
         (what, lambda changes=changes: TransformerConfig(**SIZES | changes), error, *words)
         for what, changes, error, *words in CONFIGS
     ),
-    ("token types of a Transformer", model_of_segments, V, NO_TYPES),
+    ("token types of a Transformer", model(num_token_types=2), V, NO_TYPES),
 ]

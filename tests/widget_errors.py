@@ -3,80 +3,72 @@
 import torch
 import traitlets
 
+from attn_notes import widgets as W
 from attn_notes.data import Vocabulary
 from attn_notes.scores import AdditiveScore
 from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
-from attn_notes.widgets import (
-    AlignmentSteps,
-    AttentionHeatmap,
-    Example,
-    FamilyDiagram,
-    FollowToken,
-    HeadExplorer,
-    HeadSwitches,
-    KernelExplorer,
-    LanguageModelPlayer,
-    MaskPainter,
-    OnlineSoftmax,
-    PositionExplorer,
-    ScoreExplorer,
-    TransformerPlayer,
-    explore,
-)
 from attn_notes.widgets.packing import pack_transformer
-from tests.widgets import (
-    encoded,
-    of_follow,
-    of_heads,
-    of_mask,
-    of_player,
-    of_positions,
-    of_scores,
-    of_steps,
-    of_switches,
-    random_decoder,
-    random_transformer,
-    translating,
-)
+from tests import widgets as made
+from tests.widgets import random_decoder, random_transformer
 
 NAN = float("nan")
 EYE = torch.eye(2)
 HEAD = EYE[None, None]
+PAIR, GERMAN, WIDE = [0.0, 1.0], {"de": "German"}, AdditiveScore(3, 2, 4)
+TYPED = TransformerConfig(vocab_size=9, num_token_types=2)
 FAR = torch.tensor([[-1.5e308, 1.5e308]], dtype=torch.float64)
 SIGNED = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
+
+
+def heatmap(*given, **options):
+    return lambda: W.AttentionHeatmap(*given, **options)
+
+
+def online(*given, **options):
+    return lambda: W.OnlineSoftmax(*given, **options)
+
+
+def packed(**changes):
+    return lambda: pack_transformer(random_transformer(**changes))
 
 
 def flat(**_):
     return torch.full((2, 2), 0.5)
 
 
-def steps_of(states, source=("a", "b"), reference=("c",)) -> AlignmentSteps:
-    return AlignmentSteps([Example(source, reference, states)])
+def steps_of(states, source=("a", "b"), reference=("c",)) -> W.AlignmentSteps:
+    return W.AlignmentSteps([W.Example(source, reference, states)])
 
 
-def trained(target, weights) -> AlignmentSteps:
+def trained(target, weights) -> W.AlignmentSteps:
     return steps_of({"trained": (target, weights)})
 
 
-def player_of(**given) -> TransformerPlayer:
+def player_of(**given) -> W.TransformerPlayer:
     """Digits and one German word."""
     digits, words = Vocabulary([*"0123456789", "<de>"]), Vocabulary(["eins"])
     given = {"source_vocab": digits, "target_vocab": words, "examples": ["1"]} | given
     model = random_transformer(vocab_size=15, target_vocab_size=5, embed_dim=8, num_heads=2)
-    return TransformerPlayer(model, **given)
+    return W.TransformerPlayer(model, **given)
 
 
-def writer_of(**given: object) -> LanguageModelPlayer:
+def writer_of(**given: object) -> W.LanguageModelPlayer:
     """The letters a and b, and eight learned positions."""
     given = {"vocab": Vocabulary([*"ab"]), "prompt": "ab"} | given
     learned = random_decoder(vocab_size=6, positions="learned", max_length=8)
-    return LanguageModelPlayer(given.pop("model", learned), given.pop("vocab"), **given)
+    return W.LanguageModelPlayer(given.pop("model", learned), given.pop("vocab"), **given)
 
 
-def followed(*sentences: object, vocab: Vocabulary | None = None, **changes: object) -> FollowToken:
+def followed(
+    *sentences: object, vocab: Vocabulary | None = None, **changes: object
+) -> W.FollowToken:
     """An encoder of two tokens and three learned positions."""
     sizes = {"vocab_size": 2, "embed_dim": 8, "num_heads": 2, "max_length": 3}
-    return FollowToken(Encoder(TransformerConfig(**(sizes | changes))), *sentences, vocab=vocab)
+    return W.FollowToken(Encoder(TransformerConfig(**(sizes | changes))), *sentences, vocab=vocab)
+
+
+def two_sentences():
+    return made.translating(W.HeadSwitches, ("a", "b"))
 
 
 def broken_transformer():
@@ -88,76 +80,53 @@ def broken_transformer():
 
 # (the call, words of the message)
 VALUES = [
-    (AttentionHeatmap, "either weights or scores"),
-    (lambda: AttentionHeatmap(EYE, scores=EYE), "got both or neither"),
-    (lambda: AttentionHeatmap(NAN * EYE), "weights must be finite, got NaN or infinity"),
-    (lambda: AttentionHeatmap(torch.zeros(0, 3)), "not be empty, got shape (0, 3)"),
-    (lambda: AttentionHeatmap(torch.ones(3)), "a map (L, S), a layer (H, L, S) or layers (1, H, L"),
-    (lambda: AttentionHeatmap(1.00011 * EYE), "weights must be from 0 to 1, got 0 to 1.00011"),
-    (lambda: AttentionHeatmap(scores=FAR), "within 100 of one another, got -1.5e+308 to 1.5e+308"),
-    (lambda: AttentionHeatmap(EYE, mask=torch.ones(2, 3) > 0), "mask (2, 3) and weights (2, 2)"),
-    (lambda: AttentionHeatmap(EYE, query_tokens=["a"]), "query_tokens must be 2, one a row or"),
-    (lambda: AttentionHeatmap(EYE, ["a", "b" * 10_001]), "at most 10000 characters, got"),
-    (lambda: KernelExplorer(torch.ones(2), torch.ones(3)), "same shape (N,), got (2,) and (3,)"),
-    (lambda: KernelExplorer(torch.ones(2, 2), torch.ones(2, 2)), "must have 1 axes"),
-    (lambda: ScoreExplorer((1.0, 2.0, 3.0), EYE), "got (3,) and (2, 2)"),
-    (lambda: ScoreExplorer((4.0, 0.0), EYE), "must end within -3 to 3, got 4"),
-    (
-        lambda: ScoreExplorer((0, 0), EYE, additive=AdditiveScore(3, 2, 4)),
-        "key_dim = 2, got 3 and 2",
-    ),
-    (lambda: MaskPainter(torch.ones(2)), "must have 2 axes and not be empty, got shape (2,)"),
-    (lambda: explore(torch.eye, page=True, n=[1, 2]), "its shape (1, 1), got (2, 2) at {'n': 2}"),
-    (lambda: explore(lambda n: NAN * EYE, n=[1]), "weights at {'n': 1} must be finite"),
-    (lambda: explore(lambda n: n * EYE, page=True, n=[1, 2]), "at {'n': 2} must be from 0 to 1"),
-    (lambda: explore(flat, n=[1], query_tokens=["a"]), "query_tokens must be 2"),
+    (heatmap(), "either weights or scores"),
+    (heatmap(EYE, scores=EYE), "got both or neither"),
+    (heatmap(NAN * EYE), "weights must be finite, got NaN or infinity"),
+    (heatmap(torch.zeros(0, 3)), "not be empty, got shape (0, 3)"),
+    (heatmap(torch.ones(3)), "a map (L, S), a layer (H, L, S) or layers (1, H, L"),
+    (heatmap(1.00011 * EYE), "weights must be from 0 to 1, got 0 to 1.00011"),
+    (heatmap(scores=FAR), "within 100 of one another, got -1.5e+308 to 1.5"),
+    (heatmap(EYE, mask=torch.ones(2, 3) > 0), "mask (2, 3) and weights (2, 2)"),
+    (heatmap(EYE, query_tokens=["a"]), "query_tokens must be 2, one a row or"),
+    (heatmap(EYE, ["a", "b" * 10_001]), "at most 10000 characters, got"),
+    (lambda: W.KernelExplorer(torch.ones(2), torch.ones(3)), "same shape (N,), got (2,) and (3,)"),
+    (lambda: W.KernelExplorer(torch.ones(2, 2), torch.ones(2, 2)), "must have 1 axes"),
+    (lambda: W.ScoreExplorer((1.0, 2.0, 3.0), EYE), "got (3,) and (2, 2)"),
+    (lambda: W.ScoreExplorer((4.0, 0.0), EYE), "must end within -3 to 3, got 4"),
+    (lambda: W.ScoreExplorer((0, 0), EYE, additive=WIDE), "key_dim = 2, got 3 and 2"),
+    (lambda: W.MaskPainter(torch.ones(2)), "must have 2 axes and not be empty, got shape (2,)"),
+    (lambda: W.explore(torch.eye, page=True, n=[1, 2]), "its shape (1, 1), got (2, 2) at {'n': 2}"),
+    (lambda: W.explore(lambda n: NAN * EYE, n=[1]), "weights at {'n': 1} must be finite"),
+    (lambda: W.explore(lambda n: n * EYE, page=True, n=[1, 2]), "at {'n': 2} must be from 0 to 1"),
+    (lambda: W.explore(flat, n=[1], query_tokens=["a"]), "query_tokens must be 2"),
     *(
-        (lambda n=n: explore(flat, n=n), f"from 2 to 37500 positions, got n={n}")
+        (lambda n=n: W.explore(flat, n=n), f"from 2 to 37500 positions, got n={n}")
         for n in ((2, 1, 1), (1, 2, 0), (0, 1, 5), (0.0, 1.0, 1e-9))
     ),
-    (
-        lambda: trained([*"abc"], torch.full((2, 3), 1 / 3)),
-        "'trained' must be (target, source) = (3",
-    ),
+    (lambda: trained([*"abc"], EYE), "'trained' must be (target, source) = (3, 2"),
     (lambda: trained(["a", "b"], NAN * EYE), "the weights of 'trained' must be finite"),
     (lambda: trained(["a", "b"], SIGNED), "from 0 to 1, got -1 to 2"),
     (lambda: trained(["a", "b"], [[1.0, 0.0], [0.5, 0.2]]), "got a sum that differs by 0.3"),
-    (lambda: HeadExplorer([encoded("")]), "that is not special, got ['[CLS]', '[SEP]']"),
-    (lambda: HeadExplorer([(["a", "b", "c"], HEAD)]), "heads, 3, 3) for 3 tokens, got (1,"),
-    (lambda: HeadExplorer([(["a", "b"], HEAD / 2)]), "sum to 1, got a sum that differs by 0.5"),
-    (
-        lambda: HeadExplorer([encoded("ab"), (["a", "b"], HEAD)]),
-        "the same layers and heads, got {(",
-    ),
-    (lambda: OnlineSoftmax([0.0, NAN], EYE), "scores must be finite, got NaN or infinity"),
-    (lambda: OnlineSoftmax([], EYE), "scores must have 1 axes and not be empty, got shape (0,)"),
-    (
-        lambda: OnlineSoftmax([0.0, 1.0], EYE[:1]),
-        "(S, 2) with at most 64 keys, got (2,) and (1, 2)",
-    ),
-    (lambda: OnlineSoftmax(torch.ones(65), torch.ones(65, 2)), "64 keys, got (65,) and (65, 2)"),
-    (lambda: OnlineSoftmax([0.0, 1.0], EYE, tokens=["a"]), "tokens must be 2, one a row or"),
-    (lambda: FamilyDiagram([], ["a"]), "source must be 1 to 64 tokens, got 0"),
-    (lambda: FamilyDiagram(["a"], ["b"] * 65), "target must be 1 to 64 tokens, got 65"),
-    *((lambda n=n: PositionExplorer(n), f"must be from 2 to 128, got {n}") for n in (0, 7, 130)),
-    (lambda: PositionExplorer(length=1), "length must be from 2 to 128, got 32 and 1"),
-    *(
-        (lambda model=model: pack_transformer(model()), words)
-        for model, words in (
-            (lambda: random_transformer(positions="rotary"), "positions of a page must be among"),
-            (lambda: random_transformer(embed_norm=True), "a page has neither embed_norm"),
-            (
-                lambda: Encoder(TransformerConfig(vocab_size=9, num_token_types=2)),
-                "nor token types",
-            ),
-            (
-                lambda: random_transformer(num_kv_heads=2),
-                "nor shared or packed projections, got Tr",
-            ),
-            (lambda: random_transformer(packed=True), "nor shared or packed projections, got Tr"),
-            (broken_transformer, "must be finite, got NaN or infinity in encoder.norm.bias"),
-        )
-    ),
+    (lambda: W.HeadExplorer([made.encoded("")]), "that is not special, got ['[CLS]', '[SEP]']"),
+    (lambda: W.HeadExplorer([(["a", "b", "c"], HEAD)]), "heads, 3, 3) for 3 tokens, got (1,"),
+    (lambda: W.HeadExplorer([(["a", "b"], HEAD / 2)]), "sum to 1, got a sum that differs by 0.5"),
+    (lambda: W.HeadExplorer([made.encoded("a"), (["b"], HEAD[..., :1, :1])]), "same layers and"),
+    (online([0.0, NAN], EYE), "scores must be finite, got NaN or infinity"),
+    (online([], EYE), "scores must have 1 axes and not be empty, got shape (0,)"),
+    (online(PAIR, EYE[:1]), "(S, 2) with at most 64 keys, got (2,) and (1, 2)"),
+    (online(torch.ones(65), torch.ones(65, 2)), "64 keys, got (65,) and (65, 2)"),
+    (online(PAIR, EYE, tokens=["a"]), "tokens must be 2, one a row or"),
+    (lambda: W.FamilyDiagram([], ["a"]), "source must be 1 to 64 tokens, got 0"),
+    (lambda: W.FamilyDiagram(["a"], ["b"] * 65), "target must be 1 to 64 tokens, got 65"),
+    *((lambda n=n: W.PositionExplorer(n), f"must be from 2 to 128, got {n}") for n in (0, 7, 130)),
+    (lambda: W.PositionExplorer(length=1), "length must be from 2 to 128, got 32 and 1"),
+    (packed(positions="rotary"), "positions of a page must be among"),
+    (packed(embed_norm=True), "a page has neither embed_norm"),
+    (packed(num_kv_heads=2), "nor shared or packed projections, got Tr"),
+    (packed(packed=True), "nor shared or packed projections, got Tr"),
+    (lambda: pack_transformer(Encoder(TYPED)), "nor token types"),
+    (lambda: pack_transformer(broken_transformer()), "must be finite, got NaN or infinity in enc"),
     (lambda: player_of(target_vocab=Vocabulary(["eins", "zwei"])), "the model's 5 ids, got 6"),
     (lambda: writer_of(vocab=Vocabulary([*"abc"])), "vocab must have the model's 6 ids, got 7"),
     (followed, "give at least one sentence, got none"),
@@ -168,110 +137,92 @@ VALUES = [
     (lambda: followed(["a"], vocab=Vocabulary(["a"])), "vocab must have the model's 2 ids, got 5"),
 ]
 TYPES = [
-    (lambda: AttentionHeatmap(EYE * 1j), "must be real numbers, got torch.complex64"),
-    (lambda: AttentionHeatmap(EYE, mask=EYE), "mask must be a bool tensor"),
-    (lambda: AttentionHeatmap(EYE, query_tokens="ab"), "got the one string 'ab'"),
-    (lambda: AttentionHeatmap(EYE, query_tokens=[1, 2]), "must be strings, got int"),
-    (lambda: MaskPainter(EYE, mask=EYE), "mask must be a bool tensor"),
-    (lambda: explore(lambda n: [[1.0]], n=[1]), "weights of shape (L, S), got list"),
-    (lambda: explore(lambda n: HEAD, n=[1]), "(L, S), got (1, 1, 2, 2)"),
-    (lambda: explore(flat, n=[]), "a list of choices, or True/False, got n=[]"),
-    (lambda: explore(flat, n=3.5), "got n=3.5"),
+    (heatmap(EYE * 1j), "must be real numbers, got torch.complex64"),
+    (heatmap(EYE, mask=EYE), "mask must be a bool tensor"),
+    (heatmap(EYE, query_tokens="ab"), "got the one string 'ab'"),
+    (heatmap(EYE, query_tokens=[1, 2]), "must be strings, got int"),
+    (lambda: W.MaskPainter(EYE, mask=EYE), "mask must be a bool tensor"),
+    (lambda: W.explore(lambda n: [[1.0]], n=[1]), "weights of shape (L, S), got list"),
+    (lambda: W.explore(lambda n: HEAD, n=[1]), "(L, S), got (1, 1, 2, 2)"),
+    (lambda: W.explore(flat, n=[]), "a list of choices, or True/False, got n=[]"),
+    (lambda: W.explore(flat, n=3.5), "got n=3.5"),
     (lambda: steps_of({"trained": (["a"], EYE)}, "ab"), "source must be a list of strings"),
     (lambda: steps_of({"trained": (["a"], EYE)}, reference=[1]), "reference must be strings"),
     (lambda: trained([1, 2], EYE), "the target of 'trained' must be strings, got int"),
-    (lambda: HeadExplorer([("ab", HEAD)]), "tokens must be a list of strings"),
-    (lambda: FamilyDiagram("time flies", ["a"]), "source must be a list of strings"),
+    (lambda: W.HeadExplorer([("ab", HEAD)]), "tokens must be a list of strings"),
+    (lambda: W.FamilyDiagram("time flies", ["a"]), "source must be a list of strings"),
     (lambda: pack_transformer(MaskedLanguageModel(TransformerConfig(vocab_size=9))), "got Masked"),
     (lambda: followed("ab"), "tokens must be a list of strings, got the one string 'ab'"),
 ]
 TRAITS = [
-    (lambda: KernelExplorer([0.0], [0.0], bandwidth=0), "bandwidth"),
-    (lambda: ScoreExplorer((0, 0), EYE, score="additive"), "dot, scaled_dot, gaussian, got 'add"),
-    (lambda: FamilyDiagram(family="decoder"), "family"),
-    (lambda: OnlineSoftmax([0.0, 1.0], EYE, tile=0), "tile"),
-    (
-        lambda: setattr(OnlineSoftmax([0.0, 1.0], EYE), "scores", [0.0]),
-        "scores must be 2 finite numbers, got [0.0]",
-    ),
-    (lambda: PositionExplorer(length=8, position=8), "position must be from 0 to 7, got 8"),
-    *(
-        (lambda text=text: player_of(examples=[text], languages={"de": "German"}), words)
-        for text, words in (
-            ("1" * 40, "text must have from 1 to 39 tokens, got 40"),
-            ("<de>", "text must be made of known tokens, got '<de>'"),
-        )
-    ),
-    (lambda: FollowToken(of_player(), "x"), "text must be made of known tokens, got 'x'"),
+    (lambda: W.KernelExplorer([0.0], [0.0], bandwidth=0), "bandwidth"),
+    (lambda: W.ScoreExplorer((0, 0), EYE, score="additive"), "dot, scaled_dot, gaussian, got 'add"),
+    (lambda: W.FamilyDiagram(family="decoder"), "family"),
+    (online(PAIR, EYE, tile=0), "tile"),
+    (lambda: W.PositionExplorer(length=8, position=8), "position must be from 0 to 7, got 8"),
+    (lambda: player_of(examples=["1" * 40], languages=GERMAN), "from 1 to 39 tokens, got 40"),
+    (lambda: player_of(examples=["<de>"], languages=GERMAN), "made of known tokens, got '<de>'"),
+    (lambda: W.FollowToken(made.of_player(), "x"), "text must be made of known tokens, got 'x'"),
     (lambda: writer_of(prompt="abc"), "prompt must be made of known characters, got 'c'"),
     (lambda: writer_of(prompt="ababa", most=4), "prompt must have at most 4 characters, got 5"),
 ]
+WRONG_OF_PLAYER = (
+    *(("temperature", -0.1), ("temperature", 3.1), ("seed", -1), ("seed", 100)),
+    *(("step", -1), ("attention", "all"), ("layer", -1), ("head", -1)),
+)
+WRONG_OF_WRITER = (
+    *(("temperature", 0.0), ("temperature", 3.1), ("top_k", 0), ("top_p", 0.0)),
+    *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
+)
 # (what makes a widget, its trait, a value that it must not have, words of the message)
 SETTINGS = [
-    (of_scores, "head", 3, "head must be from 0 to 2, got 3"),
-    (of_scores, "layer", 1, "layer must be from 0 to 0, got 1"),
-    (of_scores, "temperature", 0.0, "temperature"),
-    (of_mask, "second_size", 0, "second_size"),
-    (of_mask, "layers", 9, "layers"),
+    (made.of_scores, "head", 3, "head must be from 0 to 2, got 3"),
+    (made.of_scores, "layer", 1, "layer must be from 0 to 0, got 1"),
+    (made.of_scores, "temperature", 0.0, "temperature"),
+    (made.of_mask, "second_size", 0, "second_size"),
+    (made.of_mask, "layers", 9, "layers"),
     *(
-        (lambda: explore(flat, n=[1, 2]), "values", now, f"among {{'n': [1, 2]}}, got {now}")
+        (lambda: W.explore(flat, n=[1, 2]), "values", now, f"among {{'n': [1, 2]}}, got {now}")
         for now in ({"n": 3}, {"m": 1})
     ),
-    (of_steps, "example", 3, "example must be from 0 to 2, got 3"),
-    (of_steps, "state", "overtrained", "untrained, trained, got 'overtrained'"),
-    (of_heads, "sentence", 3, "sentence must be from 0 to 2, got 3"),
-    (of_heads, "layer", 2, "layer must be from 0 to 1, got 2"),
-    (of_heads, "pattern", "before", "pattern"),
-    (of_positions, "distance", -12, "distance must be from -11 to 11, got -12"),
-    (of_positions, "pair", -1, "pair"),
-    (of_positions, "embed_dim", 12, "embed_dim must be one of 4, 8, 16, 32, 64, got 12"),
-    (of_positions, "base", 7.0, "base"),
-    (of_follow, "sentence", 2, "sentence must be from 0 to 1, got 2"),
-    *((of_follow, trait, -1, trait) for trait in ("token", "head", "step")),
-    *(
-        (of_player, trait, value, trait)
-        for trait, value in (
-            *(("temperature", -0.1), ("temperature", 3.1), ("seed", -1), ("seed", 100)),
-            *(("step", -1), ("attention", "all"), ("layer", -1), ("head", -1)),
-        )
-    ),
-    *(
-        (writer_of, trait, value, trait)
-        for trait, value in (
-            *(("temperature", 0.0), ("temperature", 3.1), ("top_k", 0), ("top_p", 0.0)),
-            *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
-        )
-    ),
-    (of_scores, "scale", "square", "scale"),
+    (made.of_steps, "example", 3, "example must be from 0 to 2, got 3"),
+    (made.of_steps, "state", "overtrained", "untrained, trained, got 'overtrained'"),
+    (made.of_heads, "sentence", 3, "sentence must be from 0 to 2, got 3"),
+    (made.of_heads, "layer", 2, "layer must be from 0 to 1, got 2"),
+    (made.of_heads, "pattern", "before", "pattern"),
+    (made.of_positions, "distance", -12, "distance must be from -11 to 11, got -12"),
+    (made.of_positions, "pair", -1, "pair"),
+    (made.of_positions, "embed_dim", 12, "embed_dim must be one of 4, 8, 16, 32, 64, got 12"),
+    (made.of_positions, "base", 7.0, "base"),
+    (made.of_follow, "sentence", 2, "sentence must be from 0 to 1, got 2"),
+    *((made.of_follow, trait, -1, trait) for trait in ("token", "head", "step")),
+    *((made.of_player, trait, wrong, trait) for trait, wrong in WRONG_OF_PLAYER),
+    *((writer_of, trait, wrong, trait) for trait, wrong in WRONG_OF_WRITER),
+    (made.of_scores, "scale", "square", "scale"),
+    (online(PAIR, EYE), "scores", [0.0], "scores must be 2 finite numbers, got [0.0]"),
     (player_of, "text", "x", "text must be made of known tokens, got 'x'"),
     *(
-        (of_switches, "edits", edit, f"from 0 to 2, or mean or other, got {edit!r}")
+        (made.of_switches, "edits", edit, f"from 0 to 2, or mean or other, got {edit!r}")
         for edit in (
             *("cross.1.0", "cross.1.0:", "cross.1.0:-1", "cross.1.0:2.1", "cross.1.0:1e0"),
             *("cross.2.0:0", "cross.1.2:0", "memory.0.0:0", "cross.1.0:off", " cross.1.0:0"),
         )
     ),
-    (
-        lambda: translating(HeadSwitches, ("a", "b")),
-        "edits",
-        "cross.1.0:mean",
-        "edits must be such as encoder.0.0:0.5, from 0 to 2, or other, got 'cross.1.0:mean'",
-    ),
-    (of_switches, "head", "cross.1.2", "head must be one of encoder.0.0, encoder.0.1, "),
-    (of_switches, "other", "x", "text must be made of known tokens, got 'x'"),
-    (of_switches, "text", "9" * 40, "text must have from 1 to 39 tokens, got 40"),
+    (two_sentences, "edits", "cross.1.0:mean", "from 0 to 2, or other, got 'cross.1.0:mean'"),
+    (made.of_switches, "head", "cross.1.2", "head must be one of encoder.0.0, encoder.0.1, "),
+    (made.of_switches, "other", "x", "text must be made of known tokens, got 'x'"),
+    (made.of_switches, "text", "9" * 40, "text must have from 1 to 39 tokens, got 40"),
     (writer_of, "prompt", "c", "prompt must be made of known characters, got 'c'"),
 ]
+
+
+def setting(make, trait, value):
+    return lambda: setattr(make(), trait, value)
+
+
 WRONG = [
     *((call, ValueError, words) for call, words in VALUES),
     *((call, TypeError, words) for call, words in TYPES),
     *((call, traitlets.TraitError, words) for call, words in TRAITS),
-    *(
-        (
-            lambda make=make, trait=trait, value=value: setattr(make(), trait, value),
-            traitlets.TraitError,
-            words,
-        )
-        for make, trait, value, words in SETTINGS
-    ),
+    *((setting(*given), traitlets.TraitError, words) for *given, words in SETTINGS),
 ]

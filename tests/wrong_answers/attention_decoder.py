@@ -1,6 +1,6 @@
 """Typical wrong answers to the exercises of chapter 4, and how each is named."""
 
-from tests.wrong_answers import instead
+from tests.wrong_answers import answers, guesses
 
 SHAPES = {
     "keys": (5, 7, 12),
@@ -13,13 +13,15 @@ SHAPES = {
 READ = """
 def read(hidden, memory, mask, score):
     weights = masked_softmax(score(hidden[-1][:, None], memory), mask)
-    return (weights @ memory)[:, 0], weights[:, 0]
+    context = weights @ memory
+    return context[:, 0], weights[:, 0]
 """
 LOSS = """
 def loss_of_real_tokens(logits, labels):
     log_p = logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]
     real = labels != PAD
-    return """
+    return -log_p[real].mean()
+"""
 GREEDY = """
 def say_greedily(model, source, lengths, max_length):
     logits, state = model.start(source, lengths)
@@ -32,118 +34,76 @@ def say_greedily(model, source, lengths, max_length):
         said.append(tokens)
     return torch.stack(said, dim=1)
 """
-END_LOST = """
-def say_greedily(model, source, lengths, max_length):
-    logits, state = model.start(source, lengths)
-    said, ended = [], torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    while len(said) < max_length and not ended.all():
-        tokens = logits.argmax(-1)
-        ended = ended | (tokens == END)
-        said.append(tokens.masked_fill(ended, PAD))
-        logits, state = model.step(tokens, state)
-    return torch.stack(said, dim=1)
-"""
-REPEAT = "\ndef say_greedily(model, source, lengths, max_length):\n    return "
 PICK = "\ndef pick(log_probs, lengths, alpha):\n    return "
 TABLE = "answer = torch.tensor({}, device='cpu')"
 EVEN = [[0.25] * 4] * 4
 LAST = [0.0, 0.0, 0.0, 1.0]
 TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.34, 0.33, 0.0, 0.33], [0.34, 0.33, 0.0, 0.33], LAST]
-MIDDLE_TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.0, 1 / 3, 2 / 3, 0.0], [1 / 3, 0.0, 1 / 3, 1 / 3]]
-MIDDLE_TIE += [[2 / 3, 0.0, 1 / 3, 0.0]]
+LATER_TIE = [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.0, 1 / 3, 2 / 3, 0.0], [1 / 3, 0.0, 1 / 3, 1 / 3]]
+LATER_TIE += [[2 / 3, 0.0, 1 / 3, 0.0]]
 ENDLESS = [[0.4, 0.35, 0.25, 0.0], [0.4, 0.0, 0.0, 0.6], [0.0, 0.4, 0.0, 0.6], [0.0, 0.0, 1.0, 0.0]]
-TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
+TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], LAST, LAST]
 
-ANSWERS: dict[str, list[tuple[str, str]]] = {
-    "decoder_shapes": [
-        (f"answer = {SHAPES | {'keys': (5, 7, 6)}}", "keys is not (5, 7, 6): one for each source"),
-        (f"answer = {SHAPES | {'query': (2, 5, 8)}}", "query is not (2, 5, 8): the top layer's"),
-        (f"answer = {SHAPES | {'context': (5, 8)}}", "context is not (5, 8): an average of keys"),
-        (f"answer = {SHAPES | {'gru_input': [1, 5, 12]}}", "gru_input is not [1, 5, 12]: one step"),
-        (f"answer = {SHAPES | {'weights': (5, 1, 7)}}", "`read` drops the axis of the query"),
-        (f"answer = {SHAPES | {'context': (5, 1, 12)}}", "`read` drops the axis of the query"),
-        (f"answer = {SHAPES | {'weights': (5, 9, 7)}}", "weights is not (5, 9, 7): one for each"),
+ANSWERS = answers(
+    decoder_shapes=[
+        *guesses(
+            SHAPES,
+            ("keys", (5, 7, 6), "one for each source"),
+            ("query", (2, 5, 8), "the top layer's"),
+            ("context", (5, 8), "an average of keys"),
+            ("gru_input", [1, 5, 12], "one step"),
+            ("weights", (5, 1, 7), "one for each source word; `read` drops the axis of the query"),
+        ),
         (f"answer = {SHAPES | {'keys': 12}}", "keys should be a shape such as (5, 7), got 12"),
         ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer must be a dictionary, got list"),
     ],
-    "read_source": [
-        (instead(READ, "hidden[-1]", "hidden[0]"), "the query is the bottom layer's state"),
-        (instead(READ, "hidden[-1]", "hidden[1]"), "the query is the second layer's state"),
-        (
-            instead(READ, "), mask)", ")).softmax(-1)").replace("masked_softmax", ""),
-            "the padding is read: where is the mask?",
-        ),
-        (
-            instead(READ, "), mask)", ")).softmax(-1) * mask").replace("masked_softmax", ""),
-            "masked after the softmax, a row no longer sums to 1",
-        ),
-        (
-            instead(READ, "(weights @ memory)[:, 0]", "weights @ memory"),
-            "the context has three axes",
-        ),
-        (instead(READ, ", weights[:, 0]", ", weights"), "the weights have three axes"),
-        (
-            instead(READ, "(weights @ memory)[:, 0], weights[:, 0]", "weights[:, 0]"),
-            "return two tensors, context and weights, got Tensor",
-        ),
-        (
-            instead(READ, ", weights[:, 0]", ", weights[:, 0], mask"),
-            "return two tensors, context and weights, got 3",
-        ),
-        (
-            instead(READ, "(weights @ memory)[:, 0], weights", "weights[:, 0], (weights @ memory)"),
-            "context and weights are swapped",
-        ),
+    read_source=[
+        (READ, "hidden[-1] -> hidden[0]", "the query is the bottom layer's state"),
+        (READ, "hidden[-1] -> hidden[1]", "the query is the second layer's state"),
+        (READ, ", mask) -> , mask | True)", "the padding is read: where is the mask?"),
+        (READ, ", mask) -> , mask | True) * mask", "masked after the softmax, a row no longer"),
+        (READ, "context[:, 0] -> context", "the context has three axes"),
+        (READ, "weights[:, 0] -> weights", "the weights have three axes"),
+        (READ, "weights @ memory -> memory.mean(1, True)", "the context is a plain mean"),
+        (READ, "context[:, 0], -> ", "return two tensors, context and weights, got Tensor"),
+        (READ, "weights[:, 0] -> weights[:, 0], mask", "context and weights, got 3"),
+        (READ, "context[:, 0], weights -> weights[:, 0], context", "weights are swapped"),
     ],
-    "masked_loss": [
-        (LOSS + "F.cross_entropy(logits.mT, labels)", "the mean over all 8 places: padding counts"),
-        (LOSS + "-(log_p * real).mean()", "the sum is divided by all 8 places"),
-        (LOSS + "-((log_p * real).sum(-1) / real.sum(-1)).mean()", "it is a mean over sentences"),
-        (LOSS + "log_p[real].mean()", "it is negative"),
-        (LOSS + "-log_p[real & (labels != END)].mean()", "END is left out: it is a real token"),
-        (LOSS + "-log_p[real].sum()", "it is the sum over the real tokens"),
+    masked_loss=[
+        (LOSS, "log_p[real] -> log_p", "the mean over all 8 places: padding counts"),
+        (LOSS, "log_p[real] -> (log_p * real)", "the sum is divided by all 8 places"),
+        (LOSS, "log_p[real] -> ((log_p * real).sum(-1) / real.sum(-1))", "a mean over sentences"),
+        (LOSS, "return - -> return ", "it is negative"),
+        (LOSS, "real].mean() -> real & (labels != END)].mean()", "END is left out: it is a real"),
+        (LOSS, ".mean() -> .sum()", "it is the sum over the real tokens"),
+        (LOSS, "log_softmax(-1) -> softmax(-1).log()", "a small softmax is 0, and its logarithm"),
         (
-            LOSS.replace("log_softmax(-1)", "softmax(-1).log()") + "-log_p[real].mean()",
-            "a small softmax is 0, and its logarithm -inf",
+            LOSS,
+            "log_softmax(-1) -> sub(logits.detach().logsumexp(-1, True))",
+            "the gradient of the",
         ),
-        (
-            LOSS.replace("logits.log_softmax(-1)", "(logits - logits.logsumexp(-1, True).detach())")
-            + "-log_p[real].mean()",
-            "the gradient of the loss should be",
-        ),
-        (LOSS + "-log_p[real].mean().item()", "but no gradient flows: return the tensor"),
-        (
-            LOSS.replace("log_softmax(-1)", "log_softmax(1)") + "-log_p[real].mean()",
-            "the softmax runs over positions",
-        ),
+        (LOSS, ".mean() -> .mean().item()", "but no gradient flows: return the tensor"),
+        (LOSS, "log_softmax(-1) -> log_softmax(1)", "the softmax runs over positions"),
     ],
-    "greedy_loop": [
-        (instead(GREEDY, "not ended.all()", "not ended.any()"), "the first sentence has ended"),
-        (instead(GREEDY, ".masked_fill(ended, PAD)", ""), "a sentence goes on after END"),
+    greedy_loop=[
+        (GREEDY, "ended.all() -> ended.any()", "the first sentence has ended"),
+        (GREEDY, ".masked_fill(ended, PAD) -> ", "a sentence goes on after END"),
+        (GREEDY, "logits, state = model.step -> logits, _ = model.step", "the same state"),
         (
-            REPEAT + "model.start(source, lengths)[0].argmax(-1)[:, None].expand(-1, max_length)",
-            "should have shape (3, 5), got (3, 9)",
+            GREEDY,
+            ".masked_fill(ended, PAD) -> ",
+            "append(tokens -> append(tokens.masked_fill(ended, PAD)",
+            "END has become PAD: fill first",
         ),
-        (instead(GREEDY, "logits, state = model.step", "logits, _ = model.step"), "the same state"),
-        (END_LOST, "END has become PAD: fill first"),
-        (instead(GREEDY, " and not ended.all()", ""), "after every sentence has ended"),
-        (
-            instead(GREEDY, "len(said) < max_length and not", "not"),
-            "with max_length = 3 it says more than 3 words",
-        ),
-        (
-            instead(GREEDY, "model.step(tokens,", "model.step(source[:, 0],"),
-            "the words chosen last",
-        ),
-        (instead(GREEDY, "dim=1)", "dim=1).float()"), "dtype torch.int64, got torch.float32"),
-        (instead(GREEDY, "start(source, lengths)", "start(source)"), "was not given the lengths"),
-        (instead(GREEDY, "step(tokens, state)", "step(state, tokens)"), "its second was a Tensor"),
+        (GREEDY, " and not ended.all() -> ", "after every sentence has ended"),
+        (GREEDY, "len(said) < max_length and -> ", "with max_length = 3 it says more than 3 words"),
+        (GREEDY, "model.step(tokens, -> model.step(source[:, 0],", "the words chosen last"),
+        (GREEDY, "dim=1) -> dim=1).float()", "dtype torch.int64, got torch.float32"),
+        (GREEDY, "start(source, lengths) -> start(source)", "was not given the lengths"),
+        (GREEDY, "step(tokens, state) -> step(state, tokens)", "its second was a Tensor"),
     ],
-    "length_penalty": [
-        (
-            PICK + "(log_probs * ((5 + lengths) / 6) ** alpha).argmax()",
-            "multiplied, the penalty favours the short",
-        ),
+    length_penalty=[
+        (PICK + "(log_probs * ((5 + lengths) / 6) ** alpha).argmax()", "favours the short"),
         (PICK + "log_probs.argmax()", "the lengths are ignored"),
         (PICK + "(log_probs / lengths**alpha).argmax()", "log p is divided by T^α: the penalty is"),
         (PICK + "(log_probs / ((4 + lengths) / 6) ** alpha).argmax()", "and T counts END once"),
@@ -151,19 +111,15 @@ ANSWERS: dict[str, list[tuple[str, str]]] = {
         (PICK + "(log_probs / ((5 + lengths) / 6)).argmax()", "α should be an exponent"),
         (PICK + "(log_probs / ((5 + lengths) / 6) ** alpha).argmin()", "this is the least score"),
         (PICK + "(log_probs / ((5 + lengths) / 6) ** alpha).max()", "the best score: return its"),
-        (PICK + "[0]", "the index of the best should be a number, got list"),
     ],
-    "fool_beam": [
+    fool_beam=[
         (TABLE.format(EVEN), "greedy finds the best sentence, the empty one, with p = 0.250"),
         (TABLE.format(TRAP), "a beam of two finds the best sentence, b, with p = 0.400"),
         (TABLE.format(ENDLESS), "greedy finds the best sentence, a, with p = 0.240"),
-        (TABLE.format(MIDDLE_TIE), "greedy finds the best sentence, b, with p = 0.111"),
+        (TABLE.format(LATER_TIE), "greedy finds the best sentence, b, with p = 0.111"),
         (TABLE.format(TIE), "a beam of two finds the best sentence, c, with p = 0.333"),
-        (
-            "answer = torch.ones(4, 4, device='cpu')",
-            "the row of START should be 0 or more and sum to 1, got 1, 1, 1, 1",
-        ),
+        ("answer = torch.ones(4, 4)", "the row of START should be 0 or more and sum to 1"),
         ("answer = [[0.25] * 4, [0.25] * 4, [0.25] * 4, None]", "4 rows of 4 numbers"),
         ("answer = [[0.25] * 4] * 3", "the table should have shape (4, 4), got (3, 4)"),
     ],
-}
+)
