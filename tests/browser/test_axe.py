@@ -4,14 +4,15 @@ One page of each kind; where ATTN_NOTES_EVERY_PAGE is set, all of them.
 """
 
 import os
+from urllib.request import urlopen
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.browser.conftest import SITE
+from tests.browser.conftest import SITE, THEME_LOGS
 from tests.browser.panel import settle
-from tests.browser.test_pages import THEME_LOGS, turn_to
+from tests.browser.test_pages import turn_to
 
 # What axe finds and is not ours to mend: a page or "", the rule, and the cause.
 KNOWN: dict[tuple[str, str], str] = {}
@@ -102,5 +103,9 @@ def test_axe_finds_nothing_on_a_whole_page(visit, book, name):
     assert_axe_finds_nothing(visit, book, name)
 
 
-def test_axe_finds_nothing_on_the_page_for_an_address_that_is_gone(visit, public):
+def test_axe_finds_nothing_on_the_page_for_an_address_that_is_gone_which_no_host_leaves_out(
+    visit, public
+):
+    with urlopen(f"{public['http']}/.nojekyll") as answer:
+        assert answer.status == 200
     assert_axe_finds_nothing(visit, public, "404")
