@@ -40,16 +40,6 @@ EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure i
 expect.set_options(timeout=EXPECTED_WAIT)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Raise where xdist has not taken down which tests share a page: it would open one for each."""
-    if not getattr(config.option, "loadgroup", False):
-        return
-    for item in items:
-        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-            raise pytest.UsageError(f"pytest-xdist must keep the group of {item.nodeid}, has none")
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     path = find()

@@ -15,7 +15,7 @@ from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.packing import pack_seq2seq, unpack_weights
 from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
-from tests.browser.modules import assert_close, functions_of
+from tests.browser.modules import assert_close
 from tests.browser.panel import (
     PIXELS,
     Panel,
@@ -130,6 +130,8 @@ def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
 
 # What is typed on a page
 
+MODULE = "alignment"
+
 KNOWN = ["drei", "und", "siebzig", "Millionen"], ["seventy", "-three", "million,"]
 
 
@@ -151,13 +153,13 @@ def in_python(model: Seq2Seq, ids: list[int], most: int) -> tuple[list[int], tor
     return tokens, found.state.weights[0, : len(tokens)]
 
 
-def test_the_page_s_recurrent_network_says_what_torch_says(chromium):
+def test_the_page_s_recurrent_network_says_what_torch_says(js):
     model = random_seq2seq()
     read = (
         "(stored, all, most) => all.map((ids) => new RecurrentModel(stored).translate(ids, most))"
     )
     texts = [[4], [6], [4, 5, 6, 7], [7, 7, 6, 5, 4, 3, 7], [6, 5] * 9]
-    with functions_of(chromium, "alignment") as js, torch.no_grad():
+    with torch.no_grad():
         for found, ids in zip(js(read, pack_seq2seq(model), texts, 20), texts, strict=True):
             tokens, weights = in_python(model, ids, 20)
             assert found["tokens"] == tokens

@@ -4,17 +4,17 @@ import re
 
 import pytest
 import torch
-from playwright.sync_api import Browser
 
 from attn_notes.masks import masked_softmax
 from attn_notes.widgets import OnlineSoftmax
 from tests.browser.journeys import FORGET, MASKED, assert_shown
-from tests.browser.modules import assert_close, functions_of
+from tests.browser.modules import assert_close
 from tests.browser.panel import Panel
 from tests.oracles import rng
 from tests.test_online import ROWS, values_for
 from tests.widgets import of_online
 
+MODULE = "online"
 STEPS = """(...given) => onlineSoftmax(...given).map((step) => ({ ...step,
   exps: Array.from(step.exps) }))"""
 FLOOR, TOP, LABEL = 124, 30, 60  # of the picture: where scores end, and the room for m
@@ -22,25 +22,24 @@ RANGE = -4, 3  # the scores that it shows
 
 
 @pytest.mark.parametrize("tile", [1, 2, 3, 64])
-def test_each_step_is_torch_s_at_every_edge(chromium: Browser, tile):
-    with functions_of(chromium, "online") as call:
-        for row in ROWS.values():
-            values, scores = values_for(row), torch.tensor(row, dtype=torch.float64)
-            for forget in (False, True):
-                steps = call(STEPS, row, values.tolist(), tile, forget)
-                widget = OnlineSoftmax(row, values, tile=tile)
-                widget.forget = forget
-                shown = widget.shown()
-                for name, expected in shown._asdict().items():
-                    assert_close([step[name] for step in steps], expected)
-                sums = torch.tensor([step["sums"] for step in steps], dtype=torch.float64)
-                assert_close((shown.total[:, None] * shown.output).tolist(), sums)
-                if not forget:
-                    assert_close(steps[-1]["output"], masked_softmax(scores) @ values)
-                maxima = [-torch.inf, *shown.maximum.tolist()]
-                for step, old, new in zip(steps, maxima, maxima[1:], strict=False):
-                    factor = 0.0 if old == -torch.inf else torch.tensor(old - new).exp()
-                    assert step["rescale"] == pytest.approx(float(factor), abs=1e-6)
+def test_each_step_is_torch_s_at_every_edge(js, tile):
+    for row in ROWS.values():
+        values, scores = values_for(row), torch.tensor(row, dtype=torch.float64)
+        for forget in (False, True):
+            steps = js(STEPS, row, values.tolist(), tile, forget)
+            widget = OnlineSoftmax(row, values, tile=tile)
+            widget.forget = forget
+            shown = widget.shown()
+            for name, expected in shown._asdict().items():
+                assert_close([step[name] for step in steps], expected)
+            sums = torch.tensor([step["sums"] for step in steps], dtype=torch.float64)
+            assert_close((shown.total[:, None] * shown.output).tolist(), sums)
+            if not forget:
+                assert_close(steps[-1]["output"], masked_softmax(scores) @ values)
+            maxima = [-torch.inf, *shown.maximum.tolist()]
+            for step, old, new in zip(steps, maxima, maxima[1:], strict=False):
+                factor = 0.0 if old == -torch.inf else torch.tensor(old - new).exp()
+                assert step["rescale"] == pytest.approx(float(factor), abs=1e-6)
 
 
 def test_a_score_is_dragged_masked_in_the_strip_and_open_again(visit, bare):
