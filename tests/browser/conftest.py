@@ -22,25 +22,22 @@ from playwright.sync_api import (
 
 from benchmarks.pages import BUILD
 from tests.browser.bare import write_bare_pages
+from tests.browser.modules import functions_of
 from tools.browser import FLAGS, find
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 HOME = "https://github.com/someone/notes"
 CONTENTS = "format: jb-book\nroot: book/notation\nchapters: [{file: book/glossary}]\n"
+THEME_LOGS = "log: [PST]: "  # what the theme tells the console as it works; errors are none
+# For an excerpt Sphinx reads the pages it found, which a browser forbids on the disk.
+NO_EXCERPTS = (
+    *("error: Access to fetch at 'file:", "error: Fetch API cannot load file:"),
+    *("error: Failed to load resource: net::ERR_FAILED", "Failed to fetch"),
+)
 PRINTED = "dispatchEvent(new Event('beforeprint'))"  # brings all that waits until it is near
 EXPECTED_WAIT = 20_000  # milliseconds: two busy cores are slow, and a failure is rare
 expect.set_options(timeout=EXPECTED_WAIT)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Raise where xdist has not taken down which tests share a page: it would open one for each."""
-    if not getattr(config.option, "loadgroup", False):
-        return
-    for item in items:
-        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-            raise pytest.UsageError(f"pytest-xdist must keep the group of {item.nodeid}, has none")
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +137,24 @@ def book() -> Iterator[dict[str, str]]:
         pytest.fail("the book is not built: run make book first")
     with served(SITE) as server:
         yield {"http": server, "file": SITE.as_uri()}
+
+
+@pytest.fixture
+def turn(visit: Visitor, book: dict[str, str]) -> Callable[..., Page]:
+    """Opens a page of the book by its name."""
+    visit.expected = (THEME_LOGS,)
+
+    def open_page(name: str, scheme: str = "http", query: str = "", **options) -> Page:
+        return visit(f"{book[scheme]}/{name}.html{query}", **options)
+
+    return open_page
+
+
+@pytest.fixture(scope="module")
+def js(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Callable]:
+    """Calls a function on the module that a test file names: `js("(x) => ...", x)`."""
+    with functions_of(chromium, request.module.MODULE) as call:
+        yield call
 
 
 @pytest.fixture(scope="session")

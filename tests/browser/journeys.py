@@ -3,123 +3,96 @@
 import math
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import pytest
 import torch
 from playwright.sync_api import expect
 from torch import Tensor
 
-from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, masked_softmax, prefix_mask
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
-from attn_notes.scores import AdditiveScore, BilinearScore
-from attn_notes.transformer import Encoder, TransformerConfig
-from attn_notes.widgets import (
-    AlignmentSteps,
-    AttentionHeatmap,
-    Example,
-    FamilyDiagram,
-    FollowToken,
-    HeadExplorer,
-    HeadSwitches,
-    KernelExplorer,
-    LanguageModelPlayer,
-    MaskPainter,
-    OnlineSoftmax,
-    PositionExplorer,
-    ScoreExplorer,
-    TransformerPlayer,
-    explore,
-)
+from attn_notes.widgets import FamilyDiagram
 from attn_notes.widgets.base import BookWidget
 from attn_notes.widgets.encoding import decode, visible
 from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS
-from attn_notes.widgets.packing import unpack_transformer
-from attn_notes.widgets.views import Maps
 from tests.browser.panel import Panel, assert_cells
 from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise
 
 # ---- What a control does, in Python. A move gets the widget and where the control stands now.
 
-Same = Callable[[BookWidget, float], None]
+Move = Callable[[BookWidget, float], None]
 
 
-def sets(trait: str, value: Callable[[float], object] = float) -> Same:
-    return lambda widget, at: setattr(widget, trait, value(at))
+def sets(trait: str, *choices: object) -> Move:
+    """Set a trait to the choice at which the control stands, or to its number."""
+
+    def move(widget: BookWidget, at: float) -> None:
+        number_or_box = type(getattr(widget, trait))
+        setattr(widget, trait, choices[int(at)] if choices else number_or_box(at))
+
+    return move
 
 
-def one_of(*choices: object) -> Callable[[float], object]:
-    return lambda at: choices[int(at)]
+def offered(trait: str, among: str) -> Move:
+    """Set a trait to one of the choices that the widget's data list."""
+    return lambda widget, at: setattr(widget, trait, widget.data[among][int(at)])
 
 
-def two_digits(low: float, high: float) -> Callable[[float], object]:
+def two_digits(low: float, high: float) -> list[float]:
     """A logarithmic slider stands at an index into all the numbers of two digits."""
     numbers = (float(f"{n}e{power}") for power in range(-3, 2) for n in range(10, 100))
-    return one_of(*(number for number in numbers if low <= number <= high))
+    return [number for number in numbers if low <= number <= high]
 
 
-def score_offered(widget: ScoreExplorer, at: float) -> None:
-    widget.score = widget.data["offered"][int(at)]
+def move_point(trait: str) -> Move:
+    def move(widget: BookWidget, at: float) -> None:
+        values = getattr(widget, trait)
+        moved = [at if n == widget.point else x for n, x in enumerate(values)]
+        setattr(widget, trait, moved)
+
+    return move
 
 
-def move_point(trait: str, widget: KernelExplorer, at: float) -> None:
-    moved = list(getattr(widget, trait))
-    moved[widget.point] = at
-    setattr(widget, trait, moved)
+def move_arrow(axis: int) -> Move:
+    def move(widget: BookWidget, at: float) -> None:
+        ends = [list(end) for end in (widget.query, *widget.key_vectors)]
+        ends[widget.arrow + 1][axis] = round(at, 4)
+        widget.query, *widget.key_vectors = ends
+
+    return move
 
 
-def move_arrow(axis: int, widget: ScoreExplorer, at: float) -> None:
-    ends = [list(end) for end in (widget.query, *widget.key_vectors)]
-    ends[widget.arrow + 1][axis] = round(at, 4)
-    widget.query, *widget.key_vectors = ends
-
-
-def choose_example(widget: AlignmentSteps, at: float) -> None:
+def choose_example(widget: BookWidget, at: float) -> None:
     widget.example, widget.step = int(at), 0
 
 
-def choose_state(widget: AlignmentSteps, at: float) -> None:
-    widget.state = widget.data["states"][int(at)]
-
-
-def offered(trait: str, among: str, widget: PositionExplorer, at: float) -> None:
-    setattr(widget, trait, widget.data[among][int(at)])
-
-
-def move_score(widget: OnlineSoftmax, at: float) -> None:
+def move_score(widget: BookWidget, at: float) -> None:
     """A score that is moved is open again."""
     widget.scores = [round(at, 4) if n == widget.key else x for n, x in enumerate(widget.scores)]
     widget.masked = [n for n in widget.masked if n != widget.key]
 
 
-def mask_key(widget: OnlineSoftmax, at: float) -> None:
+def mask_key(widget: BookWidget, at: float) -> None:
     widget.masked = sorted({*widget.masked} - {widget.key} | ({widget.key} if at else set()))
 
 
-def choose_family(widget: FamilyDiagram, at: float) -> None:
+def choose_family(widget: BookWidget, at: float) -> None:
     """The place where this family is asked for the same word is picked with it."""
     widget.family = FAMILIES[int(at)]
     words = widget.data["source"], widget.data["target"]
     widget.position = FamilyDiagram(*words, family=widget.family).position
 
 
-def choose_language(widget: TransformerPlayer, at: float) -> None:
-    widget.language, widget.step = widget.data["languages"][int(at)][0], widget.data["most"]
+def choose_language(widget: BookWidget, at: float) -> None:
+    widget.language = widget.data["languages"][int(at)][0]
+    if widget.has_trait("step"):
+        widget.step = widget.data["most"]
 
 
-def type_number(widget: TransformerPlayer, at: float) -> None:
-    widget.text, widget.step = str(int(at)), widget.data["most"]
-
-
-def begin_text(widget: LanguageModelPlayer, at: float) -> None:
-    widget.prompt, widget.said, widget.position = str(int(at)), [], widget.data["most"]
-
-
-def to_block(widget: FollowToken, at: float) -> None:
+def to_block(widget: BookWidget, at: float) -> None:
     """The same step of another block, or its first."""
     (number, name, block, _), steps = widget._here(), widget._steps()
     before = sum(one[:2] == (name, block) for one in steps[:number])
@@ -128,24 +101,21 @@ def to_block(widget: FollowToken, at: float) -> None:
     widget.step = same[before] if len(same) > before else there[0]
 
 
-WAYS = ("on", "off", "scaled", "mean", "other")  # what a head may pass on
-
-
-def edit_head(widget: HeadSwitches, change: object) -> None:
+def edit_head(widget: BookWidget, change: object) -> None:
     others = [one for one in widget.edits.split(",") if one and not one.startswith(widget.head)]
     widget.edits = ",".join([*others, f"{widget.head}:{change}"])
 
 
-def choose_way(widget: HeadSwitches, at: float) -> None:
-    way = WAYS[int(at)]
-    edit_head(widget, {"on": 1, "off": 0, "scaled": 0.5}.get(way, way))
+def choose_output(widget: BookWidget, at: float) -> None:
+    edit_head(widget, (1, 0, 0.5, "mean", "other")[int(at)])
 
 
-def explored(label: str, widget: BookWidget, at: float) -> None:
-    for control in widget.data["controls"]:
-        if control["name"].replace("_", " ") == label:
-            chosen = control["choices"][int(at)]
-            widget.values = {**widget.values, control["name"]: chosen}
+def explored(label: str) -> Move:
+    def move(widget: BookWidget, at: float) -> None:
+        (control,) = [one for one in widget.data["controls"] if one["name"] == label]
+        widget.values = {**widget.values, label: control["choices"][int(at)]}
+
+    return move
 
 
 COLOUR = "Colour up to the largest weight"
@@ -157,125 +127,77 @@ MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
 SIZE = "Size of window, prefix, padding, block"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
-SAME: dict[str, dict[str, Same]] = {
+# The controls that do not set the trait of their own name to their own number.
+OTHERS: dict[str, dict[str, Move]] = {
     "heatmap": {
-        "Layer": sets("layer", int),
-        "Head": sets("head", int),
-        "Temperature": sets("temperature", two_digits(0.05, 20)),
-        "Mask": sets("mask_choice", one_of("none", "causal", "given")),
-        OVERVIEW: sets("overview", bool),
+        "Temperature": sets("temperature", *two_digits(0.05, 20)),
+        "Mask": sets("mask_choice", "none", "causal", "given"),
+        OVERVIEW: sets("overview"),
     },
     "kernel": {
-        "Kernel": sets("kernel", one_of(*KERNELS)),
-        "Width": sets("bandwidth", two_digits(0.02, 10)),
-        "Query": sets("query"),
-        "Point": sets("point", int),
-        "Point x": partial(move_point, "xs"),
-        "Point y": partial(move_point, "ys"),
+        "Kernel": sets("kernel", *KERNELS),
+        "Width": sets("bandwidth", *two_digits(0.02, 10)),
+        "Point x": move_point("xs"),
+        "Point y": move_point("ys"),
     },
     "score": {
-        "Score": score_offered,
-        "Temperature": sets("temperature", two_digits(0.05, 20)),
-        "Move": sets("arrow", lambda at: int(at) - 1),
-        "Arrow x": partial(move_arrow, 0),
-        "Arrow y": partial(move_arrow, 1),
+        "Score": offered("score", "offered"),
+        "Temperature": sets("temperature", *two_digits(0.05, 20)),
+        "Move": lambda widget, at: setattr(widget, "arrow", int(at) - 1),
+        "Arrow x": move_arrow(0),
+        "Arrow y": move_arrow(1),
     },
     "mask": {
-        SIZE: sets("size", int),
-        "Combine with": sets("second", one_of(*PRESETS)),
-        "its size": sets("second_size", int),
-        "by": sets("combine", one_of("and", "or")),
-        "Layers": sets("layers", int),
+        SIZE: sets("size"),
+        "Combine with": sets("second", *PRESETS),
+        "its size": sets("second_size"),
+        "by": sets("combine", "and", "or"),
     },
-    "alignment": {
-        "Example": choose_example,
-        "Network": choose_state,
-        "Step": sets("step", int),
-    },
+    "alignment": {"Example": choose_example, "Network": offered("state", "states")},
     "heads": {
-        "Sentence": sets("sentence", int),
-        "Layer": sets("layer", int),
-        "Head": sets("head", int),
-        HIDE: sets("hide_special", bool),
-        FIND: sets("pattern", one_of("", *PATTERNS, "focused", "spread")),
-        COLOURS: sets("scale", one_of("linear", "root", "row")),
-        COLUMNS: sets("columns", bool),
-        COMBINE: sets("combine", one_of("mean", "max")),
-        "Attention": sets("kind", int),
+        HIDE: sets("hide_special"),
+        FIND: sets("pattern", "", *PATTERNS, "focused", "spread"),
+        COLOURS: sets("scale", "linear", "root", "row"),
+        COLUMNS: sets("columns"),
+        COMBINE: sets("combine", "mean", "max"),
+        "Attention": sets("kind"),
     },
     "position": {
-        "Position": sets("position", int),
-        DISTANCE: sets("distance", int),
-        PAIR: sets("pair", int),
-        "Scheme": partial(offered, "scheme", "schemes"),
-        "Dimensions": partial(offered, "embed_dim", "dimensions"),
-        "Base": partial(offered, "base", "bases"),
-        UNLIKE: sets("unlike", bool),
+        DISTANCE: sets("distance"),
+        PAIR: sets("pair"),
+        "Scheme": offered("scheme", "schemes"),
+        "Dimensions": offered("embed_dim", "dimensions"),
+        "Base": offered("base", "bases"),
+        UNLIKE: sets("unlike"),
     },
     "translator": {
-        "Translate": type_number,
         "into": choose_language,
-        "Step": sets("step", int),
-        "Attention": sets("attention", one_of("cross", "decoder", "encoder")),
-        "Layer": sets("layer", int),
-        "Head": sets("head", int),
-        "Temperature": sets("temperature"),
-        "Seed": sets("seed", int),
+        "Attention": sets("attention", "cross", "decoder", "encoder"),
     },
-    "family": {
-        "Family": choose_family,
-        "Blocks": sets("num_layers", int),
-        "Position": sets("position", int),
-    },
-    "online": {
-        "Step": sets("step", int),
-        "Tile": sets("tile", int),
-        "Key": sets("key", int),
-        "its score": move_score,
-        MASKED: mask_key,
-        FORGET: sets("forget", bool),
-    },
-    "switches": {
-        "Translate": sets("text", lambda at: str(int(at))),
-        "into": lambda widget, at: setattr(
-            widget, "language", widget.data["languages"][int(at)][0]
-        ),
-        "Output": choose_way,
-        "times": edit_head,
-    },
-    "follow": {
-        "Sentence": sets("sentence", int),
-        "Token": sets("token", int),
-        "Block": to_block,
-        "Head": sets("head", int),
-        "Step": sets("step", int),
-    },
-    "sampler": {
-        "Prompt": begin_text,
-        "Character": sets("position", int),
-        "Temperature": sets("temperature"),
-        "Top k": sets("top_k", int),
-        "Top p": sets("top_p"),
-        "Seed": sets("seed", int),
-    },
-    "explore": {},
+    "family": {"Family": choose_family, "Blocks": sets("num_layers")},
+    "online": {"its score": move_score, MASKED: mask_key, FORGET: sets("forget")},
+    "sampler": {"Character": sets("position")},
+    "switches": {"into": choose_language, "Output": choose_output, "times": edit_head},
+    "follow": {"Block": to_block},
 }
 
 
 def same_move(widget: BookWidget, label: str, at: float) -> None:
     """Do in Python what the control with this label did on the page."""
     if label == COLOUR:
-        widget.shared_scale = bool(at)
+        move = sets("shared_scale")
     elif widget._widget == "explore":
-        explored(label, widget, at)
+        move = explored(label)
     else:
-        SAME[widget._widget][label](widget, at)
+        own = sets(label.lower().replace(" ", "_"))
+        move = OTHERS.get(widget._widget, {}).get(label, own)
+    move(widget, at)
 
 
 # ---- Journeys: every control, by keys that move it.
 
 TYPED = {"Translate", "Other text", "Prompt", "Type a German number"}
-# What shows nothing in the state that earlier controls have left: on a bare page, in a chapter.
+# What shows nothing in the state that earlier controls have left.
 QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
     "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
@@ -283,13 +205,6 @@ QUIET = {
     "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
     "writer": {"Seed"},  # at temperature 0
-}
-QUIET_IN_A_CHAPTER = {
-    "heatmap": {COLOUR},
-    "heads": {COLOUR},
-    "mask": {COLOUR, SIZE, "Combine with", "by", "its size", "Layers"},
-    "translator": {"Seed"},
-    "sampler": {"Seed"},
 }
 ONWARD = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 # All that is written but for where the controls stand.
@@ -346,22 +261,13 @@ CONTROLS = {
     "player": ["Step", "Head", "Layer", "Translate", "Attention", "into", "Temperature", "Seed"],
 }
 BUTTONS = {
-    "writer": [
-        *("407", "19\u21b5", "Say one", "Play", "Say 100", "Take back", "Clear"),
-        *("unknown\n0.241 \u2192 0.461", "8\n0.195 \u2192 0.353", "new line\n0.116 \u2192 0.185"),
-        *("flies\n0.109 cut", "like\n0.104 cut", "end of text\n0.037 cut", "3\n0.030 cut"),
-        *("9\n0.027 cut", "4\n0.021 cut", "2\n0.021 cut"),
-    ],
+    "writer": ["407", "19\u21b5", "Say one", "Play", "Say 100", "Take back", "Clear"],
     "follow": [
         *("Previous", "Play", "Next", "Embed", "Norm", "q \u00b7 k", "\u00f7 \u221aD", "Mask"),
         *("Softmax", "Values", "Heads", "Add", "Norm", "Network", "Add"),
     ],
     "mask": [*PRESETS, "invert"],
-    "player": [
-        *("407", "1999", "Previous", "Play", "Next"),
-        *("like\n0.700", "an\n0.140", "<unk>\n0.077", "<end>\n0.058", "arrow\n0.023"),
-        *("Draw again", "Undo"),
-    ],
+    "player": ["407", "1999", "Previous", "Play", "Next", "Draw again", "Undo"],
     "steps": ["Previous", "Play", "Next"],
     "online": ["Previous", "Play", "Next"],
     "switches": ["407", "1999", "All on again"],
@@ -380,9 +286,9 @@ def assert_map(panel: Panel, widget: BookWidget) -> None:
 
 def mask_of(widget: BookWidget) -> Tensor | None:
     """The mask in force, which hatches the cells of a heatmap."""
-    if isinstance(widget, AttentionHeatmap):
+    if widget._widget == "heatmap":
         return widget._mask()
-    return widget.attn_mask if isinstance(widget, MaskPainter) else None
+    return widget.attn_mask if widget._widget == "mask" else None
 
 
 def assert_says(says: str, start: str, number: Tensor, digits: int) -> None:
@@ -392,7 +298,7 @@ def assert_says(says: str, start: str, number: Tensor, digits: int) -> None:
     assert found == pytest.approx(float(number), abs=0.501 * 10**-digits)
 
 
-def assert_points(panel: Panel, widget: KernelExplorer) -> None:
+def assert_points(panel: Panel, widget: BookWidget) -> None:
     prediction, weights = widget.predict()
     header, row = panel.table()
     order = sorted(range(len(widget.xs)), key=widget.xs.__getitem__)
@@ -410,7 +316,7 @@ def assert_points(panel: Panel, widget: KernelExplorer) -> None:
         assert note.startswith("No point lies within one width of"), note
 
 
-def assert_arrows(panel: Panel, widget: ScoreExplorer) -> None:
+def assert_arrows(panel: Panel, widget: BookWidget) -> None:
     query = torch.tensor([widget.query], dtype=torch.float64)
     keys = torch.tensor(widget.key_vectors, dtype=torch.float64)
     scores = widget._scores[widget.score](query, keys)
@@ -438,7 +344,7 @@ def assert_seen(note: str, score: str, expected: float) -> None:
         assert ("\u221a2" in note) == (score == "scaled_dot")
 
 
-def assert_steps(panel: Panel, widget: AlignmentSteps) -> None:
+def assert_steps(panel: Panel, widget: BookWidget) -> None:
     """The steps so far, the sentence on the last of them, and the judgement of the whole."""
     example, state, step = widget._now()
     header, *rows = panel.table()
@@ -456,7 +362,7 @@ def assert_steps(panel: Panel, widget: AlignmentSteps) -> None:
     assert judgement.startswith("Right: " if state["wrong"] is None else "Wrong at step ")
 
 
-def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
+def assert_heads(panel: Panel, widget: BookWidget) -> None:
     """The map of the head, the sentence on a token, and what is said of the head's score."""
     picture = widget._picture()
     tokens, keys = picture["query_tokens"], picture["key_tokens"]
@@ -473,56 +379,50 @@ def assert_heads(panel: Panel, widget: HeadExplorer) -> None:
     assert_judgement(which, widget)
 
 
-def score_in(widget: HeadExplorer, sentence: dict) -> Tensor:
+def score_in(widget: BookWidget, sentence: dict, pattern: str) -> Tensor:
     """(layers, heads): how well each fits the pattern in one sentence; NaN without such a pair."""
     view = sentence["views"][widget.kind]
     weights, special = decode(view["weights"]), widget.data["special"]
-    if widget.pattern in ("focused", "spread"):
+    if pattern in ("focused", "spread"):
         rows = [n for n, token in enumerate(view["queries"]) if token not in special]
         return torch.special.entr(weights[..., rows, :]).sum(-1).mean(-1) / math.log(2)
-    return pattern_score(weights, pattern_cells(widget.pattern, view["queries"], special=special))
+    return pattern_score(weights, pattern_cells(pattern, view["queries"], special=special))
 
 
-def scores_of(widget: HeadExplorer) -> Tensor:
-    """(layers, heads): a mean over the sentences that can be scored."""
-    found = [score_in(widget, sentence) for sentence in widget.data["sentences"]]
-    return torch.stack(found).nanmean(0)
-
-
-def assert_judgement(says: str, widget: HeadExplorer) -> None:
-    """The entropy of the chosen head, its score over all sentences, its rank, its score in this."""
-    head, (sentence, pattern) = (
-        (widget.layer, widget.head),
-        (widget._all()[widget.sentence], widget.pattern),
-    )
-    widget.pattern = "spread"
-    entropy = float(score_in(widget, sentence)[head])
-    widget.pattern = pattern
-    start = f"Layer {widget.layer}, head {widget.head}, entropy "
-    assert_says(says, start, entropy, digits=2)
-    start = says[: len(start) + 9]
-    assert start.endswith(" bits")
-    if not pattern:
-        assert says == start
-        return
-    scores = scores_of(widget)
+def scores_of(widget: BookWidget) -> Tensor:
+    """(sentences, layers, heads): their mean over the sentences that can be scored counts."""
     sentences = widget.data["sentences"]
-    having = sum(not bool(score_in(widget, one).isnan().all()) for one in sentences)
-    over = f"{having} of {len(sentences)}" if having < len(sentences) else str(having)
+    return torch.stack([score_in(widget, sentence, widget.pattern) for sentence in sentences])
+
+
+def assert_judgement(says: str, widget: BookWidget) -> None:
+    """The entropy of the chosen head, its score over all sentences, its rank, its score in this."""
+    head, here = (widget.layer, widget.head), widget._all()[widget.sentence]
+    start = f"Layer {widget.layer}, head {widget.head}, entropy "
+    assert_says(says, start, score_in(widget, here, "spread")[head], digits=2)
+    entropy, _, judgement = says.partition(" bits")
+    assert len(entropy) == len(start) + 4
+    if not widget.pattern:
+        assert judgement == ""
+        return
+    every = scores_of(widget)
+    scores, having = every.nanmean(0), sum(not bool(one.isnan().all()) for one in every)
+    over = f"{having} of {len(every)}" if having < len(every) else str(having)
     found = re.fullmatch(
-        rf"{start}: score (\S+) over {over} sentences?, rank (\d+) of {scores.numel()}; (.*)", says
+        rf": score (\S+) over {over} sentences?, rank (\d+) of {scores.numel()}; (.*)", judgement
     )
-    ahead = (scores[head] - scores) * (1 if pattern == "focused" else -1)  # to how they are stored
+    better = 1 if widget.pattern == "focused" else -1
+    ahead = (scores[head] - scores) * better  # to how they are stored
     assert int((ahead > 1e-3).sum()) + 1 <= int(found[2]) <= int((ahead > -1e-3).sum()) + 1
     assert float(found[1]) == pytest.approx(float(scores[head]), abs=0.00501)
-    here = float(score_in(widget, sentence)[head])
-    if math.isnan(here):
+    score = float(score_in(widget, here, widget.pattern)[head])
+    if math.isnan(score):
         assert found[3] == "this one has no such pair."
     else:
-        assert float(found[3].removesuffix(" in this one.")) == pytest.approx(here, abs=0.00501)
+        assert float(found[3].removesuffix(" in this one.")) == pytest.approx(score, abs=0.00501)
 
 
-def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
+def assert_translated(panel: Panel, widget: BookWidget) -> None:
     """Chosen head, all heads of the step, what could be said, and the words so far."""
     made, step, _, place = widget._now()
     heads = () if widget.data["compact"] else ((1, made.weights.cross), (2, made.weights.decoder))
@@ -561,7 +461,7 @@ def assert_translated(panel: Panel, widget: TransformerPlayer) -> None:
     assert f", {place.partition(' of ')[2]}" in says
 
 
-def assert_written(panel: Panel, widget: LanguageModelPlayer) -> None:
+def assert_written(panel: Panel, widget: BookWidget) -> None:
     """What the heads read, both distributions, the text with its surprise, and the sentences."""
     at, (own, after), text = widget._at(), widget.distributions(), widget._tokens()
     assert_cells(panel.table()[1:], read_by_heads(widget))
@@ -590,7 +490,7 @@ def entropy_of(probabilities: Tensor) -> float:
     return abs(float(torch.special.xlogy(probabilities, probabilities).sum())) / math.log(2)
 
 
-def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
+def assert_page(panel: Panel, widget: BookWidget) -> None:
     """The characters so far, the height of the bars under them, and the sentence on one."""
     at, text, bits = widget._at(), widget._tokens(), surprise(widget)
     spans = panel.el.locator(".attn-page span").evaluate_all(
@@ -611,7 +511,7 @@ def assert_page(panel: Panel, widget: LanguageModelPlayer) -> None:
         assert says.startswith("After ")
 
 
-def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
+def assert_head(panel: Panel, widget: BookWidget) -> None:
     """The map of the chosen head, and what is said of its present row."""
     step, (_, keys, named) = widget._now()[1], widget._table()
     queries = [row[0] for row in named]
@@ -630,7 +530,7 @@ def assert_head(panel: Panel, widget: TransformerPlayer) -> None:
     assert float(found[2]) == pytest.approx(float(strongest), abs=0.00501)
 
 
-def assert_switched(panel: Panel, widget: HeadSwitches) -> None:
+def assert_switched(panel: Panel, widget: BookWidget) -> None:
     """The map of the chosen head, both translations with their numbers, and every head's effect."""
     made, names = widget.shown(), widget._names
     kind, layer, head = widget.head.split(".")
@@ -660,7 +560,7 @@ def assert_switched(panel: Panel, widget: HeadSwitches) -> None:
     assert_ranked(panel, widget)
 
 
-def assert_ranked(panel: Panel, widget: HeadSwitches) -> None:
+def assert_ranked(panel: Panel, widget: BookWidget) -> None:
     """The list of heads, once it is there: the worst to lose first, the chosen one marked."""
     expect(panel.el.locator(".attn-stale")).to_have_count(0)
     effects = dict(zip(widget._heads, widget.effects().values(), strict=True))
@@ -677,7 +577,7 @@ def assert_ranked(panel: Panel, widget: HeadSwitches) -> None:
     assert found == pytest.approx(effects, abs=0.00501)
 
 
-def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
+def assert_wired(panel: Panel, widget: BookWidget) -> None:
     """The table, the masks by the package's own functions, and what is said of the position."""
     inputs, says, _, encoder = widget.wiring()
     picked, knows = widget._picked(), widget.knows()
@@ -708,7 +608,7 @@ def assert_wired(panel: Panel, widget: FamilyDiagram) -> None:
         )
 
 
-def assert_online(panel: Panel, widget: OnlineSoftmax) -> None:
+def assert_online(panel: Panel, widget: BookWidget) -> None:
     """Both tables, and what is said of the output once all keys were seen."""
     tiles, S = widget.shown(), len(widget.scores)
     at = min(widget.step, len(tiles.total) - 1)
@@ -738,7 +638,7 @@ def assert_online(panel: Panel, widget: OnlineSoftmax) -> None:
     )
 
 
-def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
+def assert_positions(panel: Panel, widget: BookWidget) -> None:
     """The matrix, the curve, and the sentences on the pair and on where the two positions meet."""
     assert_cells(panel.table()[1:], widget.shown())
     assert_cells(panel.table(1)[1:], widget.similarity()[:, None])
@@ -758,7 +658,7 @@ def assert_positions(panel: Panel, widget: PositionExplorer) -> None:
     assert_turned(on_pair, widget)
 
 
-def assert_turned(says: str, widget: PositionExplorer) -> None:
+def assert_turned(says: str, widget: BookWidget) -> None:
     """What is said of the chosen pair, by the angles that torch finds between its two ends."""
     away, n = abs(widget.distance), widget._chosen()
     if widget.scheme == "alibi":
@@ -773,7 +673,7 @@ def assert_turned(says: str, widget: PositionExplorer) -> None:
         assert says.startswith("Nothing is turned")
 
 
-def assert_followed(panel: Panel, widget: FollowToken) -> None:
+def assert_followed(panel: Panel, widget: BookWidget) -> None:
     """Every number of the step, and where on its way the token is."""
     numbers_of_step = numbers_shown(widget)
     _, *rows = panel.table()
@@ -786,124 +686,22 @@ def assert_followed(panel: Panel, widget: FollowToken) -> None:
 
 
 ASSERTED = {
-    AlignmentSteps: assert_steps,
-    FamilyDiagram: assert_wired,
-    FollowToken: assert_followed,
-    HeadExplorer: assert_heads,
-    HeadSwitches: assert_switched,
-    KernelExplorer: assert_points,
-    LanguageModelPlayer: assert_written,
-    OnlineSoftmax: assert_online,
-    PositionExplorer: assert_positions,
-    ScoreExplorer: assert_arrows,
-    TransformerPlayer: assert_translated,
+    "alignment": assert_steps,
+    "family": assert_wired,
+    "follow": assert_followed,
+    "heads": assert_heads,
+    "kernel": assert_points,
+    "online": assert_online,
+    "position": assert_positions,
+    "sampler": assert_written,
+    "score": assert_arrows,
+    "switches": assert_switched,
+    "translator": assert_translated,
 }
 
 
-def assert_shown(panel: Panel, widget: BookWidget) -> None:
-    """The table, and whatever else the widget writes, is what Python says is shown."""
-    # Not by the type itself: anywidget derives one for each widget.
-    check = next((one for kind, one in ASSERTED.items() if isinstance(widget, kind)), assert_map)
-    check(panel, widget)
-
-
-# ---- The widget that a page holds, live again.
-
-
-def from_page(widget: str, state: dict) -> BookWidget:
-    """A widget in Python with the state that stands on a page."""
-    if widget == "explore":
-        return explorer_from_page(state)
-    one = torch.eye(1)
-    made = {
-        "heatmap": lambda: AttentionHeatmap(one),
-        "kernel": lambda: KernelExplorer([0.0], [0.0]),
-        "score": lambda: ScoreExplorer(
-            (0.0, 0.0), one.expand(1, 2), **scores_from_page(state["data"]["parameters"])
-        ),
-        "mask": lambda: MaskPainter(one),
-        "position": PositionExplorer,
-        "family": FamilyDiagram,
-        "online": lambda: OnlineSoftmax([0.0], [[0.0, 0.0]]),
-        "translator": lambda: player_from_page(state["data"]),
-        "switches": lambda: switches_from_page(state["data"]),
-        "sampler": lambda: writer_from_page(state["data"]),
-        "follow": lambda: FollowToken(Encoder(TransformerConfig(vocab_size=9, embed_dim=8)), ["a"]),
-        "heads": lambda: heads_from_page(state["data"]),
-        "alignment": lambda: AlignmentSteps([Example(["a"], "a", {"a": (["a"], one)})]),
-    }[widget]()
-    with made.hold_trait_notifications():
-        for name, value in state.items():
-            setattr(made, name, value)
-    return made
-
-
-def heads_from_page(data: dict) -> HeadExplorer:
-    """An explorer of the maps that a page holds whole."""
-    sentences = []
-    for sentence in data["sentences"]:
-        maps = {}
-        for view in sentence["views"]:
-            mask = None if view["mask"] is None else decode(view["mask"])
-            layers = list(decode(view["weights"]))
-            maps[view["name"]] = Maps(layers, view["queries"], view["keys"], mask)
-        sentences.append(maps)
-    return HeadExplorer(sentences, special=data["special"])
-
-
-def scores_from_page(parameters: dict) -> dict[str, torch.nn.Module]:
-    """The learned scores that a page offers."""
-    known = {name: torch.tensor(numbers) for name, numbers in parameters.items()}
-    modules = {}
-    if "bilinear" in known:
-        modules["bilinear"] = BilinearScore(2, 2)
-        modules["bilinear"].weight.weight.data = known["bilinear"]
-    if "v_proj" in known:
-        modules["additive"] = AdditiveScore(2, 2, len(known["q_proj"]))
-        for name in ("q_proj", "k_proj"):
-            getattr(modules["additive"], name).weight.data = known[name]
-        modules["additive"].v_proj.weight.data = known["v_proj"][None]
-    return modules
-
-
-def player_from_page(data: dict) -> TransformerPlayer:
-    """A player of the rounded model, which rounds to itself."""
-    return translating_from_page(TransformerPlayer, data, "compact")
-
-
-def switches_from_page(data: dict) -> HeadSwitches:
-    """The same model with its heads; their means come with the data."""
-    return translating_from_page(HeadSwitches, data)
-
-
-def translating_from_page(kind: type, data: dict, *more: str) -> BookWidget:
-    vocabularies = Vocabulary(data["source"]), Vocabulary(data["target"])
-    model = unpack_transformer(data["model"])
-    given = {name: data[name] for name in ("examples", "domain", *more)}
-    return kind(model, *vocabularies, languages=dict(data["languages"]), **given)
-
-
-def writer_from_page(data: dict) -> LanguageModelPlayer:
-    """A player of the rounded language model, which rounds to itself."""
-    model = unpack_transformer(data["model"])
-    given = {"most": data["most"], "examples": data["examples"]}
-    return LanguageModelPlayer(model, Vocabulary(data["tokens"]), prompt="", **given)
-
-
-def explorer_from_page(state: dict) -> BookWidget:
-    """An explorer whose function looks its weights up in the page's frames."""
-    grid = {control["name"]: control["choices"] for control in state["data"]["controls"]}
-    frames = decode(state["frames"])
-
-    def frame(**values: object) -> Tensor:
-        at = 0
-        for name, choices in grid.items():
-            at = at * len(choices) + choices.index(values[name])
-        return frames[at]
-
-    shown = {"query_tokens": state["data"]["queries"], "key_tokens": state["data"]["keys"]}
-    made = explore(
-        frame, page=True, **shown, **{name: list(choices) for name, choices in grid.items()}
-    )
-    made.values = state["values"]
-    return made
+def assert_shown(panel: Panel, widget: BookWidget, **traits: object) -> None:
+    """What the widget shows and says is what Python says, there with these traits."""
+    for name, value in traits.items():
+        setattr(widget, name, value)
+    ASSERTED.get(widget._widget, assert_map)(panel, widget)

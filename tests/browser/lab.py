@@ -20,6 +20,12 @@ WAIT = 90_000  # milliseconds: a kernel that imports torch on a busy machine
 PATIENCE = 20  # seconds: a kernel that hears of what was done in the page
 KERNEL_IDLE = """() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel
   ?.status === 'idle'"""
+OUTPUT = ".jp-OutputArea-output"
+ADD_CELL = """(source) => {
+  const { sharedModel } = window.jupyterapp.shell.currentWidget.content.model;
+  sharedModel.insertCell(sharedModel.cells.length, { cell_type: "code", source });
+  return sharedModel.cells.length - 1;
+}"""
 RUN_CELL = """async (n) => {
   window.jupyterapp.shell.currentWidget.content.activeCellIndex = n;
   await window.jupyterapp.commands.execute('notebook:run-cell');
@@ -35,25 +41,33 @@ class Lab:
     def run(self, cell: int) -> None:
         self.page.evaluate(RUN_CELL, cell)
 
-    def printed(self, cell: int) -> str:
+    def do(self, source: str) -> int:
+        """Run this in a new cell below all others; which one it is."""
+        cell: int = self.page.evaluate(ADD_CELL, source.strip())
         self.run(cell)
-        cells = self.page.locator(".jp-Notebook .jp-Cell")
-        output = cells.nth(cell).locator(".jp-OutputArea-output")
-        expect(output).to_be_visible(timeout=WAIT)
-        return output.inner_text().strip()
+        return cell
 
-    def prints(self, cell: int, *parts: str) -> str:
-        """What `cell` prints, once all of these are in it; where they never are, they are named.
+    def show(self, source: str) -> Panel:
+        return self.panel(self.do(source))
+
+    def prints(self, expression: str, *parts: str) -> str:
+        """What Python prints of it, once all of these are in it; where they never are, it is said.
 
         The page tells the kernel of one change at a time, on a line of its own, and gathers those
         that follow meanwhile: a cell that is run at once may ask before the kernel has heard.
         """
-        deadline = time.monotonic() + PATIENCE
-        while not all(part in (text := self.printed(cell)) for part in parts):
+        cell, deadline = self.do(f"print({expression})"), time.monotonic() + PATIENCE
+        output = self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(OUTPUT)
+        expect(output).to_be_visible(timeout=WAIT)
+        while not all(part in output.inner_text() for part in parts):
             if time.monotonic() > deadline:
-                raise AssertionError(f"waited for {parts!r}, the cell prints {text!r}")
+                raise AssertionError(
+                    f"waited for {parts!r}, {expression} is {output.inner_text()!r}"
+                )
             self.page.wait_for_timeout(100)
-        return text
+            self.run(cell)
+            expect(output).to_be_visible(timeout=WAIT)
+        return output.inner_text().strip()
 
     def panel(self, cell: int) -> Panel:
         return Panel(self.page, element=f".jp-Notebook .jp-Cell >> nth={cell} >> .attn-root")

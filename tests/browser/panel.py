@@ -1,8 +1,10 @@
 """A widget on a page, as a reader meets it: controls, table, readout, canvas."""
 
 import math
+import re
 from collections.abc import Callable
 
+import matplotlib as mpl
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
@@ -85,6 +87,18 @@ pen.stroke = function (...all) {
 """
 
 
+def rgb(colour: str) -> list[int]:
+    """The red, green and blue of "#rrggbb"."""
+    return [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
+
+
+def near_cividis(share: float) -> list[list[int]]:
+    """What cividis gives this share of the way up, give or take one of its colours."""
+    level = round(255 * share)
+    near = mpl.colormaps["cividis"](range(max(level - 1, 0), min(level + 2, 256)))
+    return (255 * near[:, :3]).round().astype(int).tolist()
+
+
 def settle(page: Page) -> None:
     """Wait until the page has drawn what it was asked to, however busy the machine is."""
     page.evaluate(TWO_FRAMES)
@@ -103,6 +117,12 @@ class Panel:
     def labels(self) -> list[str]:
         return self.el.locator(".attn-control:visible label").all_inner_texts()
 
+    def button(self, name: str | re.Pattern) -> Locator:
+        return self.el.get_by_role("button", name=name, exact=True)
+
+    def press_button(self, name: str) -> None:
+        self.button(name).press("Enter")
+
     def press(self, label: str, *keys: str) -> None:
         """Focus a control and press keys on it, as somebody without a mouse does."""
         self.control(label).focus()
@@ -119,7 +139,7 @@ class Panel:
 
     def table(self, nth: int = 0) -> list[list[str]]:
         """The folded table, unfolded: its rows, the header first."""
-        details = self.el.locator("details.attn-table").nth(nth)
+        details = self.el.locator("details.attn-table:visible").nth(nth)
         if details.get_attribute("open") is None:
             details.locator("summary").press("Enter")
             details.locator("tbody tr, thead tr").first.wait_for()

@@ -2,7 +2,6 @@
 
 import re
 
-import matplotlib as mpl
 import pytest
 import torch
 from playwright.sync_api import expect
@@ -16,8 +15,17 @@ from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.packing import pack_seq2seq, unpack_weights
 from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
-from tests.browser.modules import assert_close, functions_of
-from tests.browser.panel import PIXELS, Panel, assert_cells, recording, stop_time, strengths
+from tests.browser.modules import assert_close
+from tests.browser.panel import (
+    PIXELS,
+    Panel,
+    assert_cells,
+    near_cividis,
+    recording,
+    rgb,
+    stop_time,
+    strengths,
+)
 from tests.colours import LIGHT
 from tests.widgets import of_steps
 
@@ -30,21 +38,14 @@ def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
     panel, widget = Panel(visit(bare("steps"))), of_steps()
     panel.press("Step", "End")
     found = panel.cells()
-    cividis = mpl.colormaps["cividis"]
-    blank = [int(LIGHT["surface"][n : n + 2], 16) for n in (1, 3, 5)]
     for step in (4, 3, 2, 1, 0):
-        widget.step = step
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, step=step)
         places = [[x + 4, y + 4] for y in found["rows"] for x in found["columns"]]
         pixels = panel.map().evaluate(PIXELS, places)
         for i in range(5):
             for j in range(5):
-                if i > step:
-                    expected = [blank]
-                else:
-                    level = round(255 * float(widget.shown()[i, j]))
-                    near = range(max(level - 1, 0), min(level + 2, 256))
-                    expected = [[round(255 * part) for part in cividis(n)[:3]] for n in near]
+                near = near_cividis(float(widget.shown()[i, j])) if i <= step else []
+                expected = near or [rgb(LIGHT["surface"])]
                 assert pixels[5 * i + j][:3] in expected, (step, i, j)
         panel.press("Step", "ArrowLeft")
 
@@ -71,7 +72,7 @@ def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
     page = visit(bare("steps"))
     stop_time(page)
     panel = Panel(page)
-    play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
+    play = panel.button(re.compile("Play|Pause"))
 
     def after(milliseconds: int) -> tuple[float, str]:
         page.clock.run_for(milliseconds)
@@ -110,26 +111,12 @@ def test_a_look_back_at_an_earlier_word_leaves_the_step_where_it_is(visit, bare)
     assert said(panel).startswith("Step 1 of 5")
     panel.press("Step", "ArrowLeft", "ArrowRight")
     assert said(panel) == last
-
-
-def test_pointing_at_a_word_shows_its_links_until_the_pointer_leaves(visit, bare):
-    panel = Panel(visit(bare("steps")))
-    panel.press("Step", "End")
-    last, mouse = said(panel), panel.page.mouse
-    box = panel.el.locator(".attn-links canvas").bounding_box()
-    bottom, middle = box["y"] + box["height"] - 34, box["x"] + box["width"] / 2
-    seen = []
-    for x in range(int(box["x"]), int(box["x"] + box["width"]), 6):
-        mouse.move(x, bottom)
-        seen.append(int(re.match(r"Step (\d)", said(panel))[1]))
-    assert [step for n, step in enumerate(seen) if step != seen[n - 1]] == [1, 2, 3, 4, 5]
-    mouse.move(middle, bottom)
-    assert said(panel) != last
-    mouse.move(middle, box["y"] + 4)  # among the words that are read
-    assert said(panel) == last
-    mouse.move(middle, bottom)
-    mouse.move(middle, box["y"] - 60)
-    assert said(panel) == last
+    box, mouse = figure.bounding_box(), panel.page.mouse
+    for away in (box["y"] + 4, box["y"] - 60):  # among the words that are read, and outside
+        mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 34)
+        assert said(panel).startswith("Step 3 of 5")
+        mouse.move(box["x"] + box["width"] / 2, away)
+        assert said(panel) == last
 
 
 def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
@@ -142,6 +129,8 @@ def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
 
 
 # What is typed on a page
+
+MODULE = "alignment"
 
 KNOWN = ["drei", "und", "siebzig", "Millionen"], ["seventy", "-three", "million,"]
 
@@ -164,13 +153,13 @@ def in_python(model: Seq2Seq, ids: list[int], most: int) -> tuple[list[int], tor
     return tokens, found.state.weights[0, : len(tokens)]
 
 
-def test_the_page_s_recurrent_network_says_what_torch_says(chromium):
+def test_the_page_s_recurrent_network_says_what_torch_says(js):
     model = random_seq2seq()
     read = (
         "(stored, all, most) => all.map((ids) => new RecurrentModel(stored).translate(ids, most))"
     )
     texts = [[4], [6], [4, 5, 6, 7], [7, 7, 6, 5, 4, 3, 7], [6, 5] * 9]
-    with functions_of(chromium, "alignment") as js, torch.no_grad():
+    with torch.no_grad():
         for found, ids in zip(js(read, pack_seq2seq(model), texts, 20), texts, strict=True):
             tokens, weights = in_python(model, ids, 20)
             assert found["tokens"] == tokens

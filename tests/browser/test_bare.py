@@ -2,37 +2,16 @@
 
 import re
 
-import matplotlib as mpl
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from attn_notes.widgets.encoding import encode_mask
+from tests.browser import journeys
 from tests.browser.conftest import PRINTED
-from tests.browser.journeys import (
-    BUTTONS,
-    CONTROLS,
-    ONWARD,
-    OVERVIEW,
-    QUIET,
-    SIZE,
-    TYPED,
-    assert_moves,
-    assert_shown,
-    mask_of,
-    nudge,
-    same_move,
-)
-from tests.browser.panel import PIXELS, Panel
+from tests.browser.journeys import BUTTONS, CONTROLS, OVERVIEW, SIZE, assert_shown, mask_of
+from tests.browser.panel import PIXELS, Panel, near_cividis, settle, stop_time
 from tests.colours import DARK, LIGHT
-from tests.widgets import (
-    EVERY,
-    NAMED_MASKS,
-    TOKENISED,
-    WORDS,
-    of_layers,
-    of_mask,
-    of_points,
-)
+from tests.widgets import EVERY, NAMED_MASKS, TOKENISED, WORDS, of_mask, of_points
 
 every_widget = pytest.mark.parametrize("name", EVERY)
 
@@ -57,16 +36,17 @@ def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(visit,
     assert set(panel.labels()) == set(CONTROLS[name])
     changed = set()
     # The three attentions of a model have tokens of their own: there is no pattern for all.
-    for keys in (ONWARD, ("Home", "End"), ("End", "Home"))[: 2 if name == "model" else 3]:
-        moved = assert_moves(panel, widget, keys)
+    first = journeys.ONWARD if name in ("model", "switches") else ("End", "Home")
+    for keys in (first, ("Home", "End")):
+        moved = journeys.assert_moves(panel, widget, keys)
         changed |= {label for label, is_seen in moved.items() if is_seen}
-    assert set(CONTROLS[name]) - TYPED - changed <= QUIET.get(name, set())
+    assert set(CONTROLS[name]) - journeys.TYPED - changed <= journeys.QUIET.get(name, set())
 
 
 @every_widget
 def test_every_control_is_reached_by_keyboard_and_says_where_it_stands(visit, bare, name):
     panel = Panel(visit(bare(name)))
-    buttons = panel.el.locator("button:visible").all_inner_texts()
+    buttons = panel.el.locator("button:visible:not(.attn-option)").all_inner_texts()
     assert buttons == [*BUTTONS.get(name, []), "Copy link"]
     assert_in_the_order_of_the_tab_key(panel)
     for label in panel.labels():
@@ -104,16 +84,15 @@ def test_the_buttons_of_the_painter_paint_the_package_s_masks(visit, bare):
     assert panel.value(SIZE) == 3
     for name in BUTTONS["mask"]:
         painted = NAMED_MASKS[name](5, 5, 3) if name in NAMED_MASKS else ~widget.attn_mask
-        panel.el.get_by_role("button", name=name, exact=True).press("Enter")
-        widget.painted = encode_mask(painted)
-        assert_shown(panel, widget)
+        panel.press_button(name)
+        assert_shown(panel, widget, painted=encode_mask(painted))
 
 
 def test_the_painter_names_empty_rows_and_sources(visit, bare):
     panel = Panel(visit(bare("mask")))
     notes = panel.el.locator(".attn-root > .attn-note")
     assert notes.nth(0).inner_text() == "No row is empty."
-    panel.el.get_by_role("button", name="invert", exact=True).press("Enter")
+    panel.press_button("invert")
     empty = "Empty rows: \u201c\u2068arrow\u2069\u201d. Their weights are 0"
     assert notes.nth(0).inner_text().startswith(empty)
     panel.map(1).press("PageDown")
@@ -179,46 +158,30 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
         assert says(rows[row][column], row, column, name).fullmatch(readout.inner_text())
 
 
-@pytest.mark.parametrize("name", ["scores", "arrows", "points", "positions", "family"])
-def test_the_pointer_reads_the_cell_under_it(visit, bare, name):
-    panel = Panel(visit(bare(name)))
-    rows, found = weight_rows(panel, name), panel.cells()
-    assert (len(found["rows"]), len(found["columns"])) == (len(rows), len(rows[0]))
-    for row, column in ((0, 0), (0, len(rows[0]) - 1), (len(rows) - 1, 1)):
-        panel.point_at(0, row, column, found)
-        assert says(rows[row][column], row, column, name).fullmatch(panel.readout())
-
-
-@pytest.mark.parametrize("name", ["scores", "layers"])
-def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare, name):
-    panel, widget = Panel(visit(bare(name))), EVERY[name]()
+def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare):
+    panel, widget = Panel(visit(bare("scores"))), EVERY["scores"]()
     weights, mask, found = widget.shown(), mask_of(widget), panel.cells()
-    cividis = mpl.colormaps["cividis"]
     wide, tall = (size / 2 - 4 for size in found["size"])  # away from the number in the middle
     for i, y in enumerate(found["rows"]):
         for j, x in enumerate(found["columns"]):
             places = [[x - wide + n, y - tall] for n in range(6)]
             pixels = panel.map().evaluate(PIXELS, places)
-            if mask is not None and not mask[i, j]:
+            if mask[i, j]:
+                assert all(pixel[:3] in near_cividis(float(weights[i, j])) for pixel in pixels)
+            else:
                 assert len({tuple(pixel) for pixel in pixels}) > 1
                 assert all(pixel[3] < 255 for pixel in pixels)
-            else:
-                level = round(255 * float(weights[i, j]))
-                near = [cividis(n) for n in range(max(level - 1, 0), min(level + 2, 256))]
-                colours = [[round(255 * part) for part in colour] for colour in near]
-                assert all(pixel in colours for pixel in pixels)
 
 
 def test_all_heads_at_once_can_be_walked_and_clicked(visit, bare):
-    panel, widget = Panel(visit(bare("layers"))), of_layers()
+    panel, widget = Panel(visit(bare("layers"))), EVERY["layers"]()
     panel.press(OVERVIEW, "Space")
     grid = panel.el.get_by_role("application", name="All 6 heads")
     assert grid.is_visible()
     for key, layer, head in (("ArrowDown", 1, 0), ("ArrowRight", 1, 1), ("ArrowUp", 0, 1)):
         grid.press(key)
         assert (panel.value("Layer"), panel.value("Head")) == (layer, head)
-        widget.layer, widget.head = layer, head
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, layer=layer, head=head)
     box = grid.bounding_box()
     grid.click(position={"x": 22 + (box["width"] - 22) * 0.05, "y": 0.6 * box["height"]})
     assert (panel.value("Layer"), panel.value("Head")) == (1, 0)
@@ -239,8 +202,7 @@ def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
         panel.point_at(0, 0, column, found)
     mouse.up()
     painted[0, 2:] = True
-    widget.painted = encode_mask(painted)
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, painted=encode_mask(painted))
     panel.point_at(0, 1, 4, found)  # the button is up: nothing is painted
     assert_shown(panel, widget)
     panel.point_at(0, 4, 0, found)
@@ -248,8 +210,7 @@ def test_painting_by_pointer_opens_what_the_stroke_crosses_once(visit, bare):
     panel.point_at(0, 4, 1, found)
     mouse.up()
     painted[4, :2] = False
-    widget.painted = encode_mask(painted)
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, painted=encode_mask(painted))
 
 
 def test_painting_by_keyboard(visit, bare):
@@ -259,46 +220,33 @@ def test_painting_by_keyboard(visit, bare):
         panel.map().press(to)
         panel.map().press(key)
         painted[cell] ^= True
-        widget.painted = encode_mask(painted)
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, painted=encode_mask(painted))
         assert panel.readout().endswith("open" if painted[cell] else "masked")
-
-
-class Plot:
-    """The plot of the kernel explorer: data coordinates to the page's."""
-
-    def __init__(self, panel: Panel, widget) -> None:
-        self.panel, canvas = panel, panel.el.locator("canvas").first
-        self.box = canvas.bounding_box()
-        query = panel.control("Query")
-        self.low, self.high = (float(query.get_attribute(end)) for end in ("min", "max"))
-        ys = widget.ys + widget.data["truth"]["y"]
-        pad = 0.12 * (max(ys) - min(ys))
-        self.bottom, self.top = min(ys) - pad, max(ys) + pad
-
-    # The plot leaves 42 pixels on its left and 12 on its right, and lies between 10 and 250.
-    def __call__(self, x: float, y: float) -> tuple[float, float]:
-        across = 42 + (x - self.low) / (self.high - self.low) * (self.box["width"] - 54)
-        down = 250 - (y - self.bottom) / (self.top - self.bottom) * 240
-        return self.box["x"] + across, self.box["y"] + down
 
 
 def test_dragging_a_point_moves_it_and_chooses_it(visit, bare):
     panel, widget = Panel(visit(bare("points"))), of_points()
-    plot, mouse = Plot(panel, widget), panel.page.mouse
-    mouse.move(*plot(widget.xs[7], widget.ys[7]))
+    mouse, box = panel.page.mouse, panel.el.locator("canvas").first.bounding_box()
+    low, high = (float(panel.control("Query").get_attribute(end)) for end in ("min", "max"))
+    ys = widget.ys + widget.data["truth"]["y"]
+    pad = 0.12 * (max(ys) - min(ys))
+    bottom, top = min(ys) - pad, max(ys) + pad
+
+    # The plot leaves 42 pixels on its left and 12 on its right, and lies between 10 and 250.
+    def move_to(x: float, y: float) -> None:
+        across = 42 + (x - low) / (high - low) * (box["width"] - 54)
+        mouse.move(box["x"] + across, box["y"] + 250 - (y - bottom) / (top - bottom) * 240)
+
+    move_to(widget.xs[7], widget.ys[7])
     mouse.down()
-    mouse.move(*plot(1.5, 0.5))
-    mouse.move(*plot(2.1, 0.25))
+    move_to(1.5, 0.5)
+    move_to(2.1, 0.25)
     mouse.up()
     assert panel.value("Point") == 7
     x, y = (float(panel.output(label)) for label in ("Point x", "Point y"))
     assert (x, y) == (pytest.approx(2.1, abs=0.03), pytest.approx(0.25, abs=0.03))
+    widget.xs[7], widget.ys[7] = x, y
     note = panel.el.locator(".attn-note").inner_text()
-    widget.xs, widget.ys = [
-        [new if n == 7 else old for n, old in enumerate(all_of)]
-        for new, all_of in ((x, widget.xs), (y, widget.ys))
-    ]
     prediction = float(re.search(r"Prediction at 2\.00: (-?\d\.\d\d)", note)[1])
     assert prediction == pytest.approx(widget.predict()[0], abs=0.011)
 
@@ -342,10 +290,8 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare):
         panel = Panel(page, nth)
         panel.table()
         for canvas in panel.el.locator(".attn-heatmap canvas").all():
-            canvas.focus()
-            for _ in range(2):
-                page.keyboard.press("ArrowDown")
-                page.keyboard.press("ArrowRight")
+            canvas.press("ArrowDown")
+            canvas.press("ArrowRight")
     assert set(page.evaluate(PLANTED)) <= OWN
     assert page.evaluate(HANDLERS) == []
     assert page.evaluate("window.ran") is None
@@ -357,36 +303,34 @@ def test_hostile_tokens_run_nothing_and_plant_no_element(visit, bare):
 # Looks
 
 
-def colours(panel: Panel) -> dict[str, str]:
-    """The page's colours, as the widget's own style gives them."""
-    read = """(el, names) => names.map((name) =>
-      [name, getComputedStyle(el).getPropertyValue(`--attn-${name}`).trim()])"""
-    return dict(panel.el.locator(".attn-root").evaluate(read, list(LIGHT)))
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_s_theme_wins_over_the_reader_s_which_wins_over_none(visit, bare, scheme):
-    panel = Panel(visit(bare("scores"), color_scheme=scheme))
+    page = visit(bare("scores"), color_scheme=scheme)
+    read = """(el, names) => names.map((name) =>
+      getComputedStyle(el).getPropertyValue(`--attn-${name}`).trim())"""
     for theme in ("", "light", "dark"):
         if theme:
-            panel.page.evaluate("(one) => { document.documentElement.dataset.theme = one; }", theme)
+            page.evaluate("(one) => { document.documentElement.dataset.theme = one; }", theme)
         expected = DARK if (theme or scheme) == "dark" else LIGHT
-        assert colours(panel) == dict(expected)
+        found = page.locator(".attn-root").evaluate(read, list(LIGHT))
+        assert dict(zip(LIGHT, found, strict=True)) == expected
 
 
-@pytest.mark.parametrize("width", [320, 1400])
-def test_nothing_is_wider_than_the_window(visit, bare, width):
-    page = visit(bare("all"), width=width)
+def test_nothing_is_wider_than_the_window(visit, bare):
+    page = visit(bare("all"), width=320)
     for summary in page.locator("attn-widget summary").all():
         summary.press("Enter")
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     cut = """() => [...document.querySelectorAll("attn-widget canvas")].filter((canvas) => {
       if (!canvas.offsetWidth) return false;
       const box = canvas.getBoundingClientRect();
       const root = canvas.closest(".attn-root").getBoundingClientRect();
       return box.left < root.left || box.right > root.right;
     }).length"""
-    assert page.evaluate(cut) == 0
+    for width in (320, 1400):
+        page.set_viewport_size({"width": width, "height": 1000})
+        settle(page)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        assert page.evaluate(cut) == 0
 
 
 def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
@@ -398,47 +342,46 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
     }).length"""
     assert page.evaluate(moving) == 0
     page.emulate_media(reduced_motion="no-preference")
-    assert page.evaluate(moving) == sum(map(len, BUTTONS.values())) + len(EVERY)  # copy the link
+    assert page.evaluate(moving) == page.locator("button:visible").count()
 
 
-# Without scripts, broken, moved
-
-
-# Counts what is listening: one up for each listener and observer, one down for each that ends.
-COUNT_LISTENERS = """
-window.alive = 0;
-const count = (owner, name, change) => {
-  const original = owner[name];
-  owner[name] = function (...all) { alive += change(this); return original.apply(this, all); };
-};
-count(EventTarget.prototype, "addEventListener", () => 1);
-count(EventTarget.prototype, "removeEventListener", () => -1);
-for (const kind of [MutationObserver, ResizeObserver]) {
-  const seen = new WeakMap();
-  const now = (observer) => seen.get(observer) ?? 0;
-  count(kind.prototype, "observe", (observer) => {
-    seen.set(observer, now(observer) + 1);
-    return 1;
-  });
-  count(kind.prototype, "disconnect", (observer) => {
-    const ended = now(observer);
-    seen.delete(observer);
-    return -ended;
-  });
+# What moves: a press on a control, and for how long at least and at most a picture then changes.
+MOTION = {
+    "family": ("Position", 140, 1000),
+    "follow": ("Step", 300, 1000),
+    "online": ("Step", 400, 900),
 }
-"""
+
+
+@pytest.mark.parametrize("name", MOTION)
+def test_a_picture_moves_to_where_it_stands_at_once_for_who_wants_no_motion(visit, bare, name):
+    label, least, most = MOTION[name]
+    still, page = Panel(visit(bare(name))), visit(bare(name))
+    page.emulate_media(reduced_motion="no-preference")
+    stop_time(page)
+    panel = Panel(page)
+    before = still.picture()
+    for one in (still, panel):
+        one.press(label, "ArrowRight")
+    seen = []
+    for _ in range(0, most + 200, 100):
+        page.clock.run_for(100)
+        seen.append(panel.picture(settled=False))
+    rest = still.picture()
+    assert rest != before
+    assert seen[-2:] == [rest, rest]
+    assert rest not in seen[: least // 100]
+    assert len(set(seen)) > least // 200 + 1
+
+
+# Taken off, and put back
 
 
 def test_a_widget_taken_off_the_page_ends_and_put_back_starts_again(visit, bare):
-    page = visit("about:blank")
-    page.add_init_script(COUNT_LISTENERS)
-    page.goto(bare("all"))
-    page.evaluate(PRINTED)  # all of them start
-    assert page.evaluate("alive") > 5 * len(EVERY)
+    page = visit(bare("all"))
     children = page.locator("attn-widget > *").count()
     page.evaluate("window.taken = [...document.querySelectorAll('attn-widget')]")
     page.evaluate("taken.forEach((one) => one.remove())")
-    assert page.evaluate("alive") == 3  # the page's own: of printing, of links and of the address
     assert page.evaluate("taken.every((one) => !one.querySelector('.attn-root'))")
     page.evaluate("document.querySelector('main').append(...taken)")
     page.evaluate(PRINTED)
@@ -446,8 +389,7 @@ def test_a_widget_taken_off_the_page_ends_and_put_back_starts_again(visit, bare)
     assert page.locator("attn-widget > *").count() == children
     for nth, make in enumerate(EVERY.values()):
         panel, widget = Panel(page, nth), make()
-        assert_shown(panel, widget)
         label = panel.labels()[-1]
-        assert nudge(panel, label)
-        same_move(widget, label, panel.value(label))
+        assert journeys.nudge(panel, label)
+        journeys.same_move(widget, label, panel.value(label))
         assert_shown(panel, widget)

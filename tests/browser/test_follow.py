@@ -1,25 +1,18 @@
 """A token followed in the page: its numbers are torch's, and every step can be reached and seen."""
 
 import pytest
-from playwright.sync_api import Browser
 
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
-from attn_notes.widgets import FollowToken, TransformerPlayer, page_script, page_style
-from tests.browser.bare import write_page
-from tests.browser.journeys import assert_shown, to_block
-from tests.browser.modules import assert_close, functions_of
-from tests.browser.panel import Panel, settle, stop_time
+from attn_notes.widgets import FollowToken, TransformerPlayer
+from tests.browser.bare import write_files, write_page
+from tests.browser.journeys import assert_shown
+from tests.browser.modules import assert_close
+from tests.browser.panel import Panel, settle
 from tests.parts import shown
 from tests.widgets import WORDS, of_follow, of_player, random_transformer
 
-
-@pytest.fixture(scope="module")
-def js(chromium: Browser):
-    """A function on the widget's module: `js("(state) => ...", state)`."""
-    with functions_of(chromium, "follow") as call:
-        yield call
-
+MODULE = "follow"
 
 # The numbers
 
@@ -124,27 +117,25 @@ def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(vis
     labels += ["Heads", "Add", "Norm", "Network", "Add"]
     for n, label in enumerate(labels):
         buttons.nth(n).press("Enter")
-        widget.step = n
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, step=n)
         assert steps_of(panel) == [*labels[:n], f"[{label}]", *labels[n + 1 :]]
         assert said(panel).startswith(f"{label}. ")
         assert buttons.nth(n).evaluate("(button) => button === document.activeElement")
-    panel.el.get_by_role("button", name="Next").press("Enter")
+    panel.press_button("Next")
     widget.step += 1
     assert_shown(panel, widget)
     assert steps_of(panel) == ["[Block 1]", *labels[1:], "Out"]
     assert panel.value("Block") == 1
-    panel.el.get_by_role("button", name="Previous").press("Enter")
+    panel.press_button("Previous")
     assert steps_of(panel) == [*labels[:-1], "[Add]"]
 
 
 def test_the_sentence_says_the_rule_and_works_out_an_example(visit, bare):
     panel = Panel(visit(bare("follow")))
-    panel.press("Token", "End")
     expected = {
         2: ("multiply feature by feature and add up", " = "),
         3: ("Each score is divided by \u221aD = \u221a4 = 2.00.", " / 2.00 = "),
-        4: ("Nothing does: this is the last token.", ""),
+        4: ("The causal mask closes what comes later, 3 keys (hatched)", ""),
         5: ("e to the power of each score", " / "),
         6: ("the products are added, feature by feature", "z 0, feature 0: "),
         8: ("It writes to it: x + y.", "x + y, feature 0: "),
@@ -155,20 +146,6 @@ def test_the_sentence_says_the_rule_and_works_out_an_example(visit, bare):
         assert rule in said(panel)
         assert example in said(panel)
         panel.press("Step", "ArrowRight")
-
-
-def test_the_mask_closes_what_comes_later_and_says_so(visit, bare):
-    panel, widget = Panel(visit(bare("follow"))), of_follow()
-    panel.press("Token", "Home")
-    panel.press("Step", *["ArrowRight"] * 4)
-    assert "The causal mask closes what comes later, 5 keys (hatched)" in said(panel)
-    panel.press("Token", "ArrowDown")
-    widget.token, widget.step = 1, 4
-    assert_shown(panel, widget)
-    assert "4 keys (hatched)" in said(panel)
-    for key in ("PageDown", "End"):
-        panel.map().press(key)
-    assert panel.readout().endswith("\u201c\u2068arrow\u2069\u201d: masked")
 
 
 def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bare):
@@ -185,31 +162,6 @@ def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bar
     assert panel.picture() == plain
 
 
-# Motion
-
-
-def test_the_numbers_move_between_steps_and_then_rest(visit, bare):
-    page = visit(bare("follow"))
-    page.emulate_media(reduced_motion="no-preference")
-    stop_time(page)
-    panel = Panel(page)
-
-    def after(milliseconds: int) -> str:
-        page.clock.run_for(milliseconds)
-        return panel.picture(settled=False)
-
-    before = after(1000)
-    panel.press("Step", "ArrowRight", "ArrowRight")
-    seen = [after(100) for _ in range(4)]
-    assert len({before, *seen}) == 5
-    rest = after(300)
-    assert rest not in seen
-    assert after(1000) == rest
-    page.emulate_media(reduced_motion="reduce")
-    panel.press("Step", "ArrowLeft", "ArrowRight")
-    assert after(100) == rest
-
-
 # One model for two widgets
 
 
@@ -217,16 +169,11 @@ def test_the_numbers_move_between_steps_and_then_rest(visit, bare):
 def shared(tmp_path_factory):
     """A folder with a page that holds a player and a token of its, and one without the player."""
     folder = tmp_path_factory.mktemp("shared")
-    (folder / "page.css").touch()
-    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
-    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    write_files(folder)
     player = of_player()
     widget = FollowToken(player, "407", "19")
     write_page(folder, "both", of_follow().page_html(), widget.page_html(), player.page_html())
     write_page(folder, "alone", widget.page_html(), of_follow().page_html())
-    deep = followed(Transformer, {"num_layers": 2})  # and three blocks in the decoder
-    deep._elsewhere = False
-    write_page(folder, "deep", deep.page_html())
     return folder, widget
 
 
@@ -236,33 +183,11 @@ def test_the_model_of_a_player_is_found_on_the_page(visit, shared):
     assert_shown(panel, widget)
     panel.press("Token", "End")
     panel.press("Step", "End")
-    widget.token, widget.step = 99, 99
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, token=99, step=99)
     panel.press("Sentence", "End")
-    widget.sentence = 1
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, sentence=1)
     panel.press("Block", "Home")
     assert steps_of(panel).count("q \u00b7 k") == 2  # of the target, and of the source
-
-
-def test_the_blocks_are_those_of_the_side_that_the_token_is_on(visit, shared):
-    folder, _ = shared
-    panel, widget = Panel(visit((folder / "deep.html").as_uri())), followed(Transformer, {})
-    blocks = panel.control("Block").locator("option")
-    assert blocks.all_inner_texts() == ["0", "1"]
-    panel.press("Token", "End")
-    assert blocks.all_inner_texts() == ["0", "1", "2"]
-    panel.press("Step", "ArrowRight", "ArrowRight")
-    panel.press("Block", "End")
-    widget.token, widget.step = 99, 2
-    to_block(widget, 2)
-    assert_shown(panel, widget)
-    assert panel.value("Block") == 2
-    panel.press("Token", "Home")  # fewer blocks, fewer steps: the last
-    widget.token = 0
-    assert_shown(panel, widget)
-    assert panel.value("Block") == 1
-    assert steps_of(panel)[-1] == "[Out]"
 
 
 def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shared):
@@ -281,16 +206,17 @@ def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shar
 # Looks
 
 
-@pytest.mark.parametrize(("width", "tallest"), [(390, 1000), (1280, 700)])
-def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare, width, tallest):
-    page = visit(bare("follow"), width=width)
+def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare):
+    page = visit(bare("follow"), width=1280)
     panel = Panel(page)
-    heights, tops = set(), set()
-    for _ in range(25):
-        box = panel.map().bounding_box()
-        heights.add(box["height"])
-        tops.add(box["y"] if width > 600 else 0)
-        assert panel.el.bounding_box()["height"] <= tallest
-        panel.press("Step", "ArrowRight")
+    for width, tallest, places in ((1280, 700, {"y", "height"}), (390, 1000, {"height"})):
+        page.set_viewport_size({"width": width, "height": 1000})
+        panel.press("Step", "Home")
         settle(page)
-    assert (len(heights), len(tops)) == (1, 1)
+        start = panel.map().bounding_box()
+        for _ in range(24):
+            panel.press("Step", "ArrowRight")
+            settle(page)
+            box = panel.map().bounding_box()
+            assert all(box[place] == start[place] for place in places)
+            assert panel.el.bounding_box()["height"] <= tallest

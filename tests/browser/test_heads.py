@@ -2,7 +2,6 @@
 
 import re
 
-import matplotlib as mpl
 import pytest
 from playwright.sync_api import expect
 from torch import Tensor
@@ -10,16 +9,8 @@ from torch import Tensor
 from attn_notes import palette
 from attn_notes.patterns import PATTERNS, select_cells
 from attn_notes.widgets import HeadExplorer
-from tests.browser.journeys import (
-    COLOUR,
-    COLOURS,
-    COLUMNS,
-    FIND,
-    HIDE,
-    assert_shown,
-    scores_of,
-)
-from tests.browser.panel import PIXELS, Panel, assert_cells, recording, strengths
+from tests.browser.journeys import COLOUR, COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
+from tests.browser.panel import PIXELS, Panel, assert_cells, near_cividis, recording, rgb
 from tests.colours import DARK, LIGHT
 from tests.widgets import of_heads, of_many_tokens, of_model
 
@@ -49,23 +40,6 @@ def reader(panel: Panel) -> str:
 # Heads
 
 
-def test_the_grid_can_be_walked_and_clicked(visit, bare):
-    panel, widget = Panel(visit(bare("heads"))), of_heads()
-    grid = grid_of(panel)
-    walk = {"ArrowUp": (0, 0), "ArrowRight": (0, 1), "ArrowDown": (1, 1), "ArrowLeft": (1, 0)}
-    for key, (layer, head) in walk.items():
-        grid.press(key)
-        widget.layer, widget.head = layer, head
-        assert (panel.value("Layer"), panel.value("Head")) == (layer, head)
-        assert_shown(panel, widget)
-    grid.press("ArrowDown")  # there is no third layer
-    assert panel.value("Layer") == 1
-    wide, tall = Cells(panel, 7).size
-    grid.click(position={"x": 22 + 2.5 * wide, "y": 0.5 * tall})
-    widget.layer, widget.head = 0, 2
-    assert_shown(panel, widget)
-
-
 class Cells:
     """Where the cells of the grid's maps lie: it is as wide as 160 pixels and its two labels."""
 
@@ -87,14 +61,12 @@ def test_every_cell_of_the_grid_is_coloured_by_its_weight(visit, bare):
     widget.hide_special = True
     weights = all_shown(widget)
     L, top = weights.shape[-1], float(weights.max())
-    cells, cividis = Cells(panel, L), mpl.colormaps["cividis"]
+    cells = Cells(panel, L)
     for layer, head in ((0, 0), (0, 2), (1, 1), (1, 2)):  # (1, 0) is framed
         inner = [(i, j) for i in range(1, L - 1) for j in range(1, L - 1)]  # no frame over these
         pixels = cells.canvas.evaluate(PIXELS, [cells.place(layer, head, *at) for at in inner])
         for (i, j), pixel in zip(inner, pixels, strict=True):
-            level = round(255 * float(weights[layer, head, i, j]) / top)
-            near = [cividis(n) for n in range(max(level - 1, 0), min(level + 2, 256))]
-            assert pixel in [[round(255 * part) for part in colour] for colour in near]
+            assert pixel[:3] in near_cividis(float(weights[layer, head, i, j]) / top)
 
 
 # Finding
@@ -105,7 +77,7 @@ def test_the_best_five_are_listed_and_a_press_jumps_there(visit, bare, pattern):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
     panel.control(FIND).select_option(index=["", *PATTERNS, "focused", "spread"].index(pattern))
     widget.pattern = pattern
-    scores = scores_of(widget)
+    scores = scores_of(widget).nanmean(0)
     best = scores.flatten().argsort(descending=pattern != "focused")[:5].tolist()
     buttons = panel.el.locator(".attn-best button")
     expected = [f"{n // 3}.{n % 3}: {float(scores.flatten()[n]):.2f}" for n in best]
@@ -128,7 +100,7 @@ def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, 
     tokens, mouse = of_heads()._picture()["query_tokens"], panel.page.mouse
     box = links_of(panel).bounding_box()
     seen = []
-    for x in range(int(box["x"]), int(box["x"] + box["width"]), 5):
+    for x in range(int(box["x"]), int(box["x"] + box["width"]), 11):
         mouse.move(x, box["y"] + box["height"] - 34)
         seen.append(reader(panel))
     changes = [token for n, token in enumerate(seen) if n == 0 or token != seen[n - 1]]
@@ -142,20 +114,6 @@ def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, 
         assert f"(row {row})" in panel.readout()
     mouse.move(2, 2)
     assert reader(panel) == tokens[2]
-
-
-def test_links_are_as_strong_as_the_weights(visit, bare):
-    page = recording(visit, bare("heads"))
-    panel, widget = Panel(page), of_heads()
-    for token, shared in ((3, False), (4, True)):
-        if shared:
-            panel.press(COLOUR, "Space")
-        page.evaluate("curves.splice(0)")
-        links_of(panel).press("ArrowRight")
-        weights = widget.shown()
-        top = float(all_shown(widget).max()) if shared else 1.0
-        strong = [min(1, float(w) / top) for w in weights[token] if w / top > 0.004]
-        assert strengths(page, "accent") == pytest.approx(strong, abs=1e-4)
 
 
 # Sentences
@@ -178,33 +136,26 @@ def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, 
 
 def test_heads_are_pinned_and_let_go_by_button_space_bar_and_shift(visit, bare):
     panel, widget = Panel(visit(bare("heads"))), of_heads()
-    pin = panel.el.get_by_role("button", name="Pin head 1.0")
-    pin.press("Enter")
-    widget.pinned = [3]
-    assert_shown(panel, widget)
+    panel.press_button("Pin head 1.0")
+    assert_shown(panel, widget, pinned=[3])
     grid_of(panel).press("ArrowRight")
     widget.head = 1
     assert_shown(panel, widget)  # the mean of both
     grid_of(panel).press("Space")
     grid_of(panel).press("ArrowRight")
-    widget.pinned, widget.head = [3, 4], 2
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, pinned=[3, 4], head=2)
     wide, tall = Cells(panel, 7).size
     grid_of(panel).click(position={"x": 22 + 0.5 * wide, "y": 0.5 * tall}, modifiers=["Shift"])
-    widget.pinned = [3, 4, 0]
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, pinned=[3, 4, 0])
     panel.press("The map shows their", "ArrowDown")
-    widget.combine = "max"
-    assert_shown(panel, widget)
-    panel.el.get_by_role("button", name="Let go of head 1.1").press("Enter")
-    widget.pinned = [3, 0]
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, combine="max")
+    panel.press_button("Let go of head 1.1")
+    assert_shown(panel, widget, pinned=[3, 0])
     grid_of(panel).press("ArrowLeft")
     grid_of(panel).press("ArrowLeft")
     widget.head = 0
-    panel.el.get_by_role("button", name="Let go of head 1.0").press("Enter")
-    widget.pinned = [0]
-    assert_shown(panel, widget)
+    panel.press_button("Let go of head 1.0")
+    assert_shown(panel, widget, pinned=[0])
 
 
 def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):
@@ -220,9 +171,8 @@ def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):
     hues = {0: palette.CATEGORICAL[1], 1: LIGHT["accent"]}
     for head, hue in hues.items():
         strong = [float(w) for w in every[head, 3] if w > 0.004]
-        assert [part for colour, part in drawn_links if colour == hue] == pytest.approx(
-            strong, abs=1e-4
-        )
+        drawn = [part for colour, part in drawn_links if colour == hue]
+        assert drawn == pytest.approx(strong, abs=1e-4)
 
 
 # Tokens in columns
@@ -242,7 +192,7 @@ def test_tokens_in_columns_are_walked_and_pointed_at(visit, bare):
     figure.press("ArrowUp")
     assert reader(panel) == tokens[-2]
     box, seen = figure.bounding_box(), []
-    for y in range(int(box["y"]) + 24, int(box["y"]) + 24 + 24 * len(tokens), 4):
+    for y in range(int(box["y"]) + 24, int(box["y"]) + 24 + 24 * len(tokens), 8):
         panel.page.mouse.move(box["x"] + 0.2 * box["width"], y)
         seen.append(reader(panel))
     changes = [token for n, token in enumerate(seen) if n == 0 or token != seen[n - 1]]
@@ -278,11 +228,8 @@ def assert_many(panel: Panel, widget: HeadExplorer) -> None:
     header, *rows = panel.table()
     assert header[1:] == picture["key_tokens"]
     assert_cells(rows, picture["weights"], picture["mask"])
-    assert (
-        panel.el.locator(".attn-said")
-        .first.inner_text()
-        .startswith(f"Layer {widget.layer}, head {widget.head}, entropy ")
-    )
+    which = panel.el.locator(".attn-said").first.inner_text()
+    assert which.startswith(f"Layer {widget.layer}, head {widget.head}, entropy ")
 
 
 def test_a_head_that_cannot_be_unpacked_is_said_and_the_others_stay(
@@ -308,7 +255,7 @@ def test_a_saved_page_follows_its_reader_s_theme(visit, bare):
     page = visit(bare("saved", "file"))
     for scheme, colours in (("dark", DARK), ("light", LIGHT)):
         page.emulate_media(color_scheme=scheme)
-        paper = tuple(int(colours["paper"][n : n + 2], 16) for n in (1, 3, 5))
+        paper = tuple(rgb(colours["paper"]))
         for element in ("body", ".attn-root"):
             read = "(el) => getComputedStyle(el).backgroundColor"
             assert page.locator(element).evaluate(read) == f"rgb{paper}"

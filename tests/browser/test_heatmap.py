@@ -1,52 +1,14 @@
 """Large heatmaps: their colours, labels, zoom, table, and how little is drawn while one points."""
 
-import re
-
-import matplotlib as mpl
 import pytest
 import torch
 
 from attn_notes.widgets import AttentionHeatmap
 from attn_notes.widgets.encoding import decode
-from tests.browser.panel import PIXELS, Panel, settle
+from tests.browser.journeys import COLOUR, COLOURS, OVERVIEW
+from tests.browser.panel import PIXELS, Panel, near_cividis, rgb, settle
 from tests.colours import LIGHT
 from tests.widgets import of_many
-
-COLOURS, OVERVIEW = "Colours", "All heads at once"
-
-# Writes down what is written on canvases, and in which colour; and counts what is drawn.
-RECORD = """
-window.written = [];
-window.counts = { cells: 0, pictures: 0 };
-const pen = CanvasRenderingContext2D.prototype;
-const { fillText, putImageData, clearRect } = pen;
-pen.fillText = function (text, ...all) {
-  written.push([text, this.fillStyle, this.font]);
-  fillText.call(this, text, ...all);
-};
-pen.putImageData = function (...all) { counts.cells++; putImageData.apply(this, all); };
-pen.clearRect = function (...all) { counts.pictures++; clearRect.apply(this, all); };
-"""
-
-
-def recorded(visit, address, **options):
-    page = visit("about:blank", **options)
-    page.add_init_script(RECORD)
-    page.goto(address)
-    settle(page)
-    return page
-
-
-def hex_of(name: str) -> list[int]:
-    return [int(LIGHT[name][n : n + 2], 16) for n in (1, 3, 5)]
-
-
-def near_colours(share: float) -> list[list[int]]:
-    """What cividis gives this share of the way up, give or take one of its colours."""
-    level, cividis = round(255 * share), mpl.colormaps["cividis"]
-    near = range(max(level - 1, 0), min(level + 2, 256))
-    return [[round(255 * part) for part in cividis(n)[:3]] for n in near]
-
 
 # Colours
 
@@ -73,11 +35,11 @@ def assert_coloured(panel: Panel, widget: AttentionHeatmap, found: dict, scale: 
                 assert pixel[3] < 255
             elif weight == 0:
                 seen.add("zero")
-                assert pixel[:3] == hex_of("surface")
+                assert pixel[:3] == rgb(LIGHT["surface"])
             else:
                 seen.add("weight")
                 share = {"linear": weight, "root": weight ** (1 / 3), "row": weight / row_top}
-                assert pixel[:3] in near_colours(share[scale]), (i, j)
+                assert pixel[:3] in near_cividis(share[scale]), (i, j)
     assert seen == {"masked", "zero", "weight"}
 
 
@@ -87,7 +49,7 @@ def test_the_scale_says_what_it_measures(visit, bare):
     for index, texts in enumerate(ends):
         panel.control(COLOURS).select_option(index=index)
         assert panel.el.locator(".attn-scale span").all_inner_texts() == texts
-        assert panel.control("Colour up to the largest weight").is_disabled() == (index == 2)
+        assert panel.control(COLOUR).is_disabled() == (index == 2)
 
 
 def test_the_overview_has_the_colours_of_the_map(visit, bare):
@@ -104,11 +66,11 @@ def test_the_overview_has_the_colours_of_the_map(visit, bare):
         places = [[22 + (head * 151 + j + 0.5) * pitch, (i + 0.5) * pitch] for i, j in cells]
         for (i, j), pixel in zip(cells, grid.evaluate(PIXELS, places), strict=True):
             if not mask[i, j]:
-                assert pixel[:3] == hex_of("rule")
+                assert pixel[:3] == rgb(LIGHT["rule"])
             elif weights[i, j] == 0:
-                assert pixel[:3] == hex_of("surface")
+                assert pixel[:3] == rgb(LIGHT["surface"])
             else:
-                assert pixel[:3] in near_colours(float(weights[i, j]) ** (1 / 3))
+                assert pixel[:3] in near_cividis(float(weights[i, j]) ** (1 / 3))
 
 
 # Pointing
@@ -134,41 +96,6 @@ def test_the_number_stands_beside_the_pointer_until_it_leaves_or_escape_is_press
     assert tip.is_visible()
     panel.page.mouse.move(1, 1)
     assert not tip.is_visible()
-
-
-def test_pointing_colours_no_cell_again_and_draws_at_most_once_a_frame(visit, bare):
-    page = recorded(visit, bare("large"))
-    panel = Panel(page)
-    panel.point_at(0, 3, 3)
-    settle(page)
-    page.evaluate("() => { counts.cells = counts.pictures = 0; }")
-    sweep = """(canvas) => {
-      const box = canvas.getBoundingClientRect();
-      for (let x = 0; x < box.width; x++) {
-        canvas.dispatchEvent(new PointerEvent("pointermove",
-          { clientX: box.left + x, clientY: box.top + 60 }));
-      }
-    }"""
-    panel.map().evaluate(sweep)
-    settle(page)
-    assert page.evaluate("counts") == {"cells": 0, "pictures": 1}
-
-
-def test_labels_with_one_beginning_differ_and_the_active_ones_are_always_drawn(visit, bare):
-    page = recorded(visit, bare("large"))
-    panel = Panel(page)
-    drawn = {text for text, _, _ in page.evaluate("written") if text.startswith("\u2026")}
-    assert 10 < len(drawn) < 72  # thinned
-    names = set()
-    panel.map().press("PageUp")
-    for row in range(1, 13):
-        page.evaluate("written.splice(0)")
-        panel.map().press("ArrowDown")
-        settle(page)
-        bold = [text for text, _, font in page.evaluate("written") if font.startswith("600")]
-        assert [text for text in bold if text.endswith(f" {row}")], row
-        names.add(re.search(r"query \u201c\u2068(.+?)\u2069\u201d", panel.readout())[1])
-    assert len(names) == 12
 
 
 # Zoom
@@ -237,15 +164,28 @@ def test_a_dark_page_is_printed_light(visit, bare):
     assert panel.picture() != light
 
 
+# Writes down in which colour something is written on a canvas.
+RECORD = """
+window.written = [];
+const { fillText } = CanvasRenderingContext2D.prototype;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...all) {
+  written.push([text, this.fillStyle]);
+  fillText.call(this, text, ...all);
+};
+"""
+
+
 def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare):
-    page = recorded(visit, bare("scores"), color_scheme="dark", forced_colors="active")
-    read = """(name) => {
+    page = visit("about:blank", color_scheme="dark", forced_colors="active")
+    page.add_init_script(RECORD)
+    page.goto(bare("scores"))
+    settle(page)
+    ink = page.evaluate("""() => {
       const probe = document.body.appendChild(document.createElement("span"));
-      probe.style.color = name;
-      const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+      probe.style.color = "CanvasText";
+      const parts = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
       probe.remove();
-      return "#" + [r, g, b].map((part) => part.toString(16).padStart(2, "0")).join("");
-    }"""
-    ink = page.evaluate(read, "CanvasText")
-    labels = {colour for text, colour, _ in page.evaluate("written") if text in ("time", "flies")}
+      return "#" + parts.map((part) => part.toString(16).padStart(2, "0")).join("");
+    }""")
+    labels = {colour for text, colour in page.evaluate("written") if text in ("time", "flies")}
     assert labels == {ink}

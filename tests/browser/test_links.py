@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from playwright.sync_api import Error, Page, expect
+from playwright.sync_api import Page, expect
 
 from attn_notes.data import Vocabulary
 from attn_notes.widgets import LanguageModelPlayer, explore
@@ -11,7 +11,7 @@ from attn_notes.widgets.base import BookWidget
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, settle
-from tests.widgets import near, of_function, of_mask, of_player, of_points, random_decoder
+from tests.widgets import EVERY, near, of_function, of_mask, of_points, random_decoder
 
 LINK = '<p><a href="#mask-2?second=window&amp;layers=3">three layers</a></p>'
 TEXT = "<b>&amp; a+b=c #1 % \u00e9"
@@ -30,6 +30,11 @@ def of_text() -> LanguageModelPlayer:
     vocab = Vocabulary(dict.fromkeys(TEXT))
     sizes = {"vocab_size": len(vocab), "embed_dim": 8, "num_heads": 2, "ffn_dim": 6}
     return LanguageModelPlayer(random_decoder(**sizes), vocab, prompt="a")
+
+
+def set_hash(page: Page, state: str) -> None:
+    page.evaluate("(state) => { location.hash = state; }", state)
+    settle(page)
 
 
 def reached(page: Page, widget: BookWidget, nth: int) -> None:
@@ -61,7 +66,7 @@ def test_the_link_of_a_widget_opens_it_as_the_reader_left_it(visit, page_of_four
     widget = of_text()
     widget.prompt, widget.temperature = panel.control("Prompt").input_value(), 3.0
     assert widget.prompt == TEXT
-    panel.el.get_by_role("button", name="Copy link").press("Enter")
+    panel.press_button("Copy link")
     expect(panel.el.locator(".attn-copied")).to_contain_text("link")
     again = visit(page.url)
     reached(again, widget, 3)
@@ -69,78 +74,80 @@ def test_the_link_of_a_widget_opens_it_as_the_reader_left_it(visit, page_of_four
     assert again.evaluate("window.ran") is None
 
 
-BAD = (
-    *("kernel?bandwidth=NaN", "kernel?bandwidth=1e9", "kernel?bandwidth=%22wide%22"),
-    *("kernel?data={}", "kernel?kernel=nothing", "kernel?kernel=__proto__", "kernel?__proto__=1"),
-    *("kernel?toString=1", "kernel?points=1", "kernel-7?bandwidth=1", "nothing?bandwidth=1"),
-    *("kernel?", "kernel", "%"),
-)
+BAD = {
+    "points": (
+        *("kernel?bandwidth=NaN", "kernel?bandwidth=1e9", "kernel?bandwidth=%22wide%22"),
+        *("kernel?data={}", "kernel?kernel=nothing", "kernel?kernel=__proto__"),
+        *("kernel?__proto__=1", "kernel?toString=1", "kernel?points=1", "kernel-7?bandwidth=1"),
+        *("nothing?bandwidth=1", "kernel?", "kernel", "%"),
+    ),
+    "function": (
+        *("explore?width=0.7", "explore?width=9", "explore?width=%22round%22", "explore?width="),
+        *("explore?falls=flat", "explore?falls=0", "explore?causal=1", "explore?nothing=1"),
+        *("explore?values={}", "explore?__proto__=1", "explore?error=Send+your+password"),
+        *("explore?printed=hello", "explore?title=hello", "explore?frame=1"),
+    ),
+    "player": (
+        *("translator?text=12x", "translator?language=zz", "translator?prefix=[0.5]"),
+        "translator?prefix=[99999]",
+    ),
+    "online": (
+        *("online?tile=0.5", "online?step=-1", "online?scores=[1]"),
+        *("online?scores=[null,1,1,1,1]", "online?key=65"),
+    ),
+    "switches": (
+        *("switches?edits=cross.9.9:0", "switches?edits=cross.0.0:3", "switches?text=x"),
+        *("switches?edits=cross.0.0:-1", "switches?edits=__proto__:0", "switches?head=cross.1.2"),
+        *("switches?other=<b>", "switches?language=<xx>", "switches?edits=cross.0.0:off"),
+    ),
+}
+GOOD = {
+    "points": ("kernel?bandwidth=0.37", {"bandwidth": 0.37}),
+    "function": ("explore?shared_scale=true", {"shared_scale": True}),
+    "player": ("translator?text=73&step=1", {"text": "73", "step": 1}),
+    "online": (
+        "online?tile=2&step=1&masked=[3]&forget=true",
+        {"tile": 2, "step": 1, "masked": [3], "forget": True},
+    ),
+    "switches": (
+        "switches?text=1999&other=1998&head=cross.0.0&edits=cross.0.0:other,encoder.1.1:0",
+        {"text": "1999", "other": "1998", "head": "cross.0.0"}
+        | {"edits": "cross.0.0:other,encoder.1.1:0"},
+    ),
+}
 
 
-def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, page_of_four):
-    page = visit(page_of_four)
-    for state in BAD:
-        page.evaluate("(state) => { location.hash = state; }", state)
-        settle(page)
-        reached(page, of_points(), 0)
-    assert page.evaluate("({}).polluted === undefined")
-    page.evaluate("location.hash = 'kernel?bandwidth=0.37'")  # and one that makes sense is followed
-    settle(page)
-    widget = of_points()
-    widget.bandwidth = 0.37
+@pytest.mark.parametrize("name", BAD)
+def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, bare, name):
+    page, widget = visit(bare(name)), EVERY[name]()
+    panel = Panel(page)
+    shown = panel.picture(), panel.el.inner_text()
+    for state in BAD[name]:
+        set_hash(page, state)
+        assert (panel.picture(), panel.el.inner_text()) == shown, state
     reached(page, widget, 0)
-
-
-def test_a_translator_keeps_its_state_where_a_link_makes_no_sense(visit, bare):
-    page = visit(bare("player"))
-    for state in ("text=12x", "language=zz", "prefix=[0.5]", "prefix=[99999]"):
-        page.evaluate("(state) => { location.hash = `translator?${state}`; }", state)
-        settle(page)
-        reached(page, of_player(), 0)
+    assert page.evaluate("({}).polluted === undefined")
+    state, traits = GOOD[name]  # and one that makes sense is followed
+    set_hash(page, state)
+    for trait, value in traits.items():
+        setattr(widget, trait, value)
+    reached(page, widget, 0)
 
 
 def test_a_link_sets_one_control_of_a_function_and_leaves_the_others(visit, bare):
     page = visit(bare("function"))
-    page.evaluate("location.hash = '#explore?width=1.50&shared_scale=true'")
-    settle(page)
+    set_hash(page, "explore?width=1.50&shared_scale=true")
     widget = of_function()
     widget.values, widget.shared_scale = {**widget.values, "width": 1.5}, True
     reached(page, widget, 0)
-    page.evaluate("location.hash = '#explore?falls=sharp&causal=true'")
-    settle(page)
+    set_hash(page, "explore?falls=sharp&causal=true")
     widget.values = {**widget.values, "falls": "sharp", "causal": True}
     reached(page, widget, 0)
-    Panel(page).el.get_by_role("button", name="Copy link").press("Enter")
+    Panel(page).press_button("Copy link")
     expect(Panel(page).el.locator(".attn-copied")).to_contain_text("link")
     moved = page.url.partition("#explore?")[2].split("&")
     assert sorted(moved) == ["causal=true", "falls=sharp", "shared_scale=true", "width=1.5"]
     reached(visit(page.url), widget, 0)
-
-
-BESIDE_THE_GRID = (
-    *("width=0.7", "width=9", "width=%22round%22", "width=", "falls=flat", "falls=0", "causal=1"),
-    *("nothing=1", "values={}", "__proto__=1", "constructor=1"),
-    *("error=Send+your+password", "printed=hello", "title=hello", "frame=1", "frames=null"),
-)
-
-
-def test_a_control_that_there_is_not_and_a_value_off_the_grid_change_nothing(visit, bare):
-    page = visit(bare("function"))
-    shown = Panel(page).picture()
-    for state in BESIDE_THE_GRID:
-        page.evaluate("(state) => { location.hash = `explore?${state}`; }", state)
-        settle(page)
-        reached(page, of_function(), 0)
-        assert Panel(page).picture() == shown, state
-
-
-def test_a_function_takes_no_value_off_its_grid_from_anyone(visit, bare):
-    page = visit(bare("function"))
-    with pytest.raises(Error, match=r"width must be one of 0\.5,1,1\.5,2, got 0\.7"):
-        page.evaluate("""() => {
-          const { model } = document.querySelector("attn-widget");
-          model.set("values", { ...model.get("values"), width: 0.7 });
-        }""")
 
 
 def test_a_link_leaves_a_function_alone_that_only_a_kernel_can_answer(visit, tmp_path):

@@ -184,13 +184,6 @@ def test_maps_without_special_tokens(js):
         assert_equal(found, select_cells(maps, rows, columns))
 
 
-@pytest.mark.parametrize("how", ["mean", "max"])
-def test_maps_laid_over_one_another(js, how):
-    maps = random_weights(3, 4, 5)
-    (found,) = js("heads", "combined", ([flat(one) for one in maps], how))
-    assert_equal(found, maps.mean(0) if how == "mean" else maps.amax(0))
-
-
 @pytest.mark.parametrize("size", [(1, 1), (3, 7), (64, 65)])
 def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
     weights = random_weights(*size).float()

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Page
 
 from attn_notes import palette
 from attn_notes.widgets import PositionExplorer
 from tests.browser.journeys import DISTANCE, PAIR, UNLIKE, assert_shown
-from tests.browser.panel import PIXELS, Panel
+from tests.browser.panel import PIXELS, Panel, rgb
 from tests.colours import LIGHT
 from tests.widgets import of_positions
 
@@ -20,36 +20,30 @@ SHARP = {"device_scale_factor": 4}  # so that a line is more than its edges
 SCHEMES = ["none", "sinusoidal", "rotary", "alibi"]
 
 
-def rgb(colour: str) -> list[int]:
-    return [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
-
-
 ACCENT, OTHER, LINE = (
     rgb(c) for c in (LIGHT["accent"], palette.CATEGORICAL[1], palette.CATEGORICAL[0])
 )
 
 
-def open_at(visit, bare, scheme: str, **options) -> tuple[Panel, PositionExplorer]:
-    """The widget with this scheme, in the browser and in Python."""
-    panel, widget = Panel(visit(bare("positions"), **options)), of_positions()
-    choose(panel, widget, scheme)
-    return panel, widget
+class Explorer(Panel):
+    """The widget in the browser, moved with the same in Python."""
 
+    def __init__(self, page: Page, scheme: str) -> None:
+        super().__init__(page)
+        self.widget = of_positions()
+        self.choose(scheme)
 
-def choose(panel: Panel, widget: PositionExplorer, scheme: str) -> None:
-    panel.control("Scheme").select_option(index=SCHEMES.index(scheme))
-    widget.scheme = scheme
+    def choose(self, scheme: str) -> None:
+        self.control("Scheme").select_option(index=SCHEMES.index(scheme))
+        self.widget.scheme = scheme
 
+    def move(self, position: int, distance: int) -> None:
+        self.control("Position").fill(str(position))
+        self.control(DISTANCE).fill(str(distance))
+        self.widget.position, self.widget.distance = position, distance
 
-def move(panel: Panel, widget: PositionExplorer, position: int, distance: int) -> None:
-    """Both sliders, as a hand moves them."""
-    for label, to in (("Position", position), (DISTANCE, distance)):
-        panel.control(label).fill(str(to))
-    widget.position, widget.distance = position, distance
-
-
-def canvas_of(panel: Panel, start: str) -> Locator:
-    return panel.el.get_by_role("img", name=re.compile(f"^{start}"))
+    def canvas(self, start: str) -> Locator:
+        return self.el.get_by_role("img", name=re.compile(f"^{start}"))
 
 
 def colours(canvas: Locator, *places: Sequence[float]) -> list[list[int]]:
@@ -72,12 +66,12 @@ def apart(a: torch.Tensor, b: torch.Tensor) -> float:
 class Clocks:
     """Where the dials lie: as many in a row as fit at 42 pixels, in rows of like length."""
 
-    def __init__(self, panel: Panel, count: int) -> None:
-        self.canvas = canvas_of(panel, "A clock for each pair")
-        self.box = self.canvas.bounding_box()
-        rows = math.ceil(count / max(1, self.box["width"] // 42))
+    def __init__(self, panel: Explorer, count: int) -> None:
+        self.canvas = panel.canvas("A clock for each pair")
+        self.width = self.canvas.bounding_box()["width"]
+        rows = math.ceil(count / max(1, self.width // 42))
         self.per = math.ceil(count / rows)
-        self.side = min(64, self.box["width"] / self.per)
+        self.side = min(64, self.width / self.per)
 
     def place(self, n: int, x: float = 0.0, y: float = 0.0) -> tuple[float, float]:
         """A place on a dial: from -1 to 1 each way, up being positive."""
@@ -89,18 +83,20 @@ class Clocks:
 
 # What is drawn
 
+SIGNED = {-1: palette.NEGATIVE, 0: "#e9e6df", 1: palette.POSITIVE}
+
 
 @pytest.mark.parametrize(("scheme", "unlike"), [("sinusoidal", False), ("rotary", True)])
 def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
-    panel, widget = open_at(visit, bare, scheme, **SHARP)
+    panel = Explorer(visit(bare("positions"), **SHARP), scheme)
     if unlike:
         panel.press(UNLIKE, "Space")
-        widget.unlike = True
+        panel.widget.unlike = True
+    longest = float(panel.widget._vectors(0, 12).view(-1, 2).norm(dim=-1).max())
     seen = 0
     for position, distance in ((7, 5), (2, 1), (11, 7)):
-        move(panel, widget, position, distance)
-        mine, theirs = ends(widget)
-        longest = float(widget._vectors(0, 12).view(-1, 2).norm(dim=-1).max())
+        panel.move(position, distance)
+        mine, theirs = ends(panel.widget)
         clocks = Clocks(panel, len(mine))
         for n, (a, b) in enumerate(zip(mine, theirs, strict=True)):
             if apart(a, b) < 0.3 or min(a.norm(), b.norm()) < 0.25 * longest:
@@ -111,70 +107,46 @@ def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
     assert seen >= 4
 
 
-class Curve:
-    """The plot of the curve: 34 pixels on its left, 10 on its right, from 16 to 176 in height."""
-
-    def __init__(self, panel: Panel, widget: PositionExplorer) -> None:
-        self.canvas = canvas_of(panel, "The chosen position with each")
-        self.box = self.canvas.bounding_box()
-        self.last = widget.data["length"] - 1
-        if widget.scheme == "alibi":
-            self.low, self.high = 0.0, 1 / sum(math.exp(-d / 2) for d in range(self.last + 1))
-        else:
-            rows = widget.shown()
-            self.high = float((rows * rows).sum(-1).max())
-            self.low = -self.high
-
-    def x(self, p: float) -> float:
-        return 34 + p / self.last * (self.box["width"] - 44)
-
-    def place(self, p: int, value: float) -> tuple[float, float]:
-        return self.x(p), 176 - (value - self.low) / (self.high - self.low) * 160
-
-
 def test_the_curve_runs_through_what_torch_says_and_marks_both_positions(visit, bare):
-    panel, widget = open_at(visit, bare, "none", **SHARP)
+    panel = Explorer(visit(bare("positions"), **SHARP), "none")
+    canvas, widget = panel.canvas("The chosen position with each"), panel.widget
     places = ((7, 5), (2, -4), (11, 0))
     for scheme, (position, distance) in itertools.product(SCHEMES, places):
-        choose(panel, widget, scheme)
-        move(panel, widget, position, distance)
-        curve, values = Curve(panel, widget), widget.similarity().tolist()
-        other = position - distance
-        lone = [p for p in range(1, 11) if p not in (position, other)]  # a line ends at its ends
-        for pixel in colours(curve.canvas, *(curve.place(p, values[p]) for p in lone)):
+        panel.choose(scheme)
+        panel.move(position, distance)
+        low, high = 0.0, 1 / sum(math.exp(-d / 2) for d in range(12))  # of ALiBi's weights
+        if scheme != "alibi":
+            high = float(widget.shown().square().sum(-1).max())
+            low = -high
+        # 34 pixels on its left, 10 on its right, from 16 to 176 in height
+        wide, values = canvas.bounding_box()["width"] - 44, widget.similarity().tolist()
+        at = [
+            (34 + p / 11 * wide, 176 - 160 * (y - low) / (high - low)) for p, y in enumerate(values)
+        ]
+        both = [position, position - distance]
+        lone = [at[p] for p in range(1, 11) if p not in both]  # a line ends at its ends
+        for pixel in colours(canvas, *lone):
             assert pixel == pytest.approx(LINE, abs=1)
-        marked = [curve.place(p, values[p]) for p in (position, other)]
-        assert colours(curve.canvas, *marked) == ([ACCENT, OTHER] if distance else [OTHER] * 2)
-
-
-NEUTRAL = rgb("#e9e6df")
-
-
-def diverging(value: float, top: float) -> list[list[int]]:
-    """The colours of the levels next to a value's, from blue through the neutral one to orange."""
-    level = 255 * (value + top) / (2 * top)
-    found = []
-    for n in {math.floor(level), math.ceil(level), round(level)}:
-        t = n / 127.5 - 1
-        end = rgb(palette.POSITIVE if t > 0 else palette.NEGATIVE)
-        found.append([a + (b - a) * abs(t) for a, b in zip(NEUTRAL, end, strict=True)])
-    return found
+        marked = colours(canvas, *(at[p] for p in both))
+        assert marked == ([ACCENT, OTHER] if distance else [OTHER] * 2)
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rotary", "alibi"])
 def test_every_number_of_the_matrix_has_its_colour_and_the_row_is_framed(visit, bare, scheme):
-    panel, widget = open_at(visit, bare, scheme)
-    move(panel, widget, 6, 2)
-    found, numbers = panel.cells(), widget.shown()
-    top = float(numbers.abs().max())
+    panel = Explorer(visit(bare("positions")), scheme)
+    panel.move(6, 2)
+    found, shares = panel.cells(), panel.widget.shown() / panel.widget.shown().abs().max()
+    ends = {sign: torch.tensor(rgb(colour)).double() for sign, colour in SIGNED.items()}
     for i in (0, 4, 8, 11):
-        places = [(x, found["rows"][i]) for x in found["columns"]]
-        for pixel, value in zip(colours(panel.map(), *places), numbers[i].tolist(), strict=True):
-            assert any(pixel == pytest.approx(near, abs=1) for near in diverging(value, top))
+        pixels = colours(panel.map(), *((x, found["rows"][i]) for x in found["columns"]))
+        for pixel, share in zip(pixels, shares[i].tolist(), strict=True):
+            expected = torch.lerp(
+                ends[0].double(), ends[math.copysign(1, share)].double(), abs(share)
+            )
+            assert pixel == pytest.approx(expected.tolist(), abs=2)
     pitch = found["rows"][1] - found["rows"][0]
-    x = found["columns"][1]
     for row in (6, 9):
-        edges = [(x, found["rows"][row] + side * pitch / 2) for side in (-1, 1)]
+        edges = [(found["columns"][1], found["rows"][row] + side * pitch / 2) for side in (-1, 1)]
         near = [pixel == pytest.approx(ACCENT, abs=12) for pixel in colours(panel.map(), *edges)]
         assert near == [row == 6] * 2
 
@@ -183,34 +155,30 @@ def test_every_number_of_the_matrix_has_its_colour_and_the_row_is_framed(visit, 
 
 
 def test_a_press_on_a_clock_chooses_its_pair(visit, bare):
-    panel, widget = open_at(visit, bare, "sinusoidal")
+    panel = Explorer(visit(bare("positions")), "sinusoidal")
     for count, scheme in ((4, "sinusoidal"), (8, "alibi"), (4, "rotary")):
-        choose(panel, widget, scheme)
+        panel.choose(scheme)
         clocks = Clocks(panel, count)
-        for widget.pair in (count - 1, 0, 1):
-            x, y = clocks.place(widget.pair)
-            clocks.canvas.click(position={"x": x, "y": y})
-            assert panel.output(PAIR) == str(widget.pair)
-            assert_shown(panel, widget)
-    clocks.canvas.click(position={"x": clocks.box["width"] - 4, "y": clocks.side / 2})
+        for pair in (count - 1, 0, 1):
+            clocks.canvas.click(position=dict(zip("xy", clocks.place(pair), strict=True)))
+            assert panel.output(PAIR) == str(pair)
+            assert_shown(panel, panel.widget, pair=pair)
+    clocks.canvas.click(position={"x": clocks.width - 4, "y": clocks.side / 2})
     clocks.canvas.click(position=dict(zip("xy", clocks.place(2), strict=True)), button="right")
     assert panel.value(PAIR) == 1
 
 
 def test_a_cell_that_is_pressed_or_walked_to_is_the_position_and_the_pair(visit, bare):
-    panel, widget = open_at(visit, bare, "sinusoidal")
-    found, box = panel.cells(), panel.map().bounding_box()
+    panel = Explorer(visit(bare("positions")), "sinusoidal")
+    found = panel.cells()
     for row, column in ((9, 5), (0, 2), (11, 7)):
-        place = {"x": found["columns"][column], "y": found["rows"][row]}
-        panel.map().click(position=place)
-        widget.position, widget.pair = row, column // 2
+        panel.map().click(position={"x": found["columns"][column], "y": found["rows"][row]})
         assert (panel.value("Position"), panel.value(PAIR)) == (row, column // 2)
-        assert_shown(panel, widget)
+        assert_shown(panel, panel.widget, position=row, pair=column // 2)
         assert panel.readout().startswith(f"position {row}, dimension {column}: ")
     for key, row, pair in (("ArrowUp", 10, 3), ("Home", 10, 0), ("PageUp", 0, 0)):
         panel.map().press(key)
         assert (panel.value("Position"), panel.value(PAIR)) == (row, pair)
-    assert box["width"] == panel.map().bounding_box()["width"]
 
 
 # Edges

@@ -4,25 +4,18 @@ import re
 
 import pytest
 import torch
-from playwright.sync_api import Browser
 
 from attn_notes.decoding import sampling_distribution
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 from attn_notes.widgets.sampler import window_start
 from tests.browser.journeys import assert_shown
-from tests.browser.modules import assert_close, functions_of
+from tests.browser.modules import assert_close
 from tests.browser.panel import Panel, stop_time
 from tests.oracles import rng
 from tests.players import next_logits, next_weights, surprise
 from tests.widgets import of_writer, random_decoder
 
-
-@pytest.fixture(scope="module")
-def js(chromium: Browser):
-    """A function on the sampler's module: `js("(stored, x) => ...", stored, x)`."""
-    with functions_of(chromium, "sampler") as call:
-        yield call
-
+MODULE = "sampler"
 
 # The forward pass
 
@@ -49,9 +42,8 @@ def test_logits_and_weights_are_those_of_torch_on_the_rounded_weights(js, change
     texts = [text, text[:9], [*text[:9], *text[:9]], text[:3], [1], text]
     for read, found in zip(texts, js(READ, packed, context, texts), strict=True):
         logits = next_logits(model, read, context)
-        assert [one["start"] for one in found] == [
-            window_start(i, context) for i in range(len(read))
-        ]
+        starts = [window_start(i, context) for i in range(len(read))]
+        assert [one["start"] for one in found] == starts
         assert_close([one["logits"][2:] for one in found], logits[:, 2:])
         for i in (0, len(read) // 2, len(read) - 1):
             assert_close(found[i]["weights"], next_weights(model, read[: i + 1], context))
@@ -92,35 +84,29 @@ def test_the_tokens_that_are_kept_are_torch_s_and_so_are_their_shares(js):
 # Saying
 
 
-def pressed(panel: Panel, name: str) -> None:
-    panel.el.get_by_role("button", name=name, exact=True).press("Enter")
-
-
 def test_the_buttons_say_what_python_says_and_take_it_back(visit, bare):
     panel, widget = Panel(visit(bare("writer"))), of_writer()
-    pressed(panel, "Clear")
-    widget.said, widget.position = [], 99
-    assert_shown(panel, widget)
+    panel.press_button("Clear")
+    assert_shown(panel, widget, said=[], position=99)
     for _ in range(2):
-        pressed(panel, "Say one")
+        panel.press_button("Say one")
         widget.generate()
         assert_shown(panel, widget)
     panel.press("Top k", "End")
     panel.press("Top p", "End")
     panel.press("Seed", "ArrowRight", "ArrowRight")
     widget.top_k, widget.top_p, widget.seed = 19, 1.0, 11
-    pressed(panel, "Say 100")
+    panel.press_button("Say 100")
     widget.generate(100)
     assert widget._full()
     assert_shown(panel, widget)
     for name in ("Say one", "Say 100", "Play"):
-        button = panel.el.get_by_role("button", name=name, exact=True)
+        button = panel.button(name)
         assert button.get_attribute("aria-disabled") == "true"
         button.press("Enter")
     assert_shown(panel, widget)
-    pressed(panel, "Take back")
-    widget.said = widget.said[:-1]
-    assert_shown(panel, widget)
+    panel.press_button("Take back")
+    assert_shown(panel, widget, said=widget.said[:-1])
 
 
 def test_a_pressed_character_is_put_there_and_what_followed_is_gone(visit, bare):
@@ -128,8 +114,7 @@ def test_a_pressed_character_is_put_there_and_what_followed_is_gone(visit, bare)
     options = panel.el.locator(".attn-option")
     for position, nth in ((6, 4), (99, 0), (1, 3)):
         panel.press("Character", "Home", *["ArrowRight"] * min(position, 8))
-        widget.position = position
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, position=position)
         token = int(widget.distributions()[0].argsort(descending=True)[nth])
         before = widget._tokens()[: widget._at()]
         widget.prompt = "407"[: len(before)]
@@ -137,19 +122,18 @@ def test_a_pressed_character_is_put_there_and_what_followed_is_gone(visit, bare)
         options.nth(nth).press("Enter")
         assert_shown(panel, widget)
         assert panel.control("Prompt").input_value() == widget.prompt
-    pressed(panel, "Clear")
+    panel.press_button("Clear")
     panel.press("Prompt", "Control+a", "Delete")
-    widget.prompt, widget.said = "", []
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, prompt="", said=[])
 
 
 def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, bare):
     page = visit(bare("writer"))
     stop_time(page)
     panel, widget = Panel(page), of_writer()
-    pressed(panel, "Clear")
+    panel.press_button("Clear")
     widget.said, widget.position = [], 99
-    play = panel.el.get_by_role("button", name=re.compile("Play|Pause"))
+    play = panel.button(re.compile("Play|Pause"))
     status = panel.el.locator(".attn-said")
     play.press("Enter")
     page.clock.run_for(10)
@@ -169,8 +153,7 @@ def test_play_goes_on_until_it_is_stopped_and_not_faster_for_two_presses(visit, 
     assert_shown(panel, widget)
     panel.press("Prompt", "End", "5")  # whatever is typed is where it begins again
     page.clock.run_for(5000)
-    widget.prompt, widget.said = "4075", []
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, prompt="4075", said=[])
     play.press("Enter")
     page.clock.run_for(100 * 480)
     widget.generate(100)
@@ -183,20 +166,16 @@ def test_any_character_of_the_text_is_looked_at_by_pointer_and_by_key(visit, bar
     text, spans = panel.el.locator(".attn-page"), panel.el.locator(".attn-page span")
     for nth in (5, 0, 9):
         spans.nth(nth).click()
-        widget.position = nth
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, position=nth)
     for key, position in (("ArrowLeft", 8), ("Home", 0), ("ArrowRight", 1), ("End", 9)):
         text.press(key)
-        widget.position = position
-        assert_shown(panel, widget)
+        assert_shown(panel, widget, position=position)
     spans.nth(1).hover()
     says = panel.el.locator(".attn-note").all_inner_texts()
     assert f"Character 2, \u201c\u20680\u2069\u201d: {surprise(widget)[1]:.2f} bits." in says
     panel.el.locator(".attn-legend").hover()
-    assert any(
-        note.startswith("Surprise in bits")
-        for note in panel.el.locator(".attn-note").all_inner_texts()
-    )
+    notes = panel.el.locator(".attn-note").all_inner_texts()
+    assert any(note.startswith("Surprise in bits") for note in notes)
 
 
 # Prompts
@@ -206,16 +185,13 @@ def test_what_the_model_has_never_seen_is_left_out_and_said(visit, bare):
     panel, widget = Panel(visit(bare("writer"))), of_writer()
     trouble = panel.el.locator(".attn-begin [role=status]")
     panel.control("Prompt").fill("4x0\u00fc x7")
-    widget.prompt, widget.said, widget.position = "40 7", [], 99
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, prompt="40 7", said=[], position=99)
     unknown = "\u201c\u2068x\u2069\u201d, \u201c\u2068\u00fc\u2069\u201d"
     assert trouble.inner_text() == f"The model has never seen {unknown}: left out."
     assert panel.control("Prompt").input_value() == "4x0\u00fc x7"
     panel.control("Prompt").fill("0" * 16)
     assert trouble.inner_text() == ""
-    widget.prompt = "0" * 16
-    assert_shown(panel, widget)
-    panel.el.get_by_role("button", name="19\u21b5").press("Enter")
-    widget.prompt = "19\n"
-    assert_shown(panel, widget)
+    assert_shown(panel, widget, prompt="0" * 16)
+    panel.press_button("19\u21b5")
+    assert_shown(panel, widget, prompt="19\n")
     assert panel.control("Prompt").input_value() == "19\n"

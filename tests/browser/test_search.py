@@ -4,14 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.test_pages import THEME_LOGS
-
 WORD = re.compile(r"\brope\b", re.IGNORECASE)
-
-
-@pytest.fixture(autouse=True)
-def _the_theme_may_log(visit):
-    visit.expected = (THEME_LOGS,)
 
 
 def results(page):
@@ -26,8 +19,8 @@ def results(page):
     return page.locator("ul.search > li").evaluate_all(read)
 
 
-def test_a_whole_word_is_not_looked_for_inside_others(visit, book):
-    page = visit(f"{book['http']}/search.html?q=RoPE")
+def test_a_whole_word_is_not_looked_for_inside_others(turn, book):
+    page = turn("search", query="?q=RoPE")
     found = results(page)
     assert any("glossary" in href for _, href, _ in found)
     for title, href, _ in found:  # none that only has a property
@@ -36,35 +29,28 @@ def test_a_whole_word_is_not_looked_for_inside_others(visit, book):
         assert WORD.search(re.sub(r"<[^>]+>", " ", text)), title
 
 
-def test_a_part_of_a_word_is_found_where_no_page_has_it_whole(visit, book):
-    found = results(visit(f"{book['http']}/search.html?q=softma"))
-    assert found
+# A part of a word is looked for where no page has it whole.
+@pytest.mark.parametrize("word", ["softma", "\u6838\u51fd\u6570", "\u67e5\u8be2"])
+def test_a_part_of_a_word_or_a_chinese_term_leads_to_the_glossary(turn, word):
+    assert any("glossary" in href for _, href, _ in results(turn("search", query=f"?q={word}")))
 
 
-@pytest.mark.parametrize("word", ["\u6838\u51fd\u6570", "\u67e5\u8be2"])
-def test_a_chinese_term_leads_to_the_glossary(visit, book, word):
-    found = results(visit(f"{book['http']}/search.html?q={word}"))
-    assert any("glossary" in href for _, href, _ in found)
-
-
-def test_an_excerpt_is_text_of_the_article(visit, book):
-    found = results(visit(f"{book['http']}/search.html?q=bandwidth"))
+def test_an_excerpt_is_text_of_the_article(turn):
+    found = results(turn("search", query="?q=bandwidth"))
     excerpts = [excerpt for _, _, excerpt in found if excerpt]
     assert len(excerpts) > 3
     for excerpt in excerpts:
         assert not re.search(r"\\\(|\\[a-z]+\{|On this page|Contents|\bimport torch\b", excerpt)
 
 
-@pytest.mark.parametrize("name", ["search.html?q=softmax", "genindex.html"])
-def test_a_phone_shows_all_of_it(visit, book, name):
-    page = visit(f"{book['http']}/{name}", width=390, height=844)
-    if "search" in name:
-        results(page)
+def test_a_phone_shows_all_of_it(turn):
+    page = turn("search", query="?q=softmax", width=390, height=844)
+    results(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_field_shows_what_is_typed_from_its_first_letter(visit, book):
-    page = visit(f"{book['http']}/search.html")
+def test_the_field_shows_what_is_typed_from_its_first_letter(turn):
+    page = turn("search")
     field = page.locator(".bd-search-container input")
     icon = page.locator(".bd-search-container .fa-magnifying-glass").bounding_box()
     padding = field.evaluate("(input) => parseFloat(getComputedStyle(input).paddingLeft)")

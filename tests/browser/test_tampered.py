@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from attn_notes.widgets import page_script, page_style
-from tests.browser.bare import write_page
+from tests.browser.bare import write_files, write_page
 from tests.browser.conftest import served
 from tests.widgets import EVERY, of_scores
 
@@ -89,10 +88,7 @@ def test_a_broken_widget_leaves_its_table_and_the_others_alone(visit, tampered):
 def tampered(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """The address of a page with these elements."""
     folder: Path = tmp_path_factory.mktemp("tampered")
-    (folder / "favicon.ico").touch()
-    (folder / "page.css").touch()
-    (folder / "widgets.css").write_text(page_style(), encoding="utf-8")
-    (folder / "widgets.js").write_text(page_script(), encoding="utf-8")
+    write_files(folder)
     with served(folder) as server:
 
         def address(*elements: str) -> str:
