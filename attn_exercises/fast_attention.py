@@ -71,11 +71,6 @@ def mended_rescaling(answer: Any) -> None:
     scores, values = draw((9,), (9, 3))
     scores = 2 * scores.sort().values  # every tile brings a new maximum
     right = scores.softmax(0) @ values
-    low, late, falling = scores.clone(), scores.clone(), scores.flip(0)
-    low[:4] = late[5:] = -INF
-    falling[0] += 1000
-    rising = scores.clone()
-    rising[-1] += 1000
     for tile in (9, 4, 2, 1):
         run, to = (scores, values, tile), 9 // tile * tile
         mistakes = {
@@ -89,7 +84,18 @@ def mended_rescaling(answer: Any) -> None:
         with _InTiles(tile):
             got = answer(*run)
         compare(got, right, "the output", mistakes, f"tile = {tile}: ")
-    hard = {
+    for case, (a, expected, cause) in _hard_scores(scores, values).items():
+        compare(answer(a, values, 2), expected, "the output", {cause: right * torch.nan}, case)
+
+
+def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tensor, str]]:
+    """Scores, the output for them, and what may be wrong where an answer gives NaN."""
+    low, late, falling, rising = scores.clone(), scores.clone(), scores.flip(0), scores.clone()
+    low[:4] = late[5:] = -INF
+    falling[0] += 1000
+    rising[-1] += 1000
+    right = scores.softmax(0) @ values
+    return {
         "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right, NAN),
         f"scores near -1,000 ({BEGIN_LOW}): ": (scores - 1000, right, "0 / 0 is nan"),
         "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
@@ -98,8 +104,6 @@ def mended_rescaling(answer: Any) -> None:
         "a last tile of masked keys: ": (late, late.softmax(0) @ values, NAN),
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
     }
-    for case, (a, expected, cause) in hard.items():
-        compare(answer(a, values, 2), expected, "the output", {cause: right * torch.nan}, case)
 
 
 @of_function

@@ -63,6 +63,12 @@ ANSWERS = answers(
         (READ, ", mask) -> , mask | True)", "the padding is read: where is the mask?"),
         (READ, ", mask) -> , mask | True) * mask", "masked after the softmax, a row no longer"),
         (READ, "context[:, 0] -> context", "the context has three axes"),
+        (
+            READ,
+            "context[:, 0], weights[:, 0] -> context.squeeze(), weights.squeeze()",
+            "one sequence",
+        ),
+        (READ, "hidden[-1] -> hidden[2]", "the answer raises IndexError"),
         (READ, "weights[:, 0] -> weights", "the weights have three axes"),
         (READ, "weights @ memory -> memory.mean(1, True)", "the context is a plain mean"),
         (READ, "context[:, 0], -> ", "return two tensors, context and weights, got Tensor"),

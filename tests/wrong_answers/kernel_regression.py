@@ -39,6 +39,18 @@ def my_prediction(keys, values, groups, bandwidth):
     return masked_softmax(scores, other) @ values
 """
 
+MASKED_LATE = """
+def my_prediction(keys, values, groups, bandwidth):
+    scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2
+    weights = scores.softmax(-1) * (groups[:, None] != groups)
+    return weights / weights.sum(-1, keepdim=True) @ values
+"""
+LOOP = """
+def my_kernel(u):
+    rows = [[15 / 16 * max(0, 1 - float(x) ** 2) ** 2 for x in row] for row in u]
+    return torch.tensor(rows, device=u.device)
+"""
+
 ANSWERS = answers(
     three_rows=[
         (f"answer = {[EVEN, LAST, LAST]}", "never looks at the query"),
@@ -54,6 +66,7 @@ ANSWERS = answers(
         (KERNEL + "0.75 * (1 - u**2).clamp(min=0) ** 2", "the constant of another kernel"),
         (KERNEL + "0.75 * (1 - u**2).clamp(min=0)", "this is Epanechnikov's kernel"),
         (KERNEL + "(1 - u.abs()).clamp(min=0)", "the kernel should be 0.527344 at (0, 2), got 0.5"),
+        (LOOP, "the answer raises TypeError: iteration over a 0-d tensor"),
         (KERNEL + "[0.0] * len(u)", "should be a tensor, got list"),
     ],
     leave_one_out=[
@@ -78,6 +91,7 @@ ANSWERS = answers(
         (HEIGHTS, "far from the keys the heights underflow: work on the scores"),
     ],
     leave_group_out=[
+        (MASKED_LATE, "far from all other groups the heights underflow"),
         (GROUP, "groups[:, None] != groups -> scores <= 0", "output 0 depends on value 0, its own"),
         (GROUP, "masked_softmax(scores, other) -> (scores.softmax(-1) * other)", "sums to less"),
         (GROUP, "groups[:, None] != groups -> keys[:, None] != keys", "two groups may share a key"),

@@ -67,6 +67,12 @@ ANSWERS = answers(
         (LAYER, ", None -> , query.shape[-1] ** -0.5", "the root is that of E, but a head is only"),
         (LAYER, ", None\n -> , 1.0\n", "are not divided by the root of D"),
         (LAYER, " @ w_o.T -> ", "w_o is missing"),
+        (
+            LAYER,
+            "w_q.T, num_heads -> w_q.T, 4",
+            "w_v.T, G -> w_v.T, G * 4 // num_heads",
+            "the answer raises ValueError: query",
+        ),
         (LAYER, "attn_mask=mask -> attn_mask=None", "a mask (L, S): the mask changes nothing"),
         (LAYER, "mask = mask[:, None] -> mask = None", "(B, L, S): the mask changes nothing"),
         (LAYER, "attn_mask=mask -> attn_mask=None if mask is None else ~mask", "is inverted"),

@@ -25,7 +25,8 @@ HORIZON = "def horizon(slope, share):\n    return "
 ANSWERS = answers(
     own_rows=[
         (ENCODE, "cached[:, None] + -> ", "every text starts at position 0 again"),
-        (ENCODE, "cached[:, None] -> cached[0]", "both texts start at position 5: text 1 has 2"),
+        (ENCODE, "cached[:, None] -> cached[0]", "all texts start at position 5: text 1 has 2"),
+        (ENCODE, "table[ -> sinusoidal_encoding(32, 8, device=x.device)[", "the sum should be"),
         (ENCODE, " + new -> ", "all new tokens of a text get"),
         (ENCODE, "+ new -> + new + 1", "the first new token stands at `cached`, not one"),
         (ENCODE, "+ new -> + new.flip(0)", "the new tokens are numbered backwards"),

@@ -47,6 +47,16 @@ def seen(train, test, n):
             marks[i : i + n] = [True] * n
     return sum(marks) / len(test)
 """
+APART = """
+def seen(train, test, n):
+    marks = set()
+    for run in {t[i : i + n] for t in train for i in range(len(t) - n + 1)}:
+        at = test.find(run)
+        while at >= 0:
+            marks |= set(range(at, at + n))
+            at = test.find(run, at + n)
+    return len(marks) / len(test)
+"""
 FIRST_SEEN = """
 def seen(train, test, n):
     marks = set()
@@ -82,6 +92,11 @@ ANSWERS = answers(
     eighty_ten_ten=[
         (ASK, "(fate < 0.9) -> (fate < 1)", "10% should be another one, got 20%"),
         (ASK, "chosen < share -> chosen[:, :1] < share", "choose token by token: of some line"),
+        (
+            ASK,
+            "chosen < share -> chosen[:1] <= chosen[0, :80].sort()[0][15]",
+            "every line has the same places",
+        ),
         (ASK, "chosen = (chosen -> fate = fate[:, :1]\n    chosen = (chosen", "the fate token by"),
         (ASK, "size, x.shape, -> size, (len(x), 1),", "draw a random id for each token"),
         (ASK, " & (x != 0) -> ", "what is shown elsewhere should be 0"),
@@ -119,6 +134,9 @@ ANSWERS = answers(
     seen_before=[
         (SEEN, "marks[i : i + n] = [True] * n -> marks[i] = True", "each run counts in full"),
         (FIRST_SEEN, "a run may stand twice in the test"),
+        (APART, "a run may begin inside its own copy"),
+        (SEEN, "in train -> in train[-1:]", "the share should be"),
+        (SEEN, 'in train -> in ["\\n\\n".join(train)]', "an empty line joins no two texts"),
         (SEEN, 'in train -> in ["".join(train)]', "no run crosses from one text into another"),
         (SEEN, 'in train -> in ["\\n".join(train)]', "a line break joins no two texts"),
         (SEEN, 'in train -> in [" ".join(train)]', "a space joins no"),

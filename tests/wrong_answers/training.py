@@ -47,6 +47,11 @@ ANSWERS = answers(
     ],
     smoothed_gradient=[
         (GRADIENT, " / N -> ", "the mean over the tokens: divide by their number"),
+        (
+            GRADIENT,
+            "one_hot(labels, V) -> one_hot(torch.arange(N, device=labels.device) + 1, V)",
+            "should be",
+        ),
         (GRADIENT, "p - wanted -> wanted - p", "the sign is wrong"),
         (GRADIENT, "+ eps / V -> + eps / V * (1 - label)", "gets its share of eps too"),
         (GRADIENT, "+ eps / V -> + eps / (V - 1) * (1 - label)", "the label is one of them"),
