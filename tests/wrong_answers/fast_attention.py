@@ -114,7 +114,8 @@ ANSWERS = answers(
         (MERGED, ".clamp_min(-1e30) -> ", "with nothing to read is nan"),
         (
             CLAMPED,
-            "torch.maximum(lse_a, lse_b).clamp(min=0) -> torch.where(lse_a > -1e9, lse_a, lse_b).clamp_min(-1e30)",
+            "torch.maximum(lse_a, lse_b) -> torch.where(lse_a > -1e9, lse_a, lse_b)",
+            ".clamp(min=0) -> .clamp_min(-1e30)",
             "one part near -1,000, the other near 1,000: the log-sum-exp should be",
         ),
         (CLAMPED, "scores near -1,000 underflow: subtract the larger"),
