@@ -263,8 +263,8 @@ class MultiHeadAttention(nn.Module):
         mask = self._check(inputs, attn_mask, attn_bias, offset, need_weights)
         H, G = self.num_heads, self.num_kv_heads
         if self.packed:
-            heads = split_heads(self.qkv_proj(query), H + 2 * G)  # (B, H + 2 G, L, D)
-            q, k, v = heads.split([H, G, G], dim=1)
+            qkv = split_heads(self.qkv_proj(query), H + 2 * G)
+            q, k, v = qkv.split([H, G, G], dim=1)  # (B, H or G, L, D)
         else:
             q = split_heads(self.q_proj(query), H)  # (B, H, L, D)
             k = split_heads(self.k_proj(key), G)  # (B, G, S, D)
