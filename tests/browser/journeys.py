@@ -217,6 +217,8 @@ WRITTEN = """(el) => {
 
 def nudge(panel: Panel, label: str, keys: Iterable[str] = ONWARD) -> bool:
     """Press the first of these keys that moves the control, or the space bar on a box."""
+    if panel.control(label).is_disabled():
+        return False
     at = panel.value(label)
     box = panel.control(label).get_attribute("type") == "checkbox"
     for key in ("Space",) if box else keys:

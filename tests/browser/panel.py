@@ -125,7 +125,9 @@ class Panel:
 
     def press(self, label: str, *keys: str) -> None:
         """Focus a control and press keys on it, as somebody without a mouse does."""
-        self.control(label).focus()
+        control = self.control(label)
+        assert control.is_enabled(), f"{label} takes no focus: another control would get the keys"
+        control.focus()
         for key in keys:
             self.page.keyboard.press(key)
 
