@@ -164,8 +164,8 @@ def tables(
         "Milliseconds, and the share of the rate of a large matrix product, here "
         f"{rate / 1e6:.0f} billion operations a second. Our fused path is torch's kernel behind "
         "our checks and rules, so both are level where the tensors are large; the textbook stores "
-        "the weights and loses most where the sequence is long. On a GPU the rows of length 1024 "
-        "would gain most, since its kernel keeps each tile on the chip.",
+        "the weights, which costs time where the sequence is long. On a GPU the rows of length "
+        "1024 would gain most, since its kernel keeps each tile on the chip.",
         *time_table("fused", WITHOUT, shapes, rate, bench),
         WHY_FUSED,
     )

@@ -26,8 +26,7 @@ GOALS = {"ours": 1.5, "ours, compiled": 2.0}  # times the reference's speed
 FLAT = 0.85  # speed over the long text by speed over the short one
 WHY = (
     "most of a step beyond the products is torch's own cost of small operations and of calling "
-    "modules. The longer the text, the more of a step is attention "
-    "itself, which is the same kernel on both sides."
+    "modules."
 )
 # A step has the same shapes but for the length, which is symbolic, and the model stays as it is:
 # to compare all of that again before each token would take an eighth of a step.
