@@ -188,6 +188,7 @@ def recording(visit: Callable[[str], Page], address: str) -> Page:
 
 def strengths(page: Page, hue: str) -> list[float]:
     """How strongly the curves of one of the palette's colours were drawn, one by one."""
+    settle(page)
     drawn_so_far = page.evaluate("curves")
     return [strength for colour, strength in drawn_so_far if colour == LIGHT[hue]]
 

@@ -23,6 +23,7 @@ from tests.browser.panel import (
     near_cividis,
     recording,
     rgb,
+    settle,
     stop_time,
     strengths,
 )
@@ -56,6 +57,7 @@ def test_links_are_as_strong_as_the_weights_of_the_step(visit, bare):
     for step, shared in ((2, False), (3, True), (4, True)):
         if step == 3:
             panel.press(COLOUR, "Space")
+        settle(page)  # no curve of an earlier step comes late
         page.evaluate("curves.splice(0)")
         panel.press("Step", "ArrowRight")
         widget.step = step
