@@ -10,7 +10,7 @@ from attn_notes import palette
 from attn_notes.patterns import PATTERNS, select_cells
 from attn_notes.widgets import HeadExplorer
 from tests.browser.journeys import COLOUR, COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
-from tests.browser.panel import PIXELS, Panel, assert_cells, near_cividis, recording, rgb
+from tests.browser.panel import PIXELS, Panel, assert_cells, near_cividis, recording, rgb, settle
 from tests.colours import DARK, LIGHT
 from tests.widgets import of_heads, of_many_tokens, of_model
 
@@ -164,8 +164,10 @@ def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):
     grid_of(panel).press("Space")
     grid_of(panel).press("ArrowRight")
     panel.control(COLOURS).select_option(index=1)
+    settle(page)  # no earlier curve comes late
     page.evaluate("curves.splice(0)")
     links_of(panel).press("ArrowRight")
+    settle(page)
     every = widget.weights[1] ** (1 / 3)
     drawn_links = page.evaluate("curves")
     hues = {0: palette.CATEGORICAL[1], 1: LIGHT["accent"]}
