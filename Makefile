@@ -16,7 +16,8 @@ NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist 
 .PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade faults newest audit pdf zip dist bench axe clean
 
 book: .venv/book  ## the book, from the stored outputs
-	.venv/bin/jupyter-book build . -W -n --keep-going
+	.venv/bin/jupyter-book build . -W -n --keep-going || \
+		{ rm -rf _build/.doctrees; exit 1; }  # else the next build would skip what warned
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
 test: .venv/book  ## lint, unit tests, notebooks and browser tests

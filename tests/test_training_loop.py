@@ -140,7 +140,7 @@ def test_the_seed_alone_decides_the_dropout():
 def test_each_process_and_each_step_has_a_dropout_of_its_own():
     drawn = []
     for rank in (0, 1):
-        run = _Run(nn.Linear(3, 2), loss, SETTINGS, compiled=False)
+        run = _Run(nn.Linear(3, 2), loss, SETTINGS)
         run.rank, run.world_size = rank, 2
         run.backward = lambda _: drawn.append(torch.rand(1).item()) or torch.zeros(())
         with run.training():
@@ -241,8 +241,8 @@ def test_a_gradient_that_is_not_finite_counts_too():
 
 def test_on_an_accelerator_losses_are_read_now_and_then_and_before_a_checkpoint(tmp_path):
     """No accelerator is needed to see when the loop would wait for one."""
-    run = _Run(nn.Linear(3, 2), loss, SETTINGS, compiled=False)
-    run.resume(None, 40)
+    run = _Run(nn.Linear(3, 2), loss, SETTINGS)
+    run.resume(None, 40, compiled=False)
     run.device = torch.device("meta")
     run.loss_of = lambda batch: (loss(run.model, batch), 1)
     reads = []

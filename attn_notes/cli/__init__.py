@@ -15,6 +15,12 @@ r"""Train models larger than in a chapter, translate and write with them.
 The same train command continues an interrupted training from its last checkpoint.
 """
 
-from attn_notes.cli.models import Translator, build_model, load_language_model, load_translator
+from attn_notes.cli.models import (
+    LanguageModel,
+    Translator,
+    build_model,
+    load_language_model,
+    load_translator,
+)
 
-__all__ = ["Translator", "build_model", "load_language_model", "load_translator"]
+__all__ = ["LanguageModel", "Translator", "build_model", "load_language_model", "load_translator"]

@@ -166,24 +166,21 @@ def load_translator(
     folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
 ) -> Translator:
     """The translator in a folder of `attn-notes train`, on a GPU if there is one by default."""
-    return Translator(*_load(folder, weights, device, is_translator=True))
+    return Translator(*_load(folder, weights, device, "translator"))
 
 
 def load_language_model(
     folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
 ) -> LanguageModel:
     """The language model in a folder of `attn-notes train`, on a GPU if there is one by default."""
-    return LanguageModel(*_load(folder, weights, device, is_translator=False))
+    return LanguageModel(*_load(folder, weights, device, "language-model"))
 
 
-def _load(
-    folder: str | Path, weights: str, device: str | None, *, is_translator: bool
-) -> tuple[Settings, Any]:
+def _load(folder: str | Path, weights: str, device: str | None, kind: str) -> tuple[Settings, Any]:
     """The settings in a folder, and the model with these weights."""
     settings = read_settings(folder)
-    if is_translator == isinstance(settings.model, LanguageModelShape):
-        wanted = "translator" if is_translator else "language-model"
-        raise ValueError(f"{folder} must hold a {wanted}, got a {settings.model.kind}")
+    if (kind == "language-model") != isinstance(settings.model, LanguageModelShape):
+        raise ValueError(f"{folder} must hold a {kind}, got a {settings.model.kind}")
     model = build_model(settings)
     load_weights(Path(folder, weights), model)
     return settings, model.to(get_device(device))

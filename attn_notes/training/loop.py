@@ -93,9 +93,9 @@ def fit(
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    run = _Run(model, loss, settings | {"precision": precision}, compile)
+    run = _Run(model, loss, settings | {"precision": precision})
     with run.training():
-        run.resume(checkpoint, steps)
+        run.resume(checkpoint, steps, compile)
         with progress_bar(run.done, steps, progress) as bar:
             for step in range(run.done, steps):
                 several = [batches(step * accumulate + n) for n in range(accumulate)]
@@ -117,9 +117,7 @@ def fit(
 class _Run:
     """A training under way: everything that a checkpoint of it holds."""
 
-    def __init__(
-        self, model: nn.Module, loss: Any, settings: dict[str, Any], compiled: bool
-    ) -> None:
+    def __init__(self, model: nn.Module, loss: Any, settings: dict[str, Any]) -> None:
         self.model, self.loss, self.settings = model, loss, settings
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
@@ -131,7 +129,6 @@ class _Run:
         self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
         self.best: dict[str, Any] = {"loss": math.inf, "model": None}
         self.rank, self.world_size = rank_and_world_size()
-        self.compiled = compiled
 
     @property
     def done(self) -> int:
@@ -227,7 +224,7 @@ class _Run:
         if self.rank == 0:
             save_checkpoint(path, state)
 
-    def resume(self, path: str | Path | None, steps: int) -> None:
+    def resume(self, path: str | Path | None, steps: int, compiled: bool) -> None:
         """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
         is_there = path is not None and self.rank == 0 and Path(path).exists()
         found = from_first(load_checkpoint(path) if path is not None and is_there else None)
@@ -237,10 +234,9 @@ class _Run:
             self.restore(found, str(path), steps)
         model: Any = self.model
         if self.world_size > 1 and not is_divided(self.parameters[0]):
-            own = [self.device] if self.device.type == "cuda" else None
-            how: Any = {"device_ids": own, "gradient_as_bucket_view": True}  # no second copy
-            model = nn.parallel.DistributedDataParallel(model, **how)
-        self.trained = torch.compile(model) if self.compiled else model
+            # Gradients share memory with the buckets; no device_ids, so lengths stay on the CPU.
+            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        self.trained = torch.compile(model) if compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
         """Take over what a checkpoint holds, if it is of this training."""
