@@ -1,5 +1,6 @@
 """Every widget on a bare page under a strict policy: reached, moved, read, and never run."""
 
+import itertools
 import re
 
 import pytest
@@ -8,11 +9,16 @@ from axe_playwright_python.sync_playwright import Axe
 from attn_notes.widgets.encoding import encode_mask
 from tests.browser import journeys
 from tests.browser.conftest import PRINTED
-from tests.browser.journeys import BUTTONS, CONTROLS, OVERVIEW, SIZE, assert_shown, mask_of
-from tests.browser.panel import PIXELS, Panel, near_cividis, settle, stop_time
+from tests.browser.journeys import BUTTONS, CONTROLS, OVERVIEW, SIZE, assert_shown
+from tests.browser.panel import Panel, settle, stop_time
 from tests.colours import DARK, LIGHT
 from tests.widgets import EVERY, NAMED_MASKS, TOKENISED, WORDS, of_mask, of_points
 
+# Pages of widgets with the fewest and the most that they take, and the control that chooses a kind.
+SMALL_AND_LARGE = {
+    **dict.fromkeys(("positions-small", "positions-large"), "Scheme"),
+    **dict.fromkeys(("family-short", "family-long"), "Family"),
+}
 every_widget = pytest.mark.parametrize("name", EVERY)
 
 
@@ -156,21 +162,6 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
             "PageDown": (last_row, column),
         }[key]
         assert says(rows[row][column], row, column, name).fullmatch(readout.inner_text())
-
-
-def test_open_cells_are_coloured_by_their_weight_and_masked_ones_are_hatched(visit, bare):
-    panel, widget = Panel(visit(bare("scores"))), EVERY["scores"]()
-    weights, mask, found = widget.shown(), mask_of(widget), panel.cells()
-    wide, tall = (size / 2 - 4 for size in found["size"])  # away from the number in the middle
-    for i, y in enumerate(found["rows"]):
-        for j, x in enumerate(found["columns"]):
-            places = [[x - wide + n, y - tall] for n in range(6)]
-            pixels = panel.map().evaluate(PIXELS, places)
-            if mask[i, j]:
-                assert all(pixel[:3] in near_cividis(float(weights[i, j])) for pixel in pixels)
-            else:
-                assert len({tuple(pixel) for pixel in pixels}) > 1
-                assert all(pixel[3] < 255 for pixel in pixels)
 
 
 def test_all_heads_at_once_can_be_walked_and_clicked(visit, bare):
@@ -331,6 +322,19 @@ def test_nothing_is_wider_than_the_window(visit, bare):
         settle(page)
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
         assert page.evaluate(cut) == 0
+
+
+@pytest.mark.parametrize("name", SMALL_AND_LARGE)
+def test_every_corner_of_a_small_or_large_widget_is_told_in_numbers(visit, bare, name):
+    panel, kind = Panel(visit(bare(name), width=320)), SMALL_AND_LARGE[name]
+    for option in range(panel.control(kind).locator("option").count()):
+        panel.control(kind).select_option(index=option)
+        for key, label in itertools.product(("Home", "End"), {*panel.labels()} - {kind}):
+            if panel.control(label).is_enabled():
+                panel.press(label, key)
+            text = panel.el.inner_text()
+            assert not re.search(r"undefined|null|NaN|Infinity|\[object|e[+-]\d", text)
+    assert panel.page.evaluate("document.scrollingElement.scrollWidth") == 320
 
 
 def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):

@@ -112,16 +112,3 @@ def test_a_press_and_the_arrow_keys_pick_a_position(visit, bare):
         drawing.canvas.press("Home")
         drawing.canvas.press("ArrowLeft")
         assert_shown(panel, widget, position=0)
-
-
-@pytest.mark.parametrize("name", ["family-short", "family-long"])
-def test_the_fewest_and_the_most_tokens_are_drawn_in_a_narrow_window(visit, bare, name):
-    panel = Panel(visit(bare(name), width=320))
-    for index in range(len(FAMILIES)):
-        panel.control("Family").select_option(index=index)
-        for key in ("Home", "End"):
-            panel.press("Blocks", key)
-            panel.press("Position", key)
-            assert not re.search(r"undefined|null|NaN|Infinity|\[object", panel.el.inner_text())
-        assert panel.value("Blocks") == 6
-    assert panel.page.evaluate("document.scrollingElement.scrollWidth") == 320

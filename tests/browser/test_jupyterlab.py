@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, expect
 
 from attn_notes.masks import causal_mask, masked_softmax
 from tests.browser.lab import Lab, open_lab
-from tests.browser.panel import Panel, assert_cells, drawn, rgb
+from tests.browser.panel import Panel, assert_cells, rgb
 from tests.colours import LIGHT
-from tests.hostile import HOSTILE, SCRIPTS
 from tools import lab as copies
 
 BOOK = Path(__file__).parents[2] / "book"
@@ -111,15 +110,6 @@ def test_explore_is_answered_by_torch_as_the_reader_moves_and_as_python_sets(lab
     places = torch.arange(4.0)
     weights = (-(((places[:, None] - places) / 2.0) ** 2)).softmax(-1)
     assert_cells(panel.table()[1:], weights)
-
-
-def test_hostile_tokens_are_data_in_a_live_notebook(lab: Lab):
-    given = f"torch.eye({len(HOSTILE)}), query_tokens={HOSTILE!a}, title={SCRIPTS[1]!r}"
-    panel = lab.show(f"AttentionHeatmap({given})")
-    expect(panel.el.locator(".attn-title")).to_have_text(SCRIPTS[1])
-    assert panel.table()[0][1:] == [drawn(token) for token in HOSTILE]
-    assert lab.page.evaluate("window.ran") is None
-    assert panel.el.locator("img, script, iframe, svg, a").count() == 0
 
 
 def test_what_is_typed_is_decoded_by_python_or_refused_in_its_words(lab: Lab):

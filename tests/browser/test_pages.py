@@ -13,10 +13,9 @@ from urllib.parse import unquote, urlsplit
 import pypdf
 import pytest
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.browser.conftest import NO_EXCERPTS, PRINTED, ROOT, SITE, THEME_LOGS, Visitor
+from tests.browser.conftest import PRINTED, ROOT, SITE, THEME_LOGS, Visitor
 from tests.browser.journeys import TYPED, WRITTEN, nudge
 from tests.browser.panel import Panel, settle
 from tests.test_repository import figures_brighter
@@ -169,11 +168,6 @@ def test_every_widget_of_a_page_is_mounted_and_says_what_torch_wrote_beside_it(o
                 assert all(is_rounded(*both) for both in cells)
 
 
-def names_of(table: list[list[str]]) -> list[str]:
-    """What stands above its columns and before its rows."""
-    return table[0][1:] + [row[0] for row in table[1:]]
-
-
 def is_rounded(number: str, other: str) -> bool:
     """Whether both are the same text, or the same number to the digits of the shorter."""
     digits = min(len(one.partition(".")[2]) for one in (number, other))
@@ -226,17 +220,6 @@ def test_the_opening_page_is_light_and_typesets_its_formulas_when_they_come_near
     assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
     page.locator(".math").first.scroll_into_view_if_needed()
     page.locator("mjx-container").first.wait_for()
-
-
-def test_the_search_finds_the_first_chapter_on_a_disk_too(visit, turn):
-    visit.expected += NO_EXCERPTS
-    page = turn("search", "file")
-    page.locator("input[type=search]").locator("visible=true").first.fill("regression")
-    page.keyboard.press("Enter")
-    found = page.locator("#search-results li a")
-    found.first.wait_for()
-    addresses = found.evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
-    assert any(NOTEBOOKS[1] in address for address in addresses)
 
 
 # Chapters
@@ -319,20 +302,6 @@ def test_a_control_of_every_widget_of_a_chapter_moves_what_is_shown(opened):
                 for label in panel.labels()
                 if label not in TYPED
             )
-
-
-@opened_on(*ON_DISK[2:8:5])
-def test_axe_finds_nothing_inside_a_widget_of_the_dark_page(opened):
-    opened.page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    opened.page.evaluate(FOLD)
-    # Axe asks of every element of the page what it covers: of formulas' thousands too.
-    opened.page.evaluate("""() => {
-      for (const one of document.querySelectorAll("mjx-container, div.highlight")) one.remove();
-    }""")
-    # Without the style sheets that axe would read for itself, and look for in the wrong folder.
-    options = {"preload": False, "resultTypes": ["violations"]}
-    found = Axe().run(opened.page, context="attn-widget", options=options)
-    assert found.violations_count == 0, found.generate_report()
 
 
 def test_a_formula_is_typeset_when_it_comes_near_and_can_be_heard(turn):

@@ -179,22 +179,3 @@ def test_a_cell_that_is_pressed_or_walked_to_is_the_position_and_the_pair(visit,
     for key, row, pair in (("ArrowUp", 10, 3), ("Home", 10, 0), ("PageUp", 0, 0)):
         panel.map().press(key)
         assert (panel.value("Position"), panel.value(PAIR)) == (row, pair)
-
-
-# Edges
-
-
-@pytest.mark.parametrize("name", ["positions-small", "positions-large"])
-def test_every_corner_is_told_in_numbers(visit, bare, name):
-    panel = Panel(visit(bare(name), width=320))
-    for scheme in panel.control("Scheme").locator("option").all_inner_texts():
-        panel.control("Scheme").select_option(label=scheme)
-        for dimensions in (0, -1):
-            choices = panel.control("Dimensions").locator("option").count()
-            panel.control("Dimensions").select_option(index=dimensions % choices)
-            for keys in ("Home Home Home", "Home End End", "End Home Home", "End End End"):
-                for label, key in zip(("Position", DISTANCE, PAIR), keys.split(), strict=True):
-                    panel.press(label, key)
-                text = panel.el.inner_text()
-                assert not re.search(r"undefined|null|NaN|Infinity|\[object|e[+-]\d", text)
-    assert panel.page.evaluate("document.scrollingElement.scrollWidth") == 320

@@ -246,6 +246,11 @@ def test_what_the_model_does_not_know_is_said_kindly_and_the_last_translation_st
     panel.press("Translate", "End", "Backspace")
     assert not panel.el.locator(".attn-error").is_visible()
     assert_shown(panel, widget)
+    for token in TYPABLE:
+        panel.control("Translate").fill(token[:120])
+        assert trouble(panel).startswith(("The model does not know \u201c\u2068", "Type what is"))
+    assert panel.page.evaluate("window.ran") is None
+    assert panel.el.locator("img, iframe, svg, a, style").count() == 0
     type_text(panel, "")
     assert trouble(panel).startswith("Type what is to be translated.\n")
     type_text(panel, "9" * 40)
@@ -325,13 +330,3 @@ def test_enter_and_play_let_the_words_come_one_by_one(visit, bare):
     assert whole in (["5 of 6", "Play"], ["7 of 7", "Play"])
     panel.press("Translate", "x", "Enter")  # not a text
     assert after(10) == (*whole, words)
-
-
-def test_hostile_text_is_refused_in_words_and_runs_nothing(visit, bare):
-    panel, widget = Panel(visit(bare("player"))), of_player()
-    for token in TYPABLE:
-        panel.control("Translate").fill(token[:120])
-        assert trouble(panel).startswith(("The model does not know \u201c\u2068", "Type what is"))
-    assert_shown(panel, widget)
-    assert panel.page.evaluate("window.ran") is None
-    assert panel.el.locator("img, iframe, svg, a, style").count() == 0
