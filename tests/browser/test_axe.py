@@ -47,32 +47,15 @@ LIGHTER = """() => {
   }
   document.body.normalize();
 }"""
-# Axe asks of each word what lies behind it, for which it takes most of its time. Elements whose
-# tags and classes are the same from the body on have the same colours: the first three stand for
-# all of a kind.
-FIND = """async ([colours, isWhole]) => {
-  const kinds = {};
-  for (const one of document.querySelectorAll("body *")) {
-    const text = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!text || !one.checkVisibility({ visibilityProperty: true })) continue;
-    let kind = "";
-    for (let at = one; at; at = at.parentElement) kind += ` ${at.localName}.${at.className}`;
-    if ((kinds[kind] ??= []).length < 3) kinds[kind].push(one);
-  }
-  const options = { preload: false, resultTypes: ["violations"], elementRef: false };
-  const rules = Object.fromEntries(colours.map((rule) => [rule, { enabled: false }]));
-  const both = [
-    isWhole ? await axe.run(document, { ...options, rules }) : { violations: [] },
-    await axe.run({ include: Object.values(kinds).flat() }, { ...options, runOnly: colours }),
-  ];
-  return both.flatMap(({ violations }) => violations).flatMap(({ id, nodes }) => (
-    nodes.map(({ target, html }) => `${id}: ${target}: ${html.slice(0, 200)}`)));
-}"""
 COLOURS = ["color-contrast", "link-in-text-block"]
 
 
 def found(page: Page, *, only_colours: bool = False) -> list[str]:
-    return page.evaluate(FIND, [COLOURS, not only_colours])
+    options = {"preload": False, "resultTypes": ["violations"]}
+    if only_colours:
+        options["runOnly"] = COLOURS
+    violations = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+    return [f"{one['id']}: {node['html'][:200]}" for one in violations for node in one["nodes"]]
 
 
 def assert_axe_finds_nothing(visit, book, name):
