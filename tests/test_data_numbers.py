@@ -1,14 +1,27 @@
-"""Number words: their meaning, splitting and joining without loss, and the held-out numbers."""
+"""Numbers in words and dates: their meaning, without loss, and which of them are held out."""
 
 import random
 import re
 from collections import Counter
+from datetime import date, timedelta
+from functools import partial
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from attn_notes.data import is_held_out, join_words, number_pairs, number_words, split_number
+from attn_notes.data import (
+    date_characters,
+    date_pairs,
+    is_held_out,
+    join_words,
+    number_pairs,
+    number_words,
+    split_number,
+)
 from attn_notes.data import numbers as N
+from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND, NUMBER_LANGUAGES
 from tests.number_words import WORTH, value_of
 
@@ -44,18 +57,10 @@ def test_the_words_of_a_number_mean_it_and_survive_joining_and_splitting(languag
 @pytest.mark.parametrize(
     ("value", "language", "text", "tokens"),
     [
-        (73, "de", "dreiundsiebzig", "drei und siebzig"),
         (101_000, "de", "einhunderteintausend", "ein hundert ein tausend"),
-        (2_001_000_000, "de", "zwei Milliarden eine Million", "zwei Milliarden eine Million"),
-        (1_234, "en", "one thousand, two hundred and thirty-four",
-         "one thousand, two hundred and thirty -four"),
-        (99, "fr", "quatre-vingt-dix-neuf", "quatre -vingt -dix -neuf"),
         (21_000, "es", "veintiún mil", "veintiún mil"),
         (31_000, "es", "treinta y un mil", "treinta y un mil"),
-        (4_096, "digits", "4096", "4 0 9 6"),
         (12_345, "ja", "一万二千三百四十五", "一 万 二 千 三 百 四 十 五"),
-        (1_000, "id", "seribu", "seribu"),
-        (2_000, "pl", "dwa tysiące", "dwa tysiące"),
         (2_100, "pt", "dois mil e cem", "dois mil e cem"),
         (2_002, "ru", "две тысячи два", "две тысячи два"),
     ],
@@ -97,20 +102,93 @@ def test_only_corrected_words_differ_from_num2words(language):
         assert any(count > 1 and count % 10 == 1 and count % 100 != 11 for count in counts)
 
 
+# Dates
+
+DAYS = [date(1900, 1, 1) + timedelta(number) for number in range(73_049)]
+MONTHS = {
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "en": "January February March April May June July August September October November December",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre "
+    "diciembre",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+}
+FORMS = {
+    "de": r"(?P<day>\d+)\. (?P<month>\w+) (?P<year>\d+)",
+    "en": r"(?P<month>\w+) (?P<day>\d+), (?P<year>\d+)",
+    "es": r"(?P<day>\d+) de (?P<month>\w+) de (?P<year>\d+)",
+    "fr": r"(?P<day>\d+) (?P<month>\w+) (?P<year>\d+)",
+    "iso": r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)",
+    "ja": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+    "zh": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+}
+
+
+def day_of(characters: tuple[str, ...], locale: str) -> date:
+    """The day of a date in the long style."""
+    found = re.fullmatch(FORMS[locale], "".join(characters))
+    assert found, characters
+    month, names = found["month"], MONTHS.get(locale, "").split()
+    number = int(month) if month.isdigit() else names.index(month) + 1
+    return date(int(found["year"]), number, int(found["day"]))
+
+
+@given(day=st.dates(date(1, 1, 1)), locale=st.sampled_from(DATE_LOCALES))
+def test_a_date_can_be_read_back(day, locale):
+    assert day_of(date_characters(day, locale), locale) == day
+
+
+@pytest.mark.parametrize("locale", DATE_LOCALES)
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_days_are_written_differently_and_every_token_is_one_character(locale, style):
+    days = DAYS[::37]
+    written = [date_characters(day, locale, style) for day in days]
+    assert len(set(written)) == len(days)
+    assert {len(character) for characters in written for character in characters} == {1}
+    # A space is a plain space: a reader can type what the model was trained on.
+    assert not re.search(r"[^\S ]", "".join(map("".join, written)))
+
+
+@pytest.mark.parametrize(
+    ("locale", "style", "text"),
+    [
+        ("de", "full", "Montag, 21. Juli 1969"),
+        ("en", "medium", "Jul 21, 1969"),
+        ("ja", "medium", "1969/07/21"),
+        ("zh", "full", "1969年7月21日星期一"),
+        ("iso", "full", "1969-07-21"),
+    ],
+)
+def test_dates_written_by_hand(locale, style, text):
+    assert "".join(date_characters(date(1969, 7, 21), locale, style)) == text
+
+
 # Pairs
 
+NUMBERS = [("de", "en"), ("fr", "digits"), ("es", "de"), ("fr", "fr")]
+DATES = [("de", "en"), ("iso", "ja"), ("fr", "es")]
 
-def test_both_sides_of_a_pair_mean_the_same_and_no_test_number_is_in_any_training_set():
+
+@pytest.mark.parametrize(
+    ("draw", "read", "languages", "every"),
+    [
+        (partial(number_pairs, digits=(1, 4)), value_of, NUMBERS, range(10_000)),
+        (date_pairs, day_of, DATES, DAYS),
+    ],
+    ids=["numbers", "dates"],
+)
+def test_both_sides_of_a_pair_mean_the_same_and_no_test_value_is_in_any_training_set(
+    draw, read, languages, every
+):
     trained, tested = set(), set()
-    languages = [("de", "en"), ("fr", "digits"), ("es", "de"), ("fr", "fr")]
     for seed, (source, target) in product(range(3), languages):
-        sides = number_pairs(source, target, count=1500, seed=seed, digits=(1, 4))
+        sides = draw(source, target, count=1500, seed=seed)
         for side, seen in zip(sides, (trained, tested), strict=True):
-            values = [value_of(words, source) for words, _ in side]
-            assert values == [value_of(words, target) for _, words in side]
+            values = [read(tokens, source) for tokens, _ in side]
+            assert values == [read(tokens, target) for _, tokens in side]
             assert len(set(values)) == len(values)
             seen |= {*values}
         assert sum(map(len, sides)) == 1500
+    assert trained | tested <= {*every}
     assert not trained & tested
     assert 0.08 < len(tested) / len(trained | tested) < 0.12
 
