@@ -359,9 +359,7 @@ def test_positions_show_a_query_at_each_and_its_scores_with_a_key(scheme, unlike
     widget.scheme, widget.unlike = scheme, unlike
     turns = angles_of(8, widget.base) * (scheme == "rotary")  # of the query (1, 0)
     assert_close(widget.shown(), torch.stack([turns.cos(), turns.sin()], dim=-1).flatten(1))
-    apart = (
-        2.4 * torch.arange(1, 5, dtype=torch.float64) * unlike
-    )  # of the key from the query in each pair
+    apart = 2.4 * torch.arange(1, 5).double() * unlike  # of key and query in each pair
     assert_close(widget.similarity(), (turns[3] - turns - apart).cos().sum(-1))
     spread = float(widget.similarity().max() - widget.similarity().min())
     assert (spread < 1e-9) == (scheme == "none")
@@ -413,24 +411,14 @@ def test_a_slider_holds_both_its_ends_and_equal_steps_between(low, steps, step):
     assert (choices[0], choices[-1]) == (low, pytest.approx(high))
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
-        (lambda n: 1 / (n - 2), "ZeroDivisionError"),
-        (lambda n: [1.0], "TypeError: the function must return weights of shape (L, S), got list"),
-        (lambda n: torch.eye(3), "ValueError: the function must keep its shape (2, 2), got (3, 3)"),
-        (lambda n: 2 * torch.eye(2), "ValueError: the function's weights at {'n': 2} must be from"),
-    ],
-)
-def test_what_a_function_raises_live_is_shown_and_the_last_map_stays(broken, words):
-    functions = {1: lambda n: torch.eye(2), 2: broken, 3: lambda n: torch.full((2, 2), 0.5)}
-    widget = widgets.explore(lambda n: functions[n](n), n=[1, 2, 3])
+def test_what_a_function_raises_live_is_shown_and_the_last_map_stays():
+    widget = widgets.explore(lambda n: torch.full((2, 2), 0.5 / (n - 2)), n=[3, 2, 4])
     widget.values = {"n": 2}
-    assert widget.error.startswith(words)
-    assert widget.shown().equal(torch.eye(2).double())
-    widget.values = {"n": 3}
-    assert widget.error == ""
+    assert widget.error.startswith("ZeroDivisionError")
     assert widget.shown() == pytest.approx(0.5, abs=1e-4)
+    widget.values = {"n": 4}
+    assert widget.error == ""
+    assert widget.shown() == pytest.approx(0.25, abs=1e-4)
 
 
 MANY = {"a": (0, 9, 1), "b": (0, 6, 1), "c": [1, 2, 3], "d": True}
