@@ -13,24 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from attn_notes.data import (
-    END,
-    PAD,
-    START,
-    UNKNOWN,
-    Batch,
-    Batches,
-    Pair,
-    TextWindows,
-    Vocabulary,
-    date_pairs,
-    is_held_out,
-    make_batch,
-    number_pairs,
-    python_documentation,
-    split_pairs,
-    split_text,
-)
+from attn_notes import data
+from attn_notes.data import END, PAD, START, UNKNOWN, Batch, Batches, Pair, Vocabulary
 
 LETTERS = "abcdefg"
 VOCABULARY = Vocabulary([*LETTERS])
@@ -54,7 +38,7 @@ def pairs_of(batch: Batch) -> list[Pair]:
 
 @given(pairs=PAIRS)
 def test_a_batch_holds_its_pairs_in_order_and_pads_the_ends(pairs):
-    batch = make_batch(pairs, VOCABULARY, VOCABULARY)
+    batch = data.make_batch(pairs, VOCABULARY, VOCABULARY)
     assert pairs_of(batch) == pairs
     assert {tensor.dtype for tensor in batch} == {torch.int64}
     assert {tensor.device.type for tensor in batch} == {"cpu"}
@@ -70,7 +54,7 @@ def test_a_batch_holds_its_pairs_in_order_and_pads_the_ends(pairs):
 
 
 def test_on_another_device_the_lengths_stay_on_the_cpu():
-    moved = make_batch([(("a",), ("b",))], VOCABULARY, VOCABULARY).to("meta")
+    moved = data.make_batch([(("a",), ("b",))], VOCABULARY, VOCABULARY).to("meta")
     assert [tensor.device.type for tensor in moved] == ["meta", "cpu", "meta"]
 
 
@@ -109,7 +93,7 @@ def test_every_epoch_and_every_seed_has_its_own_order():
 
 
 def test_sequences_of_similar_length_share_a_batch():
-    train, _ = number_pairs("de", "en", count=3000)
+    train, _ = data.number_pairs("de", "en", count=3000)
     source, target = (Vocabulary.build(side) for side in zip(*train, strict=True))
     batches = Batches(train, source, target, batch_size=32)
     every = [batches(step) for step in range(len(batches))]
@@ -175,16 +159,18 @@ SIDES = st.lists(st.tuples(SPLIT, SPLIT))
 
 
 def test_known_keys_are_held_out():
-    assert [value for value in range(100) if is_held_out(value)] == [9, 39, 49, 51, 55, 65]
-    assert [day for day in range(1, 32) if is_held_out(f"1969-07-{day:02}")] == [18, 20, 24]
+    assert [value for value in range(100) if data.is_held_out(value)] == [9, 39, 49, 51, 55, 65]
+    assert [day for day in range(1, 32) if data.is_held_out(f"1969-07-{day:02}")] == [18, 20, 24]
 
 
 def everything_drawn() -> str:
-    train, held_out = number_pairs("de", "en", count=300)
+    train, held_out = data.number_pairs("de", "en", count=300)
     words = Vocabulary.build([*train[0], *train[1]])
     batches = Batches(train, words, words, batch_size=7)
-    dates, sides = date_pairs("de", "en", count=9), split_text(python_documentation())
-    windows = TextWindows(["to be or not to be"], Vocabulary([*"toben r"]), length=5, batch_size=6)
+    dates = data.date_pairs("de", "en", count=9)
+    sides = data.split_text(data.python_documentation())
+    letters = Vocabulary([*"toben r"])
+    windows = data.TextWindows(["to be or not to be"], letters, length=5, batch_size=6)
     drawn = held_out, words.tokens, batches(3), batches(100), dates, sides, windows(9).tolist()
     return repr(drawn).encode().hex()
 
@@ -203,7 +189,7 @@ def test_another_process_draws_the_same_data():
 
 @given(pairs=SIDES, share=st.floats(0, 1))
 def test_no_source_is_on_both_sides_and_no_pair_is_lost(pairs, share):
-    train, held_out = split_pairs(pairs, share=share)
+    train, held_out = data.split_pairs(pairs, share=share)
     assert not {source for source, _ in train} & {source for source, _ in held_out}
     assert sorted(train + held_out) == sorted(pairs)
     assert [pair for pair in pairs if pair in train] == train
@@ -211,8 +197,8 @@ def test_no_source_is_on_both_sides_and_no_pair_is_lost(pairs, share):
 
 def test_the_side_of_a_source_depends_on_nothing_else():
     pairs = [((str(number),), ("x",)) for number in range(1000)]
-    train, held_out = split_pairs(pairs)
+    train, held_out = data.split_pairs(pairs)
     assert 60 < len(held_out) < 140
     others = [(source, ("y", "z")) for source, _ in reversed(held_out)]
-    assert split_pairs(others) == ([], others)
-    assert split_pairs(train) == (train, [])
+    assert data.split_pairs(others) == ([], others)
+    assert data.split_pairs(train) == (train, [])

@@ -11,15 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.data import (
-    date_characters,
-    date_pairs,
-    is_held_out,
-    join_words,
-    number_pairs,
-    number_words,
-    split_number,
-)
+from attn_notes import data
+from attn_notes.data import join_words, number_pairs, number_words
 from attn_notes.data import numbers as N
 from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND, NUMBER_LANGUAGES
@@ -49,8 +42,8 @@ def test_the_words_of_a_number_mean_it_and_survive_joining_and_splitting(languag
         if language in WORTH:
             assert value_of(words, language) == value
         text = join_words(words, language)
-        assert split_number(text, language) == words
-        assert join_words(split_number(text, language), language) == text
+        assert data.split_number(text, language) == words
+        assert join_words(data.split_number(text, language), language) == text
         assert not re.search(r"\s\s|^\s|\s$|\s-", text)
 
 
@@ -83,7 +76,7 @@ def test_numbers_written_by_hand(value, language, text, tokens):
     ],
 )
 def test_input_typed_by_a_reader(text, language, tokens):
-    assert split_number(text, language) == tuple(tokens.split())
+    assert data.split_number(text, language) == tuple(tokens.split())
 
 
 @pytest.mark.parametrize("language", sorted(set(NUMBER_LANGUAGES) - {"digits"}))
@@ -134,14 +127,14 @@ def day_of(characters: tuple[str, ...], locale: str) -> date:
 
 @given(day=st.dates(date(1, 1, 1)), locale=st.sampled_from(DATE_LOCALES))
 def test_a_date_can_be_read_back(day, locale):
-    assert day_of(date_characters(day, locale), locale) == day
+    assert day_of(data.date_characters(day, locale), locale) == day
 
 
 @pytest.mark.parametrize("locale", DATE_LOCALES)
 @pytest.mark.parametrize("style", DATE_STYLES)
 def test_days_are_written_differently_and_every_token_is_one_character(locale, style):
     days = DAYS[::37]
-    written = [date_characters(day, locale, style) for day in days]
+    written = [data.date_characters(day, locale, style) for day in days]
     assert len(set(written)) == len(days)
     assert {len(character) for characters in written for character in characters} == {1}
     # A space is a plain space: a reader can type what the model was trained on.
@@ -159,7 +152,7 @@ def test_days_are_written_differently_and_every_token_is_one_character(locale, s
     ],
 )
 def test_dates_written_by_hand(locale, style, text):
-    assert "".join(date_characters(date(1969, 7, 21), locale, style)) == text
+    assert "".join(data.date_characters(date(1969, 7, 21), locale, style)) == text
 
 
 # Pairs
@@ -172,7 +165,7 @@ DATES = [("de", "en"), ("iso", "ja"), ("fr", "es")]
     ("draw", "read", "languages", "every"),
     [
         (partial(number_pairs, digits=(1, 4)), value_of, NUMBERS, range(10_000)),
-        (date_pairs, day_of, DATES, DAYS),
+        (data.date_pairs, day_of, DATES, DAYS),
     ],
     ids=["numbers", "dates"],
 )
@@ -233,7 +226,7 @@ def test_all_numbers_can_be_drawn_and_those_of_one_digit_are_trained_on():
     assert sorted(value_of(words, "digits") for words, _ in train + held_out) == list(range(1000))
     assert {(digit,) for digit in "0123456789"} <= {words for words, _ in train}
     assert held_out
-    assert all(is_held_out(value_of(words, "digits")) for words, _ in held_out)
+    assert all(data.is_held_out(value_of(words, "digits")) for words, _ in held_out)
 
 
 def test_another_seed_draws_others():

@@ -9,24 +9,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attn_notes import data
 from attn_notes.checks import check_no_overlap, share_seen
-from attn_notes.data import (
-    END,
-    START,
-    TextWindows,
-    Vocabulary,
-    encode_text,
-    is_held_out,
-    python_documentation,
-    read_pairs,
-    read_text,
-    split_text,
-)
+from attn_notes.data import END, START, Vocabulary, encode_text, read_pairs, read_text, split_text
 
 
 def test_a_split_by_document_alone_leaks_and_ours_does_not():
-    texts = python_documentation()
-    alone = [text for text in texts if is_held_out(text.split("\n", 1)[0])]
+    texts = data.python_documentation()
+    alone = [text for text in texts if data.is_held_out(text.split("\n", 1)[0])]
     others = [text for text in texts if text not in alone]
     leaking = [share_seen(others, [text]) for text in alone]
     assert max(leaking) > 0.25  # the identifiers, whose classes have a document of their own
@@ -38,8 +28,8 @@ def test_a_split_by_document_alone_leaks_and_ours_does_not():
 
 PARAGRAPH = "A paragraph that two documents share, long enough to be no accident of words."
 TITLES = [f"title {n}" for n in range(200)]
-HELD = [title for title in TITLES if is_held_out(title)]
-KEPT = [title for title in TITLES if not is_held_out(title)]
+HELD = [title for title in TITLES if data.is_held_out(title)]
+KEPT = [title for title in TITLES if not data.is_held_out(title)]
 
 
 def test_the_side_of_a_document_depends_on_its_first_line():
@@ -62,7 +52,7 @@ def test_documents_that_share_a_paragraph_stand_together_through_others_too(mang
     rest = [f"{title}\n\n{title} alone" for title in TITLES if title not in (first, one, other)]
     for texts in (chain + rest, rest + chain[::-1]):
         together = [sum(text in side for text in chain) for side in split_text(texts)]
-        assert together == ([0, 3] if is_held_out(first) else [3, 0])
+        assert together == ([0, 3] if data.is_held_out(first) else [3, 0])
 
 
 def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
@@ -91,8 +81,8 @@ VOCAB = Vocabulary.build(map(list, TEXTS))
 STREAM = [number for text in TEXTS for number in encode_text(text, VOCAB)]
 
 
-def windows(**changes) -> TextWindows:
-    return TextWindows(TEXTS, VOCAB, **{"length": 5, "batch_size": 6} | changes)
+def windows(**changes) -> data.TextWindows:
+    return data.TextWindows(TEXTS, VOCAB, **{"length": 5, "batch_size": 6} | changes)
 
 
 @given(text=st.text(max_size=30))

@@ -22,19 +22,11 @@ from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.packing import checksum, unpack_transformer
 from attn_notes.widgets.player import chance, cut
 from attn_notes.widgets.sampler import window_start
+from tests import widgets as build
 from tests.parts import shown
 from tests.players import next_logits
 from tests.widget_errors import writer_of
-from tests.widgets import (
-    WORDS,
-    of_follow,
-    of_player,
-    of_switches,
-    of_writer,
-    random_decoder,
-    random_transformer,
-    translating,
-)
+from tests.widgets import WORDS
 
 # A Transformer that translates
 
@@ -73,7 +65,7 @@ def test_no_way_to_cut_a_word_has_fewer_tokens(tokens):
 
 @torch.no_grad()
 def test_at_temperature_0_it_says_what_greedy_says():
-    player = of_player()
+    player = build.of_player()
     model = unpack_transformer(player.data["model"])
     for player.text in ("407", "1999", "0", "5550123"):
         made = player.translation()
@@ -88,7 +80,7 @@ def test_at_temperature_0_it_says_what_greedy_says():
 
 
 def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
-    player = of_player()
+    player = build.of_player()
     cold = player.translation().probabilities[0]
     player.temperature = 2.0
     hot = player.translation().probabilities[0]
@@ -102,7 +94,7 @@ def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
 
 
 def test_what_the_reader_put_there_is_said_and_the_model_goes_on_from_it():
-    player = of_player()
+    player = build.of_player()
     own = player.translation()
     player.prefix = [own.tokens[0], 7]
     made = player.translation()
@@ -116,7 +108,7 @@ def test_what_the_reader_put_there_is_said_and_the_model_goes_on_from_it():
 
 
 def test_the_shown_map_is_that_of_the_kind_layer_and_head_and_of_the_steps_so_far():
-    player = of_player()
+    player = build.of_player()
     weights = player.translation().weights
     player.step, player.layer, player.head = 2, 1, 1
     assert player.shown().equal(weights.cross[1][0, 1, :3])
@@ -131,7 +123,7 @@ def test_the_shown_map_is_that_of_the_kind_layer_and_head_and_of_the_steps_so_fa
 
 def test_a_model_without_languages_reads_the_text_alone_and_learned_positions_end_it():
     kind = {"positions": "learned", "max_length": 5, "target_vocab_size": None}
-    model, digits = random_transformer(vocab_size=14, **kind), Vocabulary([*"0123456789"])
+    model, digits = build.random_transformer(vocab_size=14, **kind), Vocabulary([*"0123456789"])
     player = TransformerPlayer(model, digits, digits, examples=("42", "7"), most=9)
     assert player.translation().source == ["4", "2"]
     assert repr(player).startswith("TransformerPlayer(42: ")
@@ -157,7 +149,7 @@ def test_a_window_holds_the_position_and_never_more_than_the_context():
 
 @pytest.mark.parametrize("context", [1, 2, 5, 6])
 def test_the_probabilities_are_those_after_the_window_and_sampled_as_decoding_does(context):
-    widget = of_writer()
+    widget = build.of_writer()
     widget.data = {**widget.data, "context": context}
     model, tokens = unpack_transformer(widget.data["model"]), [START, *widget._tokens()]
     logits = next_logits(model, tokens, context)
@@ -171,7 +163,7 @@ def test_the_probabilities_are_those_after_the_window_and_sampled_as_decoding_do
 
 
 def test_a_seed_says_the_same_one_by_one_and_all_at_once():
-    widget, texts = of_writer(), []
+    widget, texts = build.of_writer(), []
     widget.top_k = 19
     for widget.seed, pieces in ((9, [9]), (9, [1] * 9), (10, [9])):
         widget.said = []
@@ -183,7 +175,7 @@ def test_a_seed_says_the_same_one_by_one_and_all_at_once():
 
 
 def test_what_is_said_falls_as_the_shares_do():
-    widget = of_writer()
+    widget = build.of_writer()
     widget.said, widget.position = [], 99
     shares, drawn = widget.distributions()[1], []
     below = shares.cumsum(0) - shares
@@ -197,7 +189,7 @@ def test_what_is_said_falls_as_the_shares_do():
 
 
 def test_a_text_ends_with_the_token_that_ends_it_or_when_it_is_full():
-    widget = of_writer()
+    widget = build.of_writer()
     widget.said = [*widget.said, END]
     ended = widget.said
     widget.generate(5)
@@ -213,7 +205,7 @@ def test_a_text_ends_with_the_token_that_ends_it_or_when_it_is_full():
 
 
 def test_lines_are_read_as_one_writes_them_on_any_system():
-    widget = of_writer()
+    widget = build.of_writer()
     widget.prompt = "4\r\n0\r7"
     assert widget.prompt == "4\n0\n7"
     again = writer_of(vocab=Vocabulary([*"a\n"]), prompt="a\r\na", examples=["\r"])
@@ -232,7 +224,7 @@ every_kind = pytest.mark.parametrize("changes", KINDS.values(), ids=KINDS)
 
 
 def random_encoder(**changes: object) -> Encoder:
-    return random_transformer(Encoder, target_vocab_size=None, **changes).eval()
+    return build.random_transformer(Encoder, target_vocab_size=None, **changes).eval()
 
 
 def every_step(widget: FollowToken) -> list[tuple[str, dict[str, torch.Tensor]]]:
@@ -248,7 +240,7 @@ def numbers(widget: FollowToken, name: str, strip: str) -> torch.Tensor:
 
 
 @every_kind
-@pytest.mark.parametrize("make", [random_encoder, random_decoder])
+@pytest.mark.parametrize("make", [random_encoder, build.random_decoder])
 def test_streams_weights_and_outputs_are_those_of_the_model(make, changes):
     widget = FollowToken(make(**changes), WORDS)
     model = widget._model
@@ -272,7 +264,7 @@ def test_streams_weights_and_outputs_are_those_of_the_model(make, changes):
 
 
 def test_a_decoder_s_last_step_gives_the_model_s_probabilities_in_order():
-    widget = of_follow()
+    widget = build.of_follow()
     ids = torch.tensor([[START, 4, 5, 6, 7, 8]])
     with torch.no_grad():
         logits = widget._model(ids).logits[0]
@@ -287,8 +279,8 @@ def test_a_decoder_s_last_step_gives_the_model_s_probabilities_in_order():
 @every_kind
 def test_a_translation_is_followed_on_both_sides(changes):
     sizes = {"vocab_size": 14, "target_vocab_size": 9, "tie_embeddings": False}
-    model = random_transformer(**sizes, noise=0.9, seed=13, **changes)
-    player = of_player()
+    model = build.random_transformer(**sizes, noise=0.9, seed=13, **changes)
+    player = build.of_player()
     digits, words = Vocabulary([*"0123456789"]), Vocabulary(WORDS)
     player = type(player).__mro__[1](model, digits, words, examples=("407",), most=5)
     widget, made = FollowToken(player, "19"), player.translation("19")
@@ -312,7 +304,7 @@ def test_a_translation_is_followed_on_both_sides(changes):
 
 
 def test_the_numbers_of_a_step_add_up_to_those_of_the_next():
-    widget = of_follow()
+    widget = build.of_follow()
     for widget.token in range(6):
         steps = every_step(widget)
         for (name, here), (_, after) in itertools.pairwise(steps):
@@ -325,7 +317,7 @@ def test_the_numbers_of_a_step_add_up_to_those_of_the_next():
 
 
 def test_the_model_of_a_player_stands_in_a_page_once_and_is_named_by_its_checksum():
-    player = of_player()
+    player = build.of_player()
     widget = FollowToken(player, "407", "19")
     state = json.loads(json.dumps(widget.page_state()))
     assert state["data"]["model"] == {"same": checksum(player.data["model"])}
@@ -336,7 +328,7 @@ def test_the_model_of_a_player_stands_in_a_page_once_and_is_named_by_its_checksu
 
 
 def test_the_table_says_what_the_head_reads_in_the_block_of_the_step():
-    widget = of_follow()
+    widget = build.of_follow()
     widget.step, widget.head = 14, 1
     caption, columns, rows = widget._table()
     assert caption.startswith("\u201cflies\u201d in block 1, head 1; step 15 of 25: scores. ")
@@ -347,7 +339,7 @@ def test_the_table_says_what_the_head_reads_in_the_block_of_the_step():
 
 
 def test_a_vocabulary_gives_the_ids_and_a_decoder_reads_start_first():
-    for make, first in ((random_decoder, [1]), (random_encoder, [])):
+    for make, first in ((build.random_decoder, [1]), (random_encoder, [])):
         widget = FollowToken(make(vocab_size=9), ["like", "?", "an"], vocab=Vocabulary(WORDS))
         ids, tokens = widget.data["sentences"][0]["source"]
         assert ids == [*first, 6, 3, 7]
@@ -362,7 +354,7 @@ every_head = pytest.mark.parametrize("head", HEADS)
 
 
 def plain(**changes: object) -> HeadSwitches:
-    widget = of_switches()
+    widget = build.of_switches()
     widget.edits = ""
     for name, value in changes.items():
         setattr(widget, name, value)
@@ -416,7 +408,7 @@ def assert_as(widget: HeadSwitches, model: Transformer) -> None:
 
 
 def test_with_all_heads_on_both_translations_are_the_player_s():
-    widget, player = plain(), of_player()
+    widget, player = plain(), build.of_player()
     made, expected = widget.shown(), player.translation()
     for one in (made.untouched, made.switched):
         assert one.tokens == expected.tokens
@@ -474,11 +466,11 @@ def test_the_means_are_over_all_positions_of_all_texts_in_all_languages():
     expected = torch.stack([torch.cat(found).mean(0) for found in kept.values()])
     quantum = 2 * float(expected.abs().max()) / 65535
     assert_close(decode(widget.data["means"]), expected, rtol=0, atol=quantum)
-    assert translating(HeadSwitches, WORDS).data["means"] is None
+    assert build.translating(HeadSwitches, WORDS).data["means"] is None
 
 
 def test_the_effects_are_those_of_each_head_alone_whatever_the_edits():
-    widget = of_switches()
+    widget = build.of_switches()
     effects = dict(zip(widget._heads, widget.effects().values(), strict=True))
     assert str([*widget.effects()][5]) == "decoder.blocks.0.self_attn.1"
     for name, effect in effects.items():

@@ -1,4 +1,4 @@
-"""The plugin lets two quanta pass and nothing else; tried on HTML, and through nbval itself."""
+"""The plugin lets two quanta and stated tolerances pass, and no more; also through nbval itself."""
 
 import base64
 import copy
@@ -12,8 +12,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
-from tests.nbval_widgets import difference, pair_widgets
+from attn_notes.checks import measured
+from tests.nbval_widgets import difference, difference_of_measured
 from tools import notebooks
 
 ROOT = Path(__file__).parents[1]
@@ -112,14 +114,51 @@ def output(html: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_output("execute_result", data=data)
 
 
-def test_only_equivalent_widgets_are_replaced_by_what_is_stored():
-    stored = [output(html(state())), output("<b>1</b>"), output(html(state()))]
-    fresh = [output(SAME["two quanta"]), output("<b>2</b>"), output(OTHER["three quanta"][0])]
-    replaced, complaints = pair_widgets(fresh, stored)
-    assert replaced[0]["data"] == stored[0]["data"]
-    assert replaced[1]["data"] == fresh[1]["data"]
-    assert len(complaints) == 1
-    assert fresh[0]["data"]["text/html"] == SAME["two quanta"]  # nothing of the caller's changed
+# Measured numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "text"),
+    [
+        (0.99817, 0.01, "0.998 ± 0.01"),
+        (torch.tensor(0.5), 0.02, "0.500 ± 0.02"),
+        (-63.24, 2, "-63.2 ± 2"),
+        (1234.4, 50, "1234 ± 50"),
+        (3.14e-7, 1e-7, "3.1e-07 ± 1e-07"),
+    ],
+)
+def test_a_measured_number_is_printed_one_place_beyond_its_tolerance(value, tolerance, text):
+    assert measured(value, tolerance) == text
+    assert difference_of_measured(f"a {text}\n", f"a {text}\n") is None
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "words"),
+    [(NAN, 0.1, "finite, got nan"), (1.0, 0, "above 0, got 0"), (1.0, INF, "tolerance must be")],
+)
+def test_what_cannot_be_compared_is_refused(value, tolerance, words):
+    with pytest.raises(ValueError, match=words):
+        measured(value, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("exact 0.990 ± 0.01, loss  9.98 ± 0.1\n", None),
+        ("exact 0.985 ± 0.01, loss  9.98 ± 0.1\n", "0.998 became 0.985, more than 0.01 away"),
+        ("exact 0.998 ± 0.01, loss 10.06 ± 0.1\n", None),  # wider by a digit
+        ("exact 0.998 ± 0.02, loss  9.98 ± 0.1\n", "more than their measured numbers"),
+        ("other 0.998 ± 0.01, loss  9.98 ± 0.1\n", "more than their measured numbers"),
+        ("exact 0.998 ± 0.01, loss -9.98 ± 0.1\n", "9.98 became -9.98"),
+    ],
+)
+def test_a_text_is_compared_within_the_tolerances_it_states(test, words):
+    reference = "exact 0.998 ± 0.01, loss  9.98 ± 0.1\n"
+    found = difference_of_measured(reference, test)
+    assert found is None if words is None else words in found
 
 
 # Through nbval, as CI runs it
@@ -147,6 +186,7 @@ CELLS = [
     (showing("<b>no widget</b>"), False),
     (printing("print('exact 0.991 ± 0.01')", "exact 0.998 ± 0.01"), True),
     (printing("print('exact 0.987 ± 0.01')", "exact 0.998 ± 0.01"), False),
+    (printing("print('exact 0.997')", "exact 0.998"), False),  # it states no tolerance
     (printing("a = 2; print(a)", "3", "needs-triton"), True),  # it runs, and is not compared
     (printing("print(a)", "2", "needs-topics"), True),
     (printing("print(a)", "3", "needs-topics"), False),  # here the topics are the same

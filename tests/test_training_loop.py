@@ -16,15 +16,7 @@ from torch import nn
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import (
-    constant,
-    cosine_decay,
-    fit,
-    inverse_sqrt,
-    linear_decay,
-    noam,
-    processes,
-)
+from attn_notes.training import fit, processes, schedules
 from attn_notes.training.files import load_checkpoint
 from attn_notes.training.loop import READ_EVERY, _Run
 from tests.oracles import rng
@@ -73,7 +65,7 @@ def stop_after(step: int):
 @pytest.mark.parametrize("max_norm", [0.1, math.inf])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_it_is_adamw_on_clipped_gradients(max_norm, weight_decay):
-    schedule = linear_decay(3, STEPS)
+    schedule = schedules.linear_decay(3, STEPS)
     one, other = (a_model(dropout=0.0).double() for _ in range(2))
     draw = lambda step: batches(step).double()  # noqa: E731
     how = {"lr": 0.02, "weight_decay": weight_decay}
@@ -416,7 +408,7 @@ SPANS = st.integers(0, 20).flatmap(
 )
 
 
-@pytest.mark.parametrize("decay", [linear_decay, cosine_decay])
+@pytest.mark.parametrize("decay", [schedules.linear_decay, schedules.cosine_decay])
 @settings(max_examples=20)
 @given(steps=SPANS)
 def test_it_rises_evenly_reaches_one_and_falls_to_zero(decay, steps):
@@ -432,28 +424,27 @@ def test_it_rises_evenly_reaches_one_and_falls_to_zero(decay, steps):
 
 
 def test_the_line_falls_evenly_and_the_cosine_is_symmetrical_about_its_middle():
-    line, cosine = (
-        [decay(5, 15)(5 + n) for n in range(11)] for decay in (linear_decay, cosine_decay)
-    )
+    decays = schedules.linear_decay(5, 15), schedules.cosine_decay(5, 15)
+    line, cosine = ([decay(5 + n) for n in range(11)] for decay in decays)
     assert line == pytest.approx([1 - n / 10 for n in range(11)])
     assert cosine == pytest.approx([1 - factor for factor in cosine[::-1]])
 
 
 def test_the_constant_is_one():
-    assert {constant()(step) for step in (0, 1, 10**9)} == {1.0}
-    assert [constant(4)(step) for step in (0, 1, 3, 4, 10**9)] == [0.25, 0.5, 1, 1, 1]
+    assert {schedules.constant()(step) for step in (0, 1, 10**9)} == {1.0}
+    assert [schedules.constant(4)(step) for step in (0, 1, 3, 4, 10**9)] == [0.25, 0.5, 1, 1, 1]
 
 
 @given(embed_dim=st.integers(1, 512), warmup=st.integers(1, 4000), step=st.integers(0, 10**6))
 def test_noam_is_equation_3_of_the_paper(embed_dim, warmup, step):
     n = step + 1  # the paper counts from 1
     rate = embed_dim**-0.5 * min(n**-0.5, n * warmup**-1.5)
-    assert noam(embed_dim, warmup)(step) == pytest.approx(rate, rel=1e-12)
+    assert schedules.noam(embed_dim, warmup)(step) == pytest.approx(rate, rel=1e-12)
 
 
 @given(warmup=st.integers(0, 50))
 def test_the_inverse_root_has_its_peak_at_one_and_halves_at_four_times_the_steps(warmup):
-    factors = [inverse_sqrt(warmup)(step) for step in range(8 * max(1, warmup))]
+    factors = [schedules.inverse_sqrt(warmup)(step) for step in range(8 * max(1, warmup))]
     peak = max(1, warmup)
     assert factors[peak - 1] == 1 == max(factors)
     assert factors[:peak] == pytest.approx([n / peak for n in range(1, peak + 1)])
@@ -464,12 +455,12 @@ def test_the_inverse_root_has_its_peak_at_one_and_halves_at_four_times_the_steps
 @pytest.mark.parametrize(
     ("schedule", "error", "words"),
     [
-        (lambda: linear_decay(-1, 10), ValueError, "got warmup -1 and total 10"),
-        (lambda: cosine_decay(10, 10), ValueError, "got warmup 10 and total 10"),
-        (lambda: linear_decay(0.1, 10), TypeError, "warmup must be an integer, got 0.1"),
-        (lambda: noam(8, 0), ValueError, "warmup must be at least 1, got 0"),
-        (lambda: inverse_sqrt(-1), ValueError, "warmup must be at least 0, got -1"),
-        (lambda: constant(-1), ValueError, "warmup must be at least 0, got -1"),
+        (lambda: schedules.linear_decay(-1, 10), ValueError, "got warmup -1 and total 10"),
+        (lambda: schedules.cosine_decay(10, 10), ValueError, "got warmup 10 and total 10"),
+        (lambda: schedules.linear_decay(0.1, 10), TypeError, "warmup must be an integer, got 0.1"),
+        (lambda: schedules.noam(8, 0), ValueError, "warmup must be at least 1, got 0"),
+        (lambda: schedules.inverse_sqrt(-1), ValueError, "warmup must be at least 0, got -1"),
+        (lambda: schedules.constant(-1), ValueError, "warmup must be at least 0, got -1"),
     ],
 )
 def test_numbers_that_make_no_schedule_are_refused(schedule, error, words):

@@ -7,10 +7,10 @@ import math
 import re
 import time
 from functools import partial
-from html.parser import HTMLParser
 
 import pytest
 import torch
+from bs4 import BeautifulSoup
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -32,28 +32,15 @@ from tests.widgets import WORDS
 every_widget = pytest.mark.parametrize("make", made.EVERY.values(), ids=made.EVERY)
 
 
-class Element(HTMLParser):
+class Element:
     """What a page's parser makes of an element: tags, attributes, the state and the table."""
 
     def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.state, self.cells = "", []
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes |= {name for name, _ in attrs}
-        if tag in ("th", "td"):
-            self.cells.append("")
-
-    def handle_data(self, data):
-        if self.tags[-1] == "script" and not self.state:
-            self.state = data
-        elif self.tags[-1] != "caption":
-            self.cells[-1] += data
+        page = BeautifulSoup(source, "html.parser")
+        self.tags = [tag.name for tag in page.find_all()]
+        self.attributes = {name for tag in page.find_all() for name in tag.attrs}
+        self.state = page.script.string
+        self.cells = [cell.get_text() for cell in page.find_all(["th", "td"])]
 
 
 def page_state(widget: BookWidget) -> dict:
