@@ -19,7 +19,6 @@ in one process and bound a second later in another; whoever takes it in between 
 lives and never answers.
 """
 
-import base64
 import functools
 import itertools
 import json
@@ -27,10 +26,9 @@ import math
 import os
 import re
 import shutil
-import struct
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +37,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
+from attn_notes.widgets.encoding import decode
 from tools.notebooks import not_to_be_made_here
 
 MOST_QUANTA = 2
@@ -103,23 +102,17 @@ def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | N
     for key, value in ours.items():
         if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}")):
             return found
-    raw = [base64.b64decode(array["b64"]) for array in (ours, theirs)]
-    if len(raw[0]) != len(raw[1]):
-        return f"{at}: {len(raw[0])} bytes became {len(raw[1])}"
+    sizes = [len(array["b64"]) for array in (ours, theirs)]
+    if sizes[0] != sizes[1]:
+        return f"{at}: {sizes[0]} characters became {sizes[1]}"
     if ours["bits"] == 1:
-        return None if raw[0] == raw[1] else f"{at}: the mask differs"
-    quanta = (_quanta(bytes_, ours["bits"]) for bytes_ in raw)
+        return None if ours["b64"] == theirs["b64"] else f"{at}: the mask differs"
+    whole = {"lo": 0.0, "hi": 2.0 ** ours["bits"] - 1, "power": 1}  # a step is 1
+    quanta = (decode(array | whole).flatten().tolist() for array in (ours, theirs))
     for n, (a, b) in enumerate(zip(*quanta, strict=True)):
-        if abs(a - b) > MOST_QUANTA:
-            return f"{at}: entry {n} is {abs(a - b)} quanta off, from {a} to {b} (2 may be)"
+        if abs(a - b) > MOST_QUANTA + 0.5:
+            return f"{at}: entry {n} is {abs(a - b):.0f} quanta off (2 may be)"
     return None
-
-
-def _quanta(raw: bytes, bits: int) -> Sequence[int]:
-    """The whole numbers in an encoded array: of 12 bits, three hexadecimal digits each, 8 or 16."""
-    if bits == 12:
-        return [int(digits, 16) for digits in re.findall("...", raw.hex())]
-    return raw if bits == 8 else struct.unpack(f"<{len(raw) // 2}H", raw)
 
 
 def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> str | None:

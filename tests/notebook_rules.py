@@ -12,7 +12,8 @@ import itertools
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+import symtable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ KNOWN_TAGS = {
 }  # fmt: skip
 MOST_LINES = 14  # of code in a cell that is read
 MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
-MOST_WIDGET_BYTES = 250_000  # a page
 WIDEST_STILL = 650  # pixels: the labels of a wider one are under 8 pixels high on a telephone
 FEWEST_EXERCISES = 4
 MOST_WORDS = 5_000  # of a chapter's main text
@@ -172,31 +172,16 @@ def names_of(module: Any) -> set[str]:
 
 def bindings(tree: ast.Module) -> set[str]:
     """What a cell binds at its top level, imports of the package under their own names excepted."""
-    names: set[str] = set()
-    for node in top_level(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Import):
-            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            ours = (node.module or "").split(".")[0] == "attn_notes"
-            renamed = [a for a in node.names if not ours or a.asname not in (None, a.name)]
-            names |= {alias.asname or alias.name for alias in renamed}
-    return names
-
-
-def top_level(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node that runs in the notebook's own namespace."""
-    inner = (
-        ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp,
-        ast.DictComp, ast.GeneratorExp,
-    )  # fmt: skip
-    for node in ast.iter_child_nodes(tree):
-        yield node
-        if not isinstance(node, inner):
-            yield from top_level(node)
+    symbols = symtable.symtable(ast.unparse(tree), "cell", "exec").get_symbols()
+    ours = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("attn_notes.")
+        for alias in node.names
+        if alias.asname in (None, alias.name)
+    }
+    imported = {one.get_name() for one in symbols if one.is_imported()} - ours
+    return imported | {one.get_name() for one in symbols if one.is_assigned()}
 
 
 def ignored_outputs_are_rare_and_explained(cells: list[Cell]) -> list[str]:
@@ -220,12 +205,6 @@ def nothing_that_changes_between_runs(cells: list[Cell]) -> list[str]:
         if cell["source"].rstrip().endswith(";"):
             complaints.append(f"{cell['id']}: ends in a semicolon")
     return complaints
-
-
-def widgets_fit_on_a_page(cells: list[Cell]) -> list[str]:
-    size = sum(len(html.encode()) for cell in code(cells) for html in widgets_of(cell))
-    fits = size <= MOST_WIDGET_BYTES
-    return [] if fits else [f"{size} bytes of widgets, at most {MOST_WIDGET_BYTES}"]
 
 
 def stills_can_be_read_on_a_telephone(cells: list[Cell]) -> list[str]:
@@ -400,7 +379,6 @@ RULES: list[Rule] = [
     no_name_of_the_package_redefined,
     ignored_outputs_are_rare_and_explained,
     nothing_that_changes_between_runs,
-    widgets_fit_on_a_page,
     a_still_follows_every_widget,
     links_set_what_a_widget_has,
     stills_can_be_read_on_a_telephone,

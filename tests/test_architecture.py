@@ -183,12 +183,6 @@ def code_lines(source: str) -> set[int]:
     return lines
 
 
-def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
-    source = '"""Doc.\n\nMore.\n"""\n\n# why\ndef f(\n    x,\n):\n    """Doc."""\n    return x\n'
-    assert code_lines(source) == {7, 8, 9, 11}
-    assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
-
-
 def lines_of(paths: Iterable[Path]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 

@@ -227,12 +227,6 @@ def random_encoder(**changes: object) -> Encoder:
     return build.random_transformer(Encoder, target_vocab_size=None, **changes).eval()
 
 
-def every_step(widget: FollowToken) -> list[tuple[str, dict[str, torch.Tensor]]]:
-    """Name and numbers of each step."""
-    steps = [name for name, *_ in widget._steps()]
-    return [(name, shown(widget)) for widget.step, name in enumerate(steps)]
-
-
 def numbers(widget: FollowToken, name: str, strip: str) -> torch.Tensor:
     """A strip of all steps with this name, one below the other."""
     steps = [n for n, (one, *_) in enumerate(widget._steps()) if one == name]
@@ -306,7 +300,7 @@ def test_a_translation_is_followed_on_both_sides(changes):
 def test_the_numbers_of_a_step_add_up_to_those_of_the_next():
     widget = build.of_follow()
     for widget.token in range(6):
-        steps = every_step(widget)
+        steps = [(name, shown(widget)) for widget.step, (name, *_) in enumerate(widget._steps())]
         for (name, here), (_, after) in itertools.pairwise(steps):
             if name == "scores":
                 sums = torch.stack([here[f"q \u00d7 k {j}"].sum() for j in range(6)])

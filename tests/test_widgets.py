@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 import torch
+import traitlets
 from bs4 import BeautifulSoup
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -21,14 +22,14 @@ from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
 from attn_notes.widgets import assets
-from attn_notes.widgets.base import BookWidget
+from attn_notes.widgets.base import BookWidget, Offered
 from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
 from tests import widgets as made
 from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widget_errors import WRONG
 from tests.widgets import WORDS
-from tools.javascript import STATIC, UNUSED, lint
+from tools.javascript import UNUSED, lint
 
 every_widget = pytest.mark.parametrize("make", made.EVERY.values(), ids=made.EVERY)
 
@@ -458,6 +459,30 @@ def test_a_move_interrupts_a_slow_call_and_the_newest_is_answered():
     assert set(started) <= {0, 1, 9}  # of those that waited only the newest began
 
 
+OF_A_RANGE = (traitlets.Int, traitlets.Float, traitlets.Enum, Offered)
+WITHOUT_END = {"row", "column", "query"}  # a page shows what it can of them
+TWO_ENDS = {
+    "bandwidth",
+    "layers",
+    "num_layers",
+    "pair",
+    "seed",
+    "temperature",
+    "tile",
+    "top_p",
+}
+
+
+@every_widget
+def test_a_number_out_of_range_and_a_choice_that_is_not_offered_are_refused(make):
+    widget = make()
+    for name in {*page_state(widget)} - WITHOUT_END - {"frames"}:
+        if isinstance(widget.traits()[name], OF_A_RANGE):
+            for wrong in (-(10**6), *[10**6] * (name in TWO_ENDS)):
+                with pytest.raises(traitlets.TraitError, match=name):
+                    setattr(widget, name, wrong)
+
+
 @pytest.mark.parametrize(("call", "error", "words"), WRONG)
 def test_wrong_input_is_refused_in_words(call, error, words):
     with pytest.raises(error, match=re.escape(words)):
@@ -466,10 +491,9 @@ def test_wrong_input_is_refused_in_words(call, error, words):
 
 # The front-end files
 
-# Markup, code from text, the network, modules.
+# Markup, the network, modules; the linter finds code from text.
 FORBIDDEN = (
     r"(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|ContextualFragment",
-    r"\beval\b|\bnew Function\b|setTimeout\(\s*[\"'`]|javascript:",
     r"https?:|\bfetch\b|XMLHttpRequest|WebSocket|sendBeacon|\.src\s*=|importScripts",
     r"^\s*import\b|\bimport\(|\brequire\(",
 )
@@ -493,7 +517,7 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
     assert {*assets.WIDGETS, *assets.CORE, "host"}.union(*assets.SHARED.values()) == stored
 
 
-# Their linter finds what it is there for, and says where
+# Their linter finds what it is there for
 
 FAULTS = {
     "largests": "export default { render: () => largests([]) };",  # a name of nobody's
@@ -507,14 +531,3 @@ FAULTS = {
 def test_the_linter_finds_names_of_nobody_code_from_text_and_comparisons_with_nan():
     found = lint({f"{word}.mjs": source for word, source in FAULTS.items()}, "--deny", UNUSED)
     assert [word for word in FAULTS if not any(word in said for said in found)] == []
-
-
-def test_a_module_without_what_it_shares_is_found_at_the_lines_that_want_it(monkeypatch):
-    shared = [name for name in assets.SHARED["alignment"] if name != "steps"]
-    monkeypatch.setitem(assets.SHARED, "alignment", shared)
-    source = assets.module_source("alignment")
-    file = (STATIC / "alignment.js").read_text(encoding="utf-8").splitlines()
-    lines = [n for n, line in enumerate(file, 1) if "stepper(" in line]
-    assert lint({"alignment.mjs": source}, "--allow", UNUSED) == {
-        f"alignment.js:{n} 'stepper' is not defined. [Error/eslint(no-undef)]" for n in lines
-    }

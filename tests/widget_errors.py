@@ -148,37 +148,16 @@ TRAITS = [
     (lambda: writer_of(prompt="abc"), "prompt must be made of known characters, got 'c'"),
     (lambda: writer_of(prompt="ababa", most=4), "prompt must have at most 4 characters, got 5"),
 ]
-WRONG_OF_PLAYER = (
-    *(("temperature", -0.1), ("temperature", 3.1), ("seed", -1), ("seed", 100)),
-    *(("step", -1), ("attention", "all"), ("layer", -1), ("head", -1)),
-)
-WRONG_OF_WRITER = (
-    *(("temperature", 0.0), ("temperature", 3.1), ("top_k", 0), ("top_p", 0.0)),
-    *(("top_p", 1.1), ("seed", -1), ("seed", 100), ("position", -1)),
-)
 # (what makes a widget, its trait, a value that it must not have, words of the message)
 SETTINGS = [
     (made.of_scores, "head", 3, "head must be from 0 to 2, got 3"),
-    (made.of_scores, "temperature", 0.0, "temperature"),
-    (made.of_mask, "second_size", 0, "second_size"),
-    (made.of_mask, "layers", 9, "layers"),
     *(
         (lambda: W.explore(flat, n=[1, 2]), "values", now, f"among {{'n': [1, 2]}}, got {now}")
         for now in ({"n": 3}, {"m": 1})
     ),
-    (made.of_steps, "example", 3, "example must be from 0 to 2, got 3"),
     (made.of_steps, "state", "overtrained", "untrained, trained, got 'overtrained'"),
-    (made.of_heads, "layer", 2, "layer must be from 0 to 1, got 2"),
-    (made.of_heads, "pattern", "before", "pattern"),
     (made.of_positions, "distance", -12, "distance must be from -11 to 11, got -12"),
-    (made.of_positions, "pair", -1, "pair"),
     (made.of_positions, "embed_dim", 12, "embed_dim must be one of 4, 8, 16, 32, 64, got 12"),
-    (made.of_positions, "base", 7.0, "base"),
-    (made.of_follow, "sentence", 2, "sentence must be from 0 to 1, got 2"),
-    *((made.of_follow, trait, -1, trait) for trait in ("token", "head", "step")),
-    *((made.of_player, trait, wrong, trait) for trait, wrong in WRONG_OF_PLAYER),
-    *((writer_of, trait, wrong, trait) for trait, wrong in WRONG_OF_WRITER),
-    (made.of_scores, "scale", "square", "scale"),
     (online(PAIR, EYE), "scores", [0.0], "scores must be 2 finite numbers, got [0.0]"),
     *(
         (made.of_switches, "edits", edit, f"from 0 to 2, or mean or other, got {edit!r}")
