@@ -136,7 +136,6 @@ def test_a_vocabulary_is_built_by_frequency_and_then_by_the_alphabet(sequences, 
 @pytest.mark.parametrize(
     ("ids", "tokens"),
     [
-        ([START, 4, 5, END, PAD, PAD], ["a", "b"]),
         ([4, END, 5], ["a"]),
         ([4, PAD, START, 5], ["a", "b"]),
         ((number for number in (5, 4)), ["b", "a"]),

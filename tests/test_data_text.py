@@ -146,20 +146,13 @@ def named(encoding: str) -> str | None:
 
 @ENCODINGS
 @IN_ONE_FILE
-@given(pairs=PAIRS, end=ENDS, closed=st.booleans())
-def test_pairs_come_back_from_any_file(tmp_path, encoding, pairs, end, closed):
-    lines = [f"{' '.join(source)}\t {' '.join(target)} \tCC-BY" for source, target in pairs]
-    content = (end.join(lines) + (end if closed else "")).encode(encoding)
-    assert read_pairs(saved(tmp_path, content), encoding=named(encoding)) == pairs
-
-
-@ENCODINGS
-@IN_ONE_FILE
-@given(words=st.lists(TOKENS, min_size=1), end=ENDS)
-def test_a_text_comes_back_from_any_file(tmp_path, encoding, words, end):
-    content = f"  {end}{end.join(words)}{end}\x0b\u2028".encode(encoding)
-    expected = "  \n" + "\n".join(words) + "\n\x0b\u2028"
-    assert read_text(saved(tmp_path, content), encoding=named(encoding)) == expected
+@given(pairs=PAIRS, end=ENDS, last=st.sampled_from(["", "  \x0b\u2028", None]))
+def test_a_text_and_its_pairs_come_back_from_any_file(tmp_path, encoding, pairs, end, last):
+    lines = [f"  {' '.join(source)}\t {' '.join(target)} \tCC-BY" for source, target in pairs]
+    lines += [] if last is None else [last]
+    path = saved(tmp_path, end.join(lines).encode(encoding))
+    assert read_text(path, encoding=named(encoding)) == "\n".join(lines)
+    assert read_pairs(path, encoding=named(encoding)) == pairs
 
 
 def test_lines_that_hold_no_pair_are_skipped_and_a_warning_says_where(tmp_path):

@@ -120,10 +120,8 @@ def output(html: str) -> nbformat.NotebookNode:
 @pytest.mark.parametrize(
     ("value", "tolerance", "text"),
     [
-        (0.99817, 0.01, "0.998 ± 0.01"),
         (torch.tensor(0.5), 0.02, "0.500 ± 0.02"),
         (-63.24, 2, "-63.2 ± 2"),
-        (1234.4, 50, "1234 ± 50"),
         (3.14e-7, 1e-7, "3.1e-07 ± 1e-07"),
     ],
 )

@@ -3,18 +3,15 @@
 import ast
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from attn_notes import show_source
 from tests import notebook_rules as rules
+from tools import notebooks
 
 BOOK = Path(__file__).parents[1] / "book"
-sys.path.append(str(BOOK.parent / "tools"))
-import notebooks  # noqa: E402
-
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[:2].isdigit()]
 EVERY_CHAPTER = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from unittest import mock
 
 import nbformat
 import pytest
@@ -199,20 +198,6 @@ def test_a_copy_follows_the_book_until_its_reader_changes_it(copies):
 
 # A new chapter keeps every rule, in the notebook and on the other pages
 
-RUN = """
-import sys
-from tools import notebooks
-notebooks.not_to_be_made_here = dict  # a new chapter has no such cell, and the answer takes seconds
-sys.exit(notebooks.main(sys.argv[1:]))
-"""
-run = subprocess.run
-
-
-def quickly(command, **_):
-    """`tools/notebooks.py`, run without loading torch beside the kernel."""
-    assert command[:2] == [sys.executable, notebooks.__file__]
-    return run([sys.executable, "-c", RUN, *command[2:]], cwd=ROOT, check=False)
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -229,8 +214,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(place):
     before = len(list((place / "book").glob("*.ipynb")))
-    with mock.patch.object(subprocess, "run", quickly):
-        path = chapter.add("low_rank", place)
+    path = chapter.add("low_rank", place)
     assert path.stem == f"{before + 1:02}_low_rank"
     return path
 

@@ -1,5 +1,7 @@
 """What the widgets refuse: tables that `test_widgets` runs through."""
 
+from functools import partial
+
 import torch
 import traitlets
 
@@ -15,6 +17,7 @@ NAN = float("nan")
 EYE = torch.eye(2)
 HEAD = EYE[None, None]
 PAIR, GERMAN, WIDE = [0.0, 1.0], {"de": "German"}, AdditiveScore(3, 2, 4)
+without_means = partial(made.translating, W.HeadSwitches, ("a", "b"))
 TYPED = TransformerConfig(vocab_size=9, num_token_types=2)
 FAR = torch.tensor([[-1.5e308, 1.5e308]], dtype=torch.float64)
 
@@ -64,10 +67,6 @@ def followed(
     """An encoder of two tokens and three learned positions."""
     sizes = {"vocab_size": 2, "embed_dim": 8, "num_heads": 2, "max_length": 3}
     return W.FollowToken(Encoder(TransformerConfig(**(sizes | changes))), *sentences, vocab=vocab)
-
-
-def two_sentences():
-    return made.translating(W.HeadSwitches, ("a", "b"))
 
 
 def broken_transformer():
@@ -166,7 +165,7 @@ SETTINGS = [
             *("cross.2.0:0", "cross.1.2:0", "memory.0.0:0", "cross.1.0:off", " cross.1.0:0"),
         )
     ),
-    (two_sentences, "edits", "cross.1.0:mean", "from 0 to 2, or other, got 'cross.1.0:mean'"),
+    (without_means, "edits", "cross.1.0:mean", "from 0 to 2, or other, got 'cross.1.0:mean'"),
     (made.of_switches, "head", "cross.1.2", "head must be one of encoder.0.0, encoder.0.1, "),
     (made.of_switches, "other", "x", "text must be made of known tokens, got 'x'"),
 ]
