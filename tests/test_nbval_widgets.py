@@ -1,11 +1,9 @@
 """The plugin lets two quanta and stated tolerances pass, and no more; also through nbval itself."""
 
-import base64
 import copy
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 from attn_notes.checks import measured
+from attn_notes.widgets.encoding import encode, encode_mask
 from tests.nbval_widgets import difference, difference_of_measured
 from tools import notebooks
 
@@ -22,21 +21,17 @@ ROOT = Path(__file__).parents[1]
 QUANTA = [0, 1000, 40_000, 65_535]
 
 
-def packed(code: str, numbers: list[int]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
-
-
-def hexed(digits: str) -> str:
-    """Numbers of 12 bits, three digits each, and one more where the last byte is half empty."""
-    return base64.b64encode(bytes.fromhex(digits.replace(" ", ""))).decode()
+def packed(bits: int, *numbers: int) -> str:
+    """Whole numbers as a widget sends them."""
+    return encode(torch.tensor(numbers) / (2**bits - 1), bits=bits)["b64"]
 
 
 def state() -> dict:
     span = {"lo": 0.0, "hi": 1.0}
     return {
-        "weights": {"b64": packed("H", QUANTA), "shape": [2, 2], "bits": 16} | span,
-        "roots": {"b64": hexed("000 7ff ffd 0"), "shape": [3], "bits": 12, "power": 2} | span,
-        "mask": {"b64": packed("B", [0xA0]), "shape": [3], "bits": 1},
+        "weights": {"b64": packed(16, *QUANTA), "shape": [2, 2], "bits": 16} | span,
+        "roots": {"b64": packed(12, 0, 2047, 4093), "shape": [3], "bits": 12, "power": 2} | span,
+        "mask": encode_mask(torch.tensor([True, False, True])),
         "tokens": ["a</script>", "é"],
         "row": 3,
         "temperature": 0.5,
@@ -66,24 +61,24 @@ def changed(**changes) -> str:
 
 
 def moved(by: int) -> str:
-    return packed("H", [QUANTA[0], QUANTA[1] + by, *QUANTA[2:]])
+    return packed(16, QUANTA[0], QUANTA[1] + by, *QUANTA[2:])
 
 
 SAME = {
     "nothing changed": html(state()),
     "one quantum": changed(weights__b64=moved(1)),
     "two quanta": changed(weights__b64=moved(2)),
-    "two quanta of 4096": changed(roots__b64=hexed("002 7fd fff 0")),
+    "two quanta of 4096": changed(roots__b64=packed(12, 2, 2045, 4095)),
     "an end of the scale moved by 1e-6": changed(weights__hi=1.000001, weights__lo=-1e-6),
     "a float moved by 1e-6": changed(temperature=0.500001),
     "a number of the table, by one in its last place": html(state(), "0.26"),
 }
 OTHER = {
     "three quanta": (changed(weights__b64=moved(3)), "entry 1 is 3 quanta off"),
-    "three quanta of 4096": (changed(roots__b64=hexed("000 802 ffd 0")), ".roots: entry 1 is 3"),
+    "three quanta of 4096": (changed(roots__b64=packed(12, 0, 2050, 4093)), ".roots: entry 1 is 3"),
     "another power": (changed(roots__power=1), ".roots.power: 2 became 1"),
-    "a bit of the mask": (changed(mask__b64=packed("B", [0xE0])), "the mask differs"),
-    "fewer numbers": (changed(weights__b64=packed("H", QUANTA[:-1])), "12 characters became 8"),
+    "a bit of the mask": (changed(mask__b64=encode_mask(torch.ones(3))["b64"]), "the mask differs"),
+    "fewer numbers": (changed(weights__b64=packed(16, *QUANTA[:-1])), "12 characters became 8"),
     "other bits": (changed(mask__bits=12), ".mask.bits: 1 became 12"),
     "the scale": (changed(weights__hi=1.01), ".weights.hi"),
     "a token": (changed(tokens=["a</script>", "e"]), ".tokens[1]: 'é' became 'e'"),
