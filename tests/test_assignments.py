@@ -14,7 +14,7 @@ from tests.test_exercises import CHAPTERS, EXERCISES, exercises_of
 from tools import assignments
 from tools.faults import FAULTS
 
-BOOK = assignments.BOOK
+ROOT, BOOK = assignments.ROOT, assignments.BOOK
 
 SOLVED, INVERTED, BOASTING, BROKEN, UNTOUCHED = (
     f"ex-masking-{name}" for name in ("empty-rows", "lengths", "softmax", "dilated", "leak")
@@ -132,7 +132,7 @@ def test_the_instructors_page_counts_the_exercises_and_adds_their_minutes():
 
 @pytest.fixture(scope="module")
 def counted():
-    return attn_trust.counted(BOOK.parent)
+    return attn_trust.counted(ROOT)
 
 
 def test_the_numbers_are_those_of_the_tests_themselves(counted):
@@ -145,9 +145,7 @@ def test_the_numbers_are_those_of_the_tests_themselves(counted):
     assert number_of("pages opened") == len(PAGES)
     answers = {(e.checks, answer) for e in EXERCISES for answer in e.wrong}
     assert number_of("wrong answers") == len(answers)
-    files = [
-        path.read_text(encoding="utf-8") for path in (BOOK.parent / "tests").rglob("test_*.py")
-    ]
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     tests = sum(len(re.findall(r"^ *def test_", text, re.MULTILINE)) for text in files)
     assert number_of("tests of the package") + number_of("tests in a browser") == tests
 
@@ -178,7 +176,7 @@ def test_a_cell_counts_where_it_is_compared(tmp_path):
 
 def test_every_command_of_the_page_is_one_and_no_number_is_typed(counted):
     page = (BOOK / "trust.md").read_text(encoding="utf-8")
-    makefile = (BOOK.parent / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commands = " ".join(command for *_, command in counted)
     for target in re.findall(r"make ([\w-]+)", f"{page} {commands}"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -125,18 +125,6 @@ def test_a_measured_number_is_printed_one_place_beyond_its_tolerance(value, tole
     assert difference_of_measured(f"a {text}\n", f"a {text}\n") is None
 
 
-NAN, INF = float("nan"), float("inf")
-
-
-@pytest.mark.parametrize(
-    ("value", "tolerance", "words"),
-    [(NAN, 0.1, "finite, got nan"), (1.0, 0, "above 0, got 0"), (1.0, INF, "tolerance must be")],
-)
-def test_what_cannot_be_compared_is_refused(value, tolerance, words):
-    with pytest.raises(ValueError, match=words):
-        measured(value, tolerance)
-
-
 @pytest.mark.parametrize(
     ("test", "words"),
     [
