@@ -406,4 +406,5 @@ def test_noam_is_equation_3_of_the_paper(embed_dim, warmup, step):
     peak = (embed_dim * warmup) ** -0.5  # the others have theirs at 1
     shape = schedules.inverse_sqrt(warmup)(step)
     assert shape == pytest.approx(rate / peak)
+    assert schedules.inverse_sqrt(0)(step) == pytest.approx(n**-0.5)
     assert schedules.constant(warmup)(step) == pytest.approx(min(1, n / warmup))
