@@ -214,14 +214,6 @@ def stills_can_be_read_on_a_telephone(cells: list[Cell]) -> list[str]:
     return [f"{name}: a still of {width} pixels, at most {WIDEST_STILL}" for name, width in wide]
 
 
-def a_still_follows_every_widget(cells: list[Cell]) -> list[str]:
-    return [
-        f"{cell['id']}: no still figure in the next two cells"
-        for n, cell in enumerate(cells)
-        if widgets_of(cell) and not any(data_of(c, "image/png") for c in cells[n + 1 : n + 3])
-    ]
-
-
 def every_figure_has_a_caption_and_says_what_it_shows(cells: list[Cell]) -> list[str]:
     """An `alt` for those who don't see it; then a caption: a paragraph in italics."""
     complaints = []
@@ -379,7 +371,6 @@ RULES: list[Rule] = [
     no_name_of_the_package_redefined,
     ignored_outputs_are_rare_and_explained,
     nothing_that_changes_between_runs,
-    a_still_follows_every_widget,
     links_set_what_a_widget_has,
     stills_can_be_read_on_a_telephone,
     every_figure_has_a_caption_and_says_what_it_shows,

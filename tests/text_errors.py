@@ -110,8 +110,6 @@ TABLE = [
     ("a root below 0", lambda: training.inverse_sqrt(-1), V, "warmup must be at least 0, got -1"),
     ("a constant below 0", lambda: training.constant(-1), V, "warmup must be at least 0, got -1"),
     # Sources
-    *(
-        (f"the source of {thing!r}", partial(show_source, thing), T, "written in Python, got")
-        for thing in (42, len, torch.zeros)
-    ),
+    ("the source of a number", partial(show_source, 42), T, "written in Python, got 42"),
+    ("the source of C", partial(show_source, torch.zeros), T, "written in Python, got <built-in"),
 ]
