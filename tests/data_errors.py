@@ -44,14 +44,12 @@ TABLE = [
     ("ids that are floats", lambda: WORDS.decode(torch.zeros(2)), T, "float", "integer"),
     # Numbers
     ("no such language", lambda: data.number_words(1, "xx"), V, LANGUAGES, "'xx'"),
-    ("no such target", numbers(target="xx"), V, LANGUAGES, "'xx'"),
     ("a negative number", lambda: data.number_words(-1, "de"), V, "0 to 999,999,999,999", "-1"),
     ("no number", numbers(count=0), V, "count must be at least 1", "got 0"),
     ("more numbers than exist", numbers(count=101, digits=(1, 2)), V, "at most 100", "got 101"),
     ("a balance above 1", numbers(balance=1.1), V, "balance must be from 0 to 1", "got 1.1"),
     # Dates
     ("no such locale", lambda: data.date_characters(DAY, "tlh"), V, "locale must be one of de, en"),
-    ("no such locale to write", dates(target="xx"), V, "locale must be one of", "'xx'"),
     ("no century", dates(style="short"), V, "one of full, long, medium", "'short'"),
     # Splits
     ("a share above 1", lambda: data.is_held_out(3, 1.5), V, "share must be from 0 to 1", "1.5"),

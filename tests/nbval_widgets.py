@@ -2,7 +2,8 @@
 
     python -m pytest --nbval book/*.ipynb -p tests.nbval_widgets
 
-A printed number such as `0.998 ± 0.01` states its tolerance: `tests.measured_text`.
+A printed number such as `0.998 ± 0.01`, from `attn_notes.checks.measured`, states its tolerance.
+All else in such a text must be the same, but for the spaces around a number: its width moves them.
 
 The same seed gives numbers 1e-6 apart on different processors, and a number at the border of two
 quanta then lands in the other. Everything else of a widget is compared exactly: keys, strings,
@@ -18,7 +19,6 @@ in one process and bound a second later in another; whoever takes it in between 
 lives and never answers.
 """
 
-import base64
 import functools
 import itertools
 import json
@@ -26,10 +26,9 @@ import math
 import os
 import re
 import shutil
-import struct
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -38,7 +37,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
-from tests.measured_text import pair_texts
+from attn_notes.widgets.encoding import decode
 from tools.notebooks import not_to_be_made_here
 
 MOST_QUANTA = 2
@@ -51,6 +50,8 @@ DECIMAL = re.compile(r"-?\d+\.\d+")
 TABLE_CELL = re.compile(r"(?<=<td>)-?\d+\.\d+(?=</td>)")
 NOT_COMPARED = "not compared"
 ARRAY_KEYS = {"b64", "shape", "bits"}
+NUMBER = r"[-−]?\d+(?:\.\d+)?(?:e[-+]\d+)?"
+MEASURED = re.compile(rf"[ ]*(?<![\w.])({NUMBER}) ± ({NUMBER})(?![\w.]*\d)[ ]*")
 
 
 def difference(reference: str, test: str) -> str | None:
@@ -101,23 +102,17 @@ def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | N
     for key, value in ours.items():
         if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}")):
             return found
-    raw = [base64.b64decode(array["b64"]) for array in (ours, theirs)]
-    if len(raw[0]) != len(raw[1]):
-        return f"{at}: {len(raw[0])} bytes became {len(raw[1])}"
+    sizes = [len(array["b64"]) for array in (ours, theirs)]
+    if sizes[0] != sizes[1]:
+        return f"{at}: {sizes[0]} characters became {sizes[1]}"
     if ours["bits"] == 1:
-        return None if raw[0] == raw[1] else f"{at}: the mask differs"
-    quanta = (_quanta(bytes_, ours["bits"]) for bytes_ in raw)
+        return None if ours["b64"] == theirs["b64"] else f"{at}: the mask differs"
+    whole = {"lo": 0.0, "hi": 2.0 ** ours["bits"] - 1, "power": 1}  # a step is 1
+    quanta = (decode(array | whole).flatten().tolist() for array in (ours, theirs))
     for n, (a, b) in enumerate(zip(*quanta, strict=True)):
-        if abs(a - b) > MOST_QUANTA:
-            return f"{at}: entry {n} is {abs(a - b)} quanta off, from {a} to {b} (2 may be)"
+        if abs(a - b) > MOST_QUANTA + 0.5:
+            return f"{at}: entry {n} is {abs(a - b):.0f} quanta off (2 may be)"
     return None
-
-
-def _quanta(raw: bytes, bits: int) -> Sequence[int]:
-    """The whole numbers in an encoded array: of 12 bits, three hexadecimal digits each, 8 or 16."""
-    if bits == 12:
-        return [int(digits, 16) for digits in re.findall("...", raw.hex())]
-    return raw if bits == 8 else struct.unpack(f"<{len(raw) // 2}H", raw)
 
 
 def _of_decimals(ours: str, theirs: str, number: re.Pattern[str], what: str) -> str | None:
@@ -153,6 +148,49 @@ def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list
         else:
             replaced[n] = type(test[n])({**test[n], "data": {**test[n]["data"], **stored["data"]}})
     return replaced, complaints
+
+
+def difference_of_measured(reference: str, test: str) -> str | None:
+    """The first difference of two texts beyond the stated tolerances, in words; None for none."""
+    skeletons = [MEASURED.sub(r" # ± \2 ", text) for text in (reference, test)]
+    if skeletons[0] != skeletons[1]:
+        return "the texts differ in more than their measured numbers"
+    pairs = zip(MEASURED.findall(reference), MEASURED.findall(test), strict=True)
+    for (ours, tolerance), (theirs, _) in pairs:
+        # Both are rounded: a last place of each may be lost in that.
+        if abs(_value(ours) - _value(theirs)) > _value(tolerance) * (1 + 1e-9):
+            return f"{ours} became {theirs}, more than {tolerance} away"
+    return None
+
+
+def pair_texts(
+    test: list[dict[str, Any]], reference: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The test's outputs, each text within tolerance replaced by the stored one; what differs."""
+    replaced, complaints = list(test), []
+    for n, (ours, stored) in enumerate(zip(test, reference, strict=False)):
+        new, old = _text_of(ours), _text_of(stored)
+        if new is None or old is None or new == old or not MEASURED.search(old):
+            continue
+        if found := difference_of_measured(old, new):
+            complaints.append(found)
+        else:
+            replaced[n] = _with_text(ours, old)
+    return replaced, complaints
+
+
+def _value(number: str) -> float:
+    return float(number.replace("−", "-"))
+
+
+def _text_of(output: dict[str, Any]) -> str | None:
+    return output.get("text", output.get("data", {}).get("text/plain"))
+
+
+def _with_text(output: dict[str, Any], text: str) -> dict[str, Any]:
+    if "text" in output:
+        return type(output)({**output, "text": text})
+    return type(output)({**output, "data": {**output["data"], "text/plain": text}})
 
 
 def within_tolerance(compare: Callable[..., bool]) -> Callable[..., bool]:

@@ -39,11 +39,11 @@ LAYERS = (
     {"training"},
     {"pretrained", "inside"},
     {"checks"},
-    {"attn_exercises"},  # a package of its own, which no part of attn_notes imports
     {"cli"},
     {"__main__"},
     {"plotting"},
     {"widgets"},
+    {"attn_exercises"},  # a package of its own, which no part of attn_notes imports
 )
 # Who may import what beside torch and Python's own library.
 GUESTS = {
@@ -94,7 +94,7 @@ NEEDED = [
     ("tokenizers", "import attn_notes.pretrained", "pretrained"),
     ("num2words", "from attn_notes.data import number_words; number_words(3, 'de')", "data"),
 ]
-MATHS = [f"attn_notes.{name}" for name in sorted(set().union(*LAYERS[:-2]) - {EXERCISES.name})]
+MATHS = [f"attn_notes.{name}" for name in sorted(set().union(*LAYERS[:-3]))]
 IMPORTING = f"""
 import sys
 import torch
@@ -151,12 +151,6 @@ def test_a_module_imports_only_from_the_layers_below_it(path):
     assert wanted <= ({own}.union(*below) if own else ROOT_IMPORTS)
 
 
-def test_the_exercises_import_the_package_and_it_never_imports_them():
-    importing = {path for path in FILES if "attn_exercises" in map(part_of, imports(TREES[path]))}
-    assert importing
-    assert {path.relative_to(ROOT).parts[0] for path in importing} == {"attn_exercises"}
-
-
 @EVERY_FILE
 def test_a_module_imports_torch_python_and_its_own_guests(path):
     roots = {name.split(".")[0] for name in imports(TREES[path])}
@@ -187,12 +181,6 @@ def code_lines(source: str) -> set[int]:
             case ast.Expr(value=ast.Constant(value=str())):
                 lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
-
-
-def test_lines_of_code_are_counted_without_docstrings_comments_and_blanks():
-    source = '"""Doc.\n\nMore.\n"""\n\n# why\ndef f(\n    x,\n):\n    """Doc."""\n    return x\n'
-    assert code_lines(source) == {7, 8, 9, 11}
-    assert code_lines('x = """a\n\nb"""\n') == {1, 2, 3}
 
 
 def lines_of(paths: Iterable[Path]) -> int:

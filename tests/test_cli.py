@@ -183,32 +183,27 @@ def test_a_reader_trains_on_pairs_of_their_own_in_any_encoding(tmp_path, capsys)
 # Translating
 
 
-def test_texts_and_lines_of_stdin_are_translated_each_on_its_own(folder, capsys, monkeypatch):
-    assert main(["translate", str(folder), "drei", "vier", "--device=cpu"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("drei\n\nvier und x\n"))
-    assert main(["translate", str(folder), "--device=cpu"]) == 0
-    found = capsys.readouterr()
-    assert found.out.splitlines()[:2] == [said.out.splitlines()[0], ""]
-    assert len(found.out.splitlines()) == 3
-    assert found.err == "attn-notes: not known: 'x'\n"
-
-
-def test_a_text_that_fails_is_named_and_the_others_are_translated(folder, capsys, monkeypatch):
+def test_texts_and_lines_of_stdin_are_translated_and_what_fails_named(folder, capsys, monkeypatch):
+    assert main(["translate", str(folder), "drei", "--device=cpu"]) == 0
+    (alone,) = capsys.readouterr().out.splitlines()
     split = Translator.split
 
     def fragile(self, text, to=None):
         if text == "vier":
             raise RuntimeError("too much of it")
-        return split(self, text, to)
+        return split(self, text.strip(), to)
 
     monkeypatch.setattr(Translator, "split", fragile)
     assert main(["translate", str(folder), "drei", "vier", "drei", "--device=cpu"]) == 1
     said = capsys.readouterr()
-    first, second, third = said.out.splitlines()
-    assert first == third != second == ""
+    assert said.out.splitlines() == [alone, "", alone]
     assert said.err == "attn-notes: line 2: too much of it\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("drei\n\nvier und x\n"))
+    assert main(["translate", str(folder), "--device=cpu"]) == 0
+    found = capsys.readouterr()
+    assert found.out.splitlines()[:2] == [alone, ""]
+    assert len(found.out.splitlines()) == 3
+    assert found.err == "attn-notes: not known: 'x'\n"
 
 
 def test_of_several_languages_the_first_is_written_or_the_one_that_is_asked_for(several, capsys):
@@ -259,50 +254,32 @@ def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
 # What is wrong is said in one message, and nothing is lost
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("train seq2seq --out=x --score=best", "best"),
-        ("train seq2seq --out=x --layers=2", "--layers"),
-        ("", "{train, translate, sample}"),
-    ],
-)
-def test_a_wrong_option_is_named_and_the_code_is_2(capsys, command, words):
+def test_a_wrong_option_is_named_and_the_code_is_2(capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(command.split())
+        main(["train", "seq2seq", "--out=x", "--layers=2"])
     said = capsys.readouterr()
-    assert words in " ".join(said.err.replace("│", " ").split())
+    assert "--layers" in said.err
     assert said.out == ""
 
 
 @pytest.mark.parametrize(
-    ("kind", "option", "words"),
+    ("option", "words"),
     [
-        ("seq2seq", "--balance=2", "balance must be from 0 to 1, got 2.0"),
-        ("seq2seq", "--data=pairs", "name it with --pairs"),
-        ("seq2seq", "--hidden-dim=7", "hidden_dim must be even"),
-        ("seq2seq", "--count=1", "pairs to train on and pairs to hold out, got"),
-        ("seq2seq", "--device=abacus", "must name a device of this machine"),
-        ("transformer", "--num-heads=5", "num_heads must divide embed_dim"),
+        ("--data=pairs", "name it with --pairs"),
+        ("--hidden-dim=7", "hidden_dim must be even"),
+        ("--count=1", "pairs to train on and pairs to hold out, got"),
+        ("--device=abacus", "must name a device of this machine"),
     ],
 )
-def test_an_impossible_value_is_one_line_and_the_code_is_2(tmp_path, capsys, kind, option, words):
-    assert main(["train", kind, *NUMBERS, option, f"--out={tmp_path / 'out'}"]) == 2
+def test_an_impossible_value_is_one_line_and_the_code_is_2(tmp_path, capsys, option, words):
+    assert seq2seq(tmp_path / "out", option) == 2
     assert words in one_line(capsys)
     assert not (tmp_path / "out" / "weights.safetensors").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "words"),
-    [
-        (b"ab\nf\xfcnf\n", [], "txt must be text in utf-8, got byte 0xfc in line 2"),
-        (b"ab", [], "at least length + 1 = 17 ids"),
-        (TEXT, ["--encoding=klingon"], "klingon"),
-    ],
-)
-def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys, text, options, words):
-    assert writer(tmp_path / "out", *options, text=text) == 2
-    assert words in one_line(capsys)
+def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys):
+    assert writer(tmp_path / "out", text=b"ab") == 2
+    assert "at least length + 1 = 17 ids" in one_line(capsys)
     assert writer(tmp_path / "out", "--text=no-such-file") == 1
     assert "No such file or directory" in one_line(capsys)
 
@@ -311,9 +288,7 @@ def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, c
     copy = shutil.copytree(folder, tmp_path / "copy")
     for option, words in (
         ("--lr=0.5", "a training with lr 0.003, got 0.5: choose another --out"),
-        ("--hidden-dim=6", "a training with hidden_dim 8, got 6"),
         ("--source=fr", "a training with source de, got fr"),
-        ("--seed=1", "a training with seed 0, got 1"),
     ):
         assert seq2seq(copy, option) == 2
         assert words in one_line(capsys)
@@ -333,10 +308,8 @@ def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, c
     ("change", "words"),
     [
         (lambda _: None, "Expecting value"),
-        (lambda s: [s], "an integer"),
         (lambda s: s | {"kind": "poet"}, "poet"),
         (lambda s: s | {"training": {"pace": 3}}, "pace"),
-        (lambda s: s | {"tokens": 3}, "tokens"),
         (lambda s: s | {"model": s["model"] | {"score": "loud"}}, "score must be one of"),
     ],
 )

@@ -1,27 +1,95 @@
-"""Number words: their meaning, splitting and joining without loss, and the held-out numbers."""
+"""Numbers in words and dates: their meaning, without loss, and which of them are held out."""
 
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable
+from datetime import date, timedelta
+from functools import partial
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from attn_notes.data import is_held_out, join_words, number_pairs, number_words, split_number
+from attn_notes import data
+from attn_notes.data import join_words, number_pairs, number_words
 from attn_notes.data import numbers as N
+from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND, NUMBER_LANGUAGES
-from tests.number_words import WORTH, value_of
-
-LARGEST = 10**12 - 1
-EVERY_LANGUAGE = pytest.mark.parametrize("language", NUMBER_LANGUAGES)
 
 # Values with irregular spellings, in some language.
 CORNERS = sorted(
     {sign + 10**power for power in range(1, 12) for sign in (-1, 0, 1)}
     | {group * scale for group in (1, 2, 5, 11, 21, 22, 71, 80, 81, 100, 101, 111, 200, 201, 999)
        for scale in (1, 10**3, 10**6, 10**9)}
-    | {101_101_101_101, 21_021_021_021, 80_080_080_080, LARGEST}
+    | {101_101_101_101, 21_021_021_021, 80_080_080_080, 10**12 - 1}
 )  # fmt: skip
+
+
+# What number words mean, written out by hand: for digits, and for languages that the book reads or
+# the package corrects; the words of the others are num2words' own. A word is worth a number, or it
+# is a scale, which multiplies all that is smaller before it: "drei hundert tausend" is
+# (3 · 100) · 1000, "quatre -vingt" 4 · 20.
+
+
+def _each(words: str, numbers: Iterable[int]) -> dict[str, int]:
+    """A number for each word; a bar parts the forms of one word."""
+    pairs = zip(words.split(), numbers, strict=True)
+    return {form: number for forms, number in pairs for form in forms.split("|")}
+
+
+TENS, POWERS = range(20, 100, 10), (100, 10**3, 10**6, 10**9)
+WORTH = {
+    "digits": _each("0 1 2 3 4 5 6 7 8 9", range(10)),
+    "de": _each(
+        "null ein|eine|eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn "
+        "vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn", range(20))
+    | _each("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig", TENS)
+    | {"und": 0},
+    "en": _each(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen seventeen eighteen nineteen", range(20))
+    | _each("twenty thirty forty fifty sixty seventy eighty ninety", TENS)
+    | {"and": 0},
+    "es": _each(
+        "cero un|uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce "
+        "quince dieciséis diecisiete dieciocho diecinueve veinte veintiún|veintiuno veintidós "
+        "veintitrés veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve "
+        "treinta", range(31))
+    | _each("cuarenta cincuenta sesenta setenta ochenta noventa", TENS[2:])
+    | _each(
+        "cien|ciento doscientos trescientos cuatrocientos quinientos seiscientos setecientos "
+        "ochocientos novecientos", range(100, 1000, 100))
+    | {"y": 0},
+    "fr": _each(
+        "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
+        "seize", range(17))
+    | _each("vingt trente quarante cinquante soixante", TENS[:5])
+    | {"et": 0},
+}  # fmt: skip
+SCALES = {
+    "de": _each("hundert tausend Million|Millionen Milliarde|Milliarden", POWERS),
+    "en": _each("hundred thousand million billion", POWERS),
+    "es": _each("mil millón|millones", POWERS[1:3]),
+    "fr": _each("-vingt|-vingts", [20])
+    | _each("cent|cents mille million|millions milliard|milliards", POWERS),
+}
+
+
+def value_of(tokens: Iterable[str], language: str) -> int:
+    """The number that these words mean; a KeyError for a word that is none."""
+    if language == "digits":
+        return int("".join(tokens))
+    parts: list[int] = []
+    for token in tokens:
+        word = token.rstrip(",")
+        if scale := SCALES[language].get(word):
+            smaller = sum(part for part in parts if part < scale)
+            parts = [part for part in parts if part >= scale] + [(smaller or 1) * scale]
+        else:
+            parts.append(WORTH[language][word.removeprefix("-")])
+    return sum(parts)
 
 
 def some_values(count: int, seed: int = 0) -> list[int]:
@@ -29,33 +97,25 @@ def some_values(count: int, seed: int = 0) -> list[int]:
     return [rng.randrange(10 ** rng.randint(1, 12)) for _ in range(count)]
 
 
-@EVERY_LANGUAGE
+@pytest.mark.parametrize("language", NUMBER_LANGUAGES)
 def test_the_words_of_a_number_mean_it_and_survive_joining_and_splitting(language):
     for value in [*range(1200), *CORNERS, *some_values(2000)]:
         words = number_words(value, language)
         if language in WORTH:
             assert value_of(words, language) == value
         text = join_words(words, language)
-        assert split_number(text, language) == words
-        assert join_words(split_number(text, language), language) == text
+        assert data.split_number(text, language) == words
+        assert join_words(data.split_number(text, language), language) == text
         assert not re.search(r"\s\s|^\s|\s$|\s-", text)
 
 
 @pytest.mark.parametrize(
     ("value", "language", "text", "tokens"),
     [
-        (73, "de", "dreiundsiebzig", "drei und siebzig"),
         (101_000, "de", "einhunderteintausend", "ein hundert ein tausend"),
-        (2_001_000_000, "de", "zwei Milliarden eine Million", "zwei Milliarden eine Million"),
-        (1_234, "en", "one thousand, two hundred and thirty-four",
-         "one thousand, two hundred and thirty -four"),
-        (99, "fr", "quatre-vingt-dix-neuf", "quatre -vingt -dix -neuf"),
         (21_000, "es", "veintiún mil", "veintiún mil"),
         (31_000, "es", "treinta y un mil", "treinta y un mil"),
-        (4_096, "digits", "4096", "4 0 9 6"),
         (12_345, "ja", "一万二千三百四十五", "一 万 二 千 三 百 四 十 五"),
-        (1_000, "id", "seribu", "seribu"),
-        (2_000, "pl", "dwa tysiące", "dwa tysiące"),
         (2_100, "pt", "dois mil e cem", "dois mil e cem"),
         (2_002, "ru", "две тысячи два", "две тысячи два"),
     ],
@@ -78,7 +138,7 @@ def test_numbers_written_by_hand(value, language, text, tokens):
     ],
 )
 def test_input_typed_by_a_reader(text, language, tokens):
-    assert split_number(text, language) == tuple(tokens.split())
+    assert data.split_number(text, language) == tuple(tokens.split())
 
 
 @pytest.mark.parametrize("language", sorted(set(NUMBER_LANGUAGES) - {"digits"}))
@@ -97,20 +157,93 @@ def test_only_corrected_words_differ_from_num2words(language):
         assert any(count > 1 and count % 10 == 1 and count % 100 != 11 for count in counts)
 
 
+# Dates
+
+DAYS = [date(1900, 1, 1) + timedelta(number) for number in range(73_049)]
+MONTHS = {
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "en": "January February March April May June July August September October November December",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre "
+    "diciembre",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+}
+FORMS = {
+    "de": r"(?P<day>\d+)\. (?P<month>\w+) (?P<year>\d+)",
+    "en": r"(?P<month>\w+) (?P<day>\d+), (?P<year>\d+)",
+    "es": r"(?P<day>\d+) de (?P<month>\w+) de (?P<year>\d+)",
+    "fr": r"(?P<day>\d+) (?P<month>\w+) (?P<year>\d+)",
+    "iso": r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)",
+    "ja": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+    "zh": r"(?P<year>\d+)年(?P<month>\d+)月(?P<day>\d+)日",
+}
+
+
+def day_of(characters: tuple[str, ...], locale: str) -> date:
+    """The day of a date in the long style."""
+    found = re.fullmatch(FORMS[locale], "".join(characters))
+    assert found, characters
+    month, names = found["month"], MONTHS.get(locale, "").split()
+    number = int(month) if month.isdigit() else names.index(month) + 1
+    return date(int(found["year"]), number, int(found["day"]))
+
+
+@given(day=st.dates(date(1, 1, 1)), locale=st.sampled_from(DATE_LOCALES))
+def test_a_date_can_be_read_back(day, locale):
+    assert day_of(data.date_characters(day, locale), locale) == day
+
+
+@pytest.mark.parametrize("locale", DATE_LOCALES)
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_days_are_written_differently_and_every_token_is_one_character(locale, style):
+    days = DAYS[::37]
+    written = [data.date_characters(day, locale, style) for day in days]
+    assert len(set(written)) == len(days)
+    assert {len(character) for characters in written for character in characters} == {1}
+    # A space is a plain space: a reader can type what the model was trained on.
+    assert not re.search(r"[^\S ]", "".join(map("".join, written)))
+
+
+@pytest.mark.parametrize(
+    ("locale", "style", "text"),
+    [
+        ("de", "full", "Montag, 21. Juli 1969"),
+        ("en", "medium", "Jul 21, 1969"),
+        ("ja", "medium", "1969/07/21"),
+        ("zh", "full", "1969年7月21日星期一"),
+        ("iso", "full", "1969-07-21"),
+    ],
+)
+def test_dates_written_by_hand(locale, style, text):
+    assert "".join(data.date_characters(date(1969, 7, 21), locale, style)) == text
+
+
 # Pairs
 
+NUMBERS = [("de", "en"), ("fr", "digits"), ("es", "de"), ("fr", "fr")]
+DATES = [("de", "en"), ("iso", "ja"), ("fr", "es")]
 
-def test_both_sides_of_a_pair_mean_the_same_and_no_test_number_is_in_any_training_set():
+
+@pytest.mark.parametrize(
+    ("draw", "read", "languages", "every"),
+    [
+        (partial(number_pairs, digits=(1, 4)), value_of, NUMBERS, range(10_000)),
+        (data.date_pairs, day_of, DATES, DAYS),
+    ],
+    ids=["numbers", "dates"],
+)
+def test_both_sides_of_a_pair_mean_the_same_and_no_test_value_is_in_any_training_set(
+    draw, read, languages, every
+):
     trained, tested = set(), set()
-    languages = [("de", "en"), ("fr", "digits"), ("es", "de"), ("fr", "fr")]
     for seed, (source, target) in product(range(3), languages):
-        sides = number_pairs(source, target, count=1500, seed=seed, digits=(1, 4))
+        sides = draw(source, target, count=1500, seed=seed)
         for side, seen in zip(sides, (trained, tested), strict=True):
-            values = [value_of(words, source) for words, _ in side]
-            assert values == [value_of(words, target) for _, words in side]
+            values = [read(tokens, source) for tokens, _ in side]
+            assert values == [read(tokens, target) for _, tokens in side]
             assert len(set(values)) == len(values)
             seen |= {*values}
         assert sum(map(len, sides)) == 1500
+    assert trained | tested <= {*every}
     assert not trained & tested
     assert 0.08 < len(tested) / len(trained | tested) < 0.12
 
@@ -155,7 +288,7 @@ def test_all_numbers_can_be_drawn_and_those_of_one_digit_are_trained_on():
     assert sorted(value_of(words, "digits") for words, _ in train + held_out) == list(range(1000))
     assert {(digit,) for digit in "0123456789"} <= {words for words, _ in train}
     assert held_out
-    assert all(is_held_out(value_of(words, "digits")) for words, _ in held_out)
+    assert all(data.is_held_out(value_of(words, "digits")) for words, _ in held_out)
 
 
 def test_another_seed_draws_others():

@@ -1,28 +1,22 @@
-"""Running text: split without a leak, and cut into windows."""
+"""Running text: read from any file, split without a leak, and cut into windows."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attn_notes import data
 from attn_notes.checks import check_no_overlap, share_seen
-from attn_notes.data import (
-    END,
-    START,
-    TextWindows,
-    Vocabulary,
-    encode_text,
-    is_held_out,
-    python_documentation,
-    split_text,
-)
+from attn_notes.data import END, START, Vocabulary, encode_text, read_pairs, read_text, split_text
 
 
 def test_a_split_by_document_alone_leaks_and_ours_does_not():
-    texts = python_documentation()
-    alone = [text for text in texts if is_held_out(text.split("\n", 1)[0])]
+    texts = data.python_documentation()
+    alone = [text for text in texts if data.is_held_out(text.split("\n", 1)[0])]
     others = [text for text in texts if text not in alone]
     leaking = [share_seen(others, [text]) for text in alone]
     assert max(leaking) > 0.25  # the identifiers, whose classes have a document of their own
@@ -34,8 +28,8 @@ def test_a_split_by_document_alone_leaks_and_ours_does_not():
 
 PARAGRAPH = "A paragraph that two documents share, long enough to be no accident of words."
 TITLES = [f"title {n}" for n in range(200)]
-HELD = [title for title in TITLES if is_held_out(title)]
-KEPT = [title for title in TITLES if not is_held_out(title)]
+HELD = [title for title in TITLES if data.is_held_out(title)]
+KEPT = [title for title in TITLES if not data.is_held_out(title)]
 
 
 def test_the_side_of_a_document_depends_on_its_first_line():
@@ -58,7 +52,7 @@ def test_documents_that_share_a_paragraph_stand_together_through_others_too(mang
     rest = [f"{title}\n\n{title} alone" for title in TITLES if title not in (first, one, other)]
     for texts in (chain + rest, rest + chain[::-1]):
         together = [sum(text in side for text in chain) for side in split_text(texts)]
-        assert together == ([0, 3] if is_held_out(first) else [3, 0])
+        assert together == ([0, 3] if data.is_held_out(first) else [3, 0])
 
 
 def test_the_end_of_a_single_text_is_held_out_from_the_start_of_a_line():
@@ -87,8 +81,8 @@ VOCAB = Vocabulary.build(map(list, TEXTS))
 STREAM = [number for text in TEXTS for number in encode_text(text, VOCAB)]
 
 
-def windows(**changes) -> TextWindows:
-    return TextWindows(TEXTS, VOCAB, **{"length": 5, "batch_size": 6} | changes)
+def windows(**changes) -> data.TextWindows:
+    return data.TextWindows(TEXTS, VOCAB, **{"length": 5, "batch_size": 6} | changes)
 
 
 @given(text=st.text(max_size=30))
@@ -119,3 +113,75 @@ def test_a_batch_depends_only_on_the_seed_and_the_step():
     batch = one(3)
     batch.zero_()  # the caller's own
     assert torch.equal(one(3), steps[3])
+
+
+# The reader's own files
+
+# No white space, no control character, no half of a pair, no byte order mark.
+TOKENS = st.text(
+    st.characters(exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp"), exclude_characters="\ufeff"),
+    min_size=1,
+    max_size=6,
+)
+SIDES = st.lists(TOKENS, min_size=1, max_size=5).map(tuple)
+PAIRS = st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=8)
+ENDS = st.sampled_from(["\n", "\r\n", "\r"])
+# utf-8-sig has a byte order mark, which the reader of a file need not know of.
+ENCODINGS = pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "gb18030"]
+)
+IN_ONE_FILE = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def saved(folder: Path, content: str | bytes) -> Path:
+    path = folder / "own.tsv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def named(encoding: str) -> str | None:
+    """What a reader passes; nothing for UTF-8."""
+    return None if encoding.startswith("utf-8") else encoding
+
+
+@ENCODINGS
+@IN_ONE_FILE
+@given(pairs=PAIRS, end=ENDS, last=st.sampled_from(["", "  \x0b\u2028", None]))
+def test_a_text_and_its_pairs_come_back_from_any_file(tmp_path, encoding, pairs, end, last):
+    lines = [f"  {' '.join(source)}\t {' '.join(target)} \tCC-BY" for source, target in pairs]
+    lines += [] if last is None else [last]
+    path = saved(tmp_path, end.join(lines).encode(encoding))
+    assert read_text(path, encoding=named(encoding)) == "\n".join(lines)
+    assert read_pairs(path, encoding=named(encoding)) == pairs
+
+
+def test_lines_that_hold_no_pair_are_skipped_and_a_warning_says_where(tmp_path):
+    long = "a " * 201
+    lines = ["a\tb", "", "no tab", "\tc", "c\t", f"{long}\te", f"a\t{long}", " \t ", "c d\tf"]
+    path = saved(tmp_path, "\n".join(lines))
+    with pytest.warns(UserWarning, match="2 pairs kept, 5 lines skipped, line 3 the") as caught:
+        assert read_pairs(path) == [(("a",), ("b",)), (("c", "d"), ("f",))]
+    assert caught[0].filename == __file__  # it points at the caller
+
+
+def test_any_white_space_separates_tokens_and_only_line_ends_separate_lines(tmp_path):
+    text = "Wie\u00a0geht  es\u202f?\tHow\u2028is\x0bit\x85?\n"
+    pairs = [(("Wie", "geht", "es", "?"), ("How", "is", "it", "?"))]
+    assert read_pairs(saved(tmp_path, text)) == pairs
+
+
+@pytest.mark.parametrize("read", [read_text, read_pairs])
+@pytest.mark.parametrize(
+    ("content", "encoding", "words"),
+    [
+        (b"a\tb\nc\t\xfc\n", None, "must be text in utf-8, got byte 0xfc in line 2; if it has"),
+        (b"\xe4\tb\n", "ascii", "must be text in ascii, got byte 0xe4 in line 1"),
+        (b"\xef\xbb\xbf \n\r\n\t", None, "must hold a text, got 4 characters of white space"),
+    ],
+)
+def test_a_file_that_is_not_text_is_refused_with_the_place(
+    tmp_path, read, content, encoding, words
+):
+    path = saved(tmp_path, content)
+    with pytest.raises(ValueError, match=re.escape(f"{path} {words}")):
+        read(path, encoding=encoding)

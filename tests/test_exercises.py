@@ -21,11 +21,11 @@ import pytest
 import attn_exercises as exercises
 from tests import notebook_rules as rules
 from tests import right_answers
+from tools.assignments import CALL, calls
 from tools.notebooks import runs_triton
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb"))
-CALL = re.compile(r"exercises\.(\w+)\(")
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,6 @@ class Exercise:
         return f"{code.rstrip()}\n\n\n" + "\n".join(calls(self.stub))
 
 
-def calls(stub: str) -> list[str]:
-    """The lines at the end of a stub that hand the answer to its checks."""
-    lines = stub.rstrip().splitlines()
-    others = [n for n, line in enumerate(lines) if not line.startswith("exercises.")]
-    return lines[others[-1] + 1 :]
-
-
 def wrong_answers(chapter: Path) -> dict[str, list[tuple[str, str]]]:
     """What `tests/wrong_answers/` holds for a chapter; nothing where it holds no file."""
     if not (ROOT / "tests" / "wrong_answers" / f"{chapter.stem[3:]}.py").exists():
@@ -67,7 +60,7 @@ def exercises_of(chapter: Path) -> list[Exercise]:
         label = [label, *rules.labels([cell], "exercise")][-1]
         if "stub" in rules.tags(cell):
             source = cell["source"]
-            names = tuple(CALL.findall("\n".join(calls(source))))
+            names = tuple(CALL.match(call)[1] for call in calls(source))
             answers = tuple(answer for name in names for answer in wrong.get(name, []))
             exercise = Exercise(chapter, label, source, solutions.get(label), names, answers)
             found.append(exercise)

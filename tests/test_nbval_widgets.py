@@ -1,40 +1,37 @@
-"""The plugin lets two quanta pass and nothing else; tried on HTML, and through nbval itself."""
+"""The plugin lets two quanta and stated tolerances pass, and no more; also through nbval itself."""
 
-import base64
 import copy
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
-from tests.nbval_widgets import difference, pair_widgets
+from attn_notes.checks import measured
+from attn_notes.widgets.encoding import encode, encode_mask
+from tests.nbval_widgets import difference, difference_of_measured
 from tools import notebooks
 
 ROOT = Path(__file__).parents[1]
 QUANTA = [0, 1000, 40_000, 65_535]
 
 
-def packed(code: str, numbers: list[int]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(numbers)}{code}", *numbers)).decode()
-
-
-def hexed(digits: str) -> str:
-    """Numbers of 12 bits, three digits each, and one more where the last byte is half empty."""
-    return base64.b64encode(bytes.fromhex(digits.replace(" ", ""))).decode()
+def packed(bits: int, *numbers: int) -> str:
+    """Whole numbers as a widget sends them."""
+    return encode(torch.tensor(numbers) / (2**bits - 1), bits=bits)["b64"]
 
 
 def state() -> dict:
     span = {"lo": 0.0, "hi": 1.0}
     return {
-        "weights": {"b64": packed("H", QUANTA), "shape": [2, 2], "bits": 16} | span,
-        "roots": {"b64": hexed("000 7ff ffd 0"), "shape": [3], "bits": 12, "power": 2} | span,
-        "mask": {"b64": packed("B", [0xA0]), "shape": [3], "bits": 1},
+        "weights": {"b64": packed(16, *QUANTA), "shape": [2, 2], "bits": 16} | span,
+        "roots": {"b64": packed(12, 0, 2047, 4093), "shape": [3], "bits": 12, "power": 2} | span,
+        "mask": encode_mask(torch.tensor([True, False, True])),
         "tokens": ["a</script>", "é"],
         "row": 3,
         "temperature": 0.5,
@@ -64,24 +61,24 @@ def changed(**changes) -> str:
 
 
 def moved(by: int) -> str:
-    return packed("H", [QUANTA[0], QUANTA[1] + by, *QUANTA[2:]])
+    return packed(16, QUANTA[0], QUANTA[1] + by, *QUANTA[2:])
 
 
 SAME = {
     "nothing changed": html(state()),
     "one quantum": changed(weights__b64=moved(1)),
     "two quanta": changed(weights__b64=moved(2)),
-    "two quanta of 4096": changed(roots__b64=hexed("002 7fd fff 0")),
+    "two quanta of 4096": changed(roots__b64=packed(12, 2, 2045, 4095)),
     "an end of the scale moved by 1e-6": changed(weights__hi=1.000001, weights__lo=-1e-6),
     "a float moved by 1e-6": changed(temperature=0.500001),
     "a number of the table, by one in its last place": html(state(), "0.26"),
 }
 OTHER = {
     "three quanta": (changed(weights__b64=moved(3)), "entry 1 is 3 quanta off"),
-    "three quanta of 4096": (changed(roots__b64=hexed("000 802 ffd 0")), ".roots: entry 1 is 3"),
+    "three quanta of 4096": (changed(roots__b64=packed(12, 0, 2050, 4093)), ".roots: entry 1 is 3"),
     "another power": (changed(roots__power=1), ".roots.power: 2 became 1"),
-    "a bit of the mask": (changed(mask__b64=packed("B", [0xE0])), "the mask differs"),
-    "fewer numbers": (changed(weights__b64=packed("H", QUANTA[:-1])), "8 bytes became 6"),
+    "a bit of the mask": (changed(mask__b64=encode_mask(torch.ones(3))["b64"]), "the mask differs"),
+    "fewer numbers": (changed(weights__b64=packed(16, *QUANTA[:-1])), "12 characters became 8"),
     "other bits": (changed(mask__bits=12), ".mask.bits: 1 became 12"),
     "the scale": (changed(weights__hi=1.01), ".weights.hi"),
     "a token": (changed(tokens=["a</script>", "e"]), ".tokens[1]: 'é' became 'e'"),
@@ -112,14 +109,37 @@ def output(html: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_output("execute_result", data=data)
 
 
-def test_only_equivalent_widgets_are_replaced_by_what_is_stored():
-    stored = [output(html(state())), output("<b>1</b>"), output(html(state()))]
-    fresh = [output(SAME["two quanta"]), output("<b>2</b>"), output(OTHER["three quanta"][0])]
-    replaced, complaints = pair_widgets(fresh, stored)
-    assert replaced[0]["data"] == stored[0]["data"]
-    assert replaced[1]["data"] == fresh[1]["data"]
-    assert len(complaints) == 1
-    assert fresh[0]["data"]["text/html"] == SAME["two quanta"]  # nothing of the caller's changed
+# Measured numbers
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "text"),
+    [
+        (torch.tensor(0.5), 0.02, "0.500 ± 0.02"),
+        (-63.24, 2, "-63.2 ± 2"),
+        (3.14e-7, 1e-7, "3.1e-07 ± 1e-07"),
+    ],
+)
+def test_a_measured_number_is_printed_one_place_beyond_its_tolerance(value, tolerance, text):
+    assert measured(value, tolerance) == text
+    assert difference_of_measured(f"a {text}\n", f"a {text}\n") is None
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("exact 0.990 ± 0.01, loss  9.98 ± 0.1\n", None),
+        ("exact 0.985 ± 0.01, loss  9.98 ± 0.1\n", "0.998 became 0.985, more than 0.01 away"),
+        ("exact 0.998 ± 0.01, loss 10.06 ± 0.1\n", None),  # wider by a digit
+        ("exact 0.998 ± 0.02, loss  9.98 ± 0.1\n", "more than their measured numbers"),
+        ("other 0.998 ± 0.01, loss  9.98 ± 0.1\n", "more than their measured numbers"),
+        ("exact 0.998 ± 0.01, loss -9.98 ± 0.1\n", "9.98 became -9.98"),
+    ],
+)
+def test_a_text_is_compared_within_the_tolerances_it_states(test, words):
+    reference = "exact 0.998 ± 0.01, loss  9.98 ± 0.1\n"
+    found = difference_of_measured(reference, test)
+    assert found is None if words is None else words in found
 
 
 # Through nbval, as CI runs it
@@ -147,6 +167,7 @@ CELLS = [
     (showing("<b>no widget</b>"), False),
     (printing("print('exact 0.991 ± 0.01')", "exact 0.998 ± 0.01"), True),
     (printing("print('exact 0.987 ± 0.01')", "exact 0.998 ± 0.01"), False),
+    (printing("print('exact 0.997')", "exact 0.998"), False),  # it states no tolerance
     (printing("a = 2; print(a)", "3", "needs-triton"), True),  # it runs, and is not compared
     (printing("print(a)", "2", "needs-topics"), True),
     (printing("print(a)", "3", "needs-topics"), False),  # here the topics are the same
@@ -175,6 +196,7 @@ def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
     assert found == {n: passes for n, (_, passes) in enumerate(CELLS)}, run.stdout
     for words in SAID:
         assert words in run.stdout
+    assert "more than their measured numbers" not in run.stdout  # nbval's own words of the others
     assert run.returncode == 1
 
 

@@ -39,15 +39,9 @@ def test_the_cells_are_the_weights_with_queries_down_and_keys_across_and_a_numbe
     (image,) = ax.images
     assert np.array_equal(image.get_array().data, weights.numpy())
     assert image.origin == "upper"
-    assert image.get_cmap().name == "cividis"
+    assert (image.get_cmap().name, image.get_clim()) == ("cividis", (0.0, 1.0))
     said = {text.get_position()[::-1]: text.get_text() for text in ax.texts}
     assert said == {(i, j): f"{float(weights[i, j]):.2f}" for i in range(L) for j in range(S)}
-
-
-def test_the_scale_is_zero_to_one_whatever_the_weights_are():
-    weights = torch.tensor([[0.09, 0.05], [0.04, 0.08]])
-    (image,) = plot_attention(weights, colorbar=False).images
-    assert image.get_clim() == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("shape", [(L, S), (L, 1), (S,)])
@@ -107,24 +101,16 @@ def test_it_draws_where_it_is_told():
     assert len(plot_attention(torch.eye(2)).figure.axes) == 2  # the scale is the second
 
 
-def test_heads_share_one_scale_and_each_shows_its_own_weights():
-    weights = weights_of(H, L, S)
-    *panels, _ = plot_heads(weights, vmax=0.5).axes
-    assert len(panels) == H
-    for h, ax in enumerate(panels):
-        assert ax.images[0].get_clim() == (0.0, 0.5)
-        assert np.array_equal(ax.images[0].get_array().data, weights[h].numpy())
-        assert ax.get_title() == f"head {h}"
-
-
 @pytest.mark.parametrize("shape", [(L, S), (H, L, S)])
-def test_heads_take_one_mask_for_all_or_one_each(shape):
-    mask = coin(*shape, seed=1)
-    *panels, _ = plot_heads(weights_of(H, L, S), mask=mask, titles=list("abc")).axes
-    for h, ax in enumerate(panels):
-        allowed = mask.expand(H, L, S)[h]
+@pytest.mark.parametrize("titles", [None, ["a", "b", "c"]])
+def test_heads_share_one_scale_and_each_shows_its_own_weights_and_mask(shape, titles):
+    weights, mask = weights_of(H, L, S), coin(*shape, seed=1)
+    *panels, _ = plot_heads(weights, mask=mask, titles=titles, vmax=0.5).axes
+    for h, (ax, allowed) in enumerate(zip(panels, mask.expand(H, L, S), strict=True)):
+        assert ax.images[0].get_clim() == (0.0, 0.5)
+        assert np.array_equal(ax.images[0].get_array().data[allowed], weights[h][allowed].numpy())
         assert hatched(ax) == {tuple(at) for at in (~allowed).nonzero().tolist()}
-        assert ax.get_title() == "abc"[h]
+        assert ax.get_title() == (titles[h] if titles else f"head {h}")
 
 
 def test_a_band_is_the_median_and_the_middle_half_of_the_runs():

@@ -1,16 +1,40 @@
-"""What a public home adds to the site, and that nothing of it is there without one."""
+"""What is published: pages that everybody can read, their addresses, and the distributions."""
 
+import os
+import re
+import shutil
 import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
+import attn_maths
 import attn_publish
 import attn_search
 import pytest
+from sphinx.application import Sphinx
 
+from tools import dist
+
+ROOT = Path(__file__).parents[1]
 HOME = "https://github.com/Someone/notes"
 SITE = "https://someone.github.io/notes/"
 BUTTONS = {"colab_url": "c", "binderhub_url": "b"}
+
+
+def test_the_addresses_of_a_home_and_of_its_pages():
+    for remote in (f"{HOME}.git\n", "git@github.com:Someone/notes.git"):
+        assert attn_publish.github_url(remote) == HOME
+    for remote in ("https://user:secret@github.com/someone/notes.git", "/home/someone/notes"):
+        assert attn_publish.github_url(remote) == ""
+    assert attn_publish.site_url(HOME) == SITE
+    root = "https://someone.github.io/"
+    assert attn_publish.site_url("https://github.com/someone/someone.github.io") == root
+    assert attn_publish.site_url("") == ""
 
 
 def configured(folder, named):
@@ -69,3 +93,146 @@ def test_a_script_of_another_sphinx_is_not_changed_by_half(tmp_path):
     script.write_text(" ".join(attn_search.CHANGES), encoding="utf-8")
     attn_search.finish(app, None)
     assert script.read_text(encoding="utf-8") == " ".join(attn_search.CHANGES.values())
+
+
+# What Sphinx writes and a screen reader cannot follow is mended
+
+PAGE = """
+Title
+=====
+
+- An item [#note]_.
+
+.. [#note] Its note.
+
+.. py:function:: taking(first, second)
+
+.. [Ro58] A work that nobody cites.
+
+.. list-table::
+   :header-rows: 1
+   :stub-columns: 1
+
+   * -
+     - column
+   * - row
+     - cell
+"""
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    """The article of a page with all that needs mending."""
+    folder, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    (folder / "index.rst").write_text(PAGE, encoding="utf-8")
+    settings = {"extensions": ["sphinx_book_theme", "attn_access"]}
+    settings |= {"html_theme": "sphinx_book_theme", "html_theme_options": {"use_sidenotes": True}}
+    settings |= {"python_maximum_signature_line_length": 1}
+    Sphinx(folder, None, site, site, "html", settings, status=None, warning=None).build()
+    html = (site / "index.html").read_text(encoding="utf-8")
+    return re.search(r"<article.*</article>", html, re.DOTALL)[0]
+
+
+def test_a_list_holds_items_alone_and_a_note_stands_inside_its_item(body):
+    assert re.search(r'<ul>\s*<li><span class="sidenote"><sup>1</sup>Its note\.</span>', body)
+
+
+def test_a_signature_of_several_lines_is_no_list_without_terms(body):
+    lines = re.search(r'<div class="sig-lines">(.*?)\)', body, re.DOTALL)[1]
+    assert re.findall(r"<div>.*?(first|second)", lines) == ["first", "second"]
+    assert "<dd>" not in lines
+
+
+def test_a_work_is_an_item_of_its_list(body):
+    assert re.search(r'id="ro58"[^>]* role="listitem"', body)
+    assert "doc-biblioentry" not in body
+
+
+def test_the_corner_of_a_table_is_no_heading(body):
+    assert re.search(r"<tr[^>]*><td[^>]*></td>\s*<th[^>]*><p>column", body)
+
+
+# What stands in a formula's place until it is typeset
+
+
+def written(*formulas):
+    inline = r'<span class="math notranslate nohighlight">\({}\)</span>'
+    context = {"body": " ".join(inline.format(tex) for tex in formulas)}
+    attn_maths.stand_in(SimpleNamespace(), "page", "page.html", context, None)
+    return context["body"]
+
+
+def test_beside_few_formulas_stands_their_mathml():
+    assert "</span><math" in written(r"a &lt; b")
+    assert "<mo>&lt;</mo>" in written(r"a &lt; b")
+    assert "<mi>𝜽</mi>" in written(r"\big(\boldsymbol\theta\big)")
+    assert "<math" in written(*["a"] * attn_maths.MANY)
+    assert "<math" not in written(*["a"] * (attn_maths.MANY + 1))
+
+
+def test_a_formula_that_docutils_cannot_say_stands_alone_and_has_its_room():
+    assert written(r"\unheard x").endswith(r'style="--ems: 1.0">\(\unheard x\)</span>')
+
+
+def test_a_page_is_one_of_many_formulas_for_the_script_too():
+    script = (Path(attn_maths.__file__).parents[1] / "_static" / "maths.js").read_text("utf-8")
+    assert f"MANY = {attn_maths.MANY};" in script
+
+
+# The distributions: complete, and named after their public home
+
+USE = """
+import attn_exercises
+from attn_notes import widgets
+print(widgets.__file__, attn_exercises.__file__, len(widgets.page_script()))
+attn_exercises.empty_rows(None)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A copy of the project whose `_config.yml` names a home, and both distributions, unpacked."""
+    place = tmp_path_factory.mktemp("dist")
+    shutil.copytree(ROOT, place / "clone", ignore=shutil.ignore_patterns(*dist.LEFT_OUT))
+    config = place / "clone" / "_config.yml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(re.sub(r"(?m)^  url: .*$", f"  url: {HOME}", text), encoding="utf-8")
+    sdist, wheel = dist.build(place / "clone", place / "out")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place / "sdist", filter="data")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place / "wheel")
+    return place
+
+
+def test_the_source_distribution_holds_every_file_of_the_project(place):
+    (unpacked,) = (place / "sdist").iterdir()
+    files = [path for path in (place / "clone").rglob("*") if path.is_file()]
+    project = {path.relative_to(place / "clone") for path in files}
+    assert {path for path in project if not (unpacked / path).is_file()} == set()
+    assert Path("tests/notebook_rules.py") in project
+    assert len(project) > 300
+
+
+def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
+    environment = os.environ | {"PYTHONPATH": str(place / "wheel")}
+    command = [sys.executable, "-c", USE]
+    run = subprocess.check_output(command, env=environment, cwd=place, text=True)
+    imported, said = run.splitlines()
+    *paths, size = imported.split()
+    assert all(Path(path).is_relative_to(place / "wheel") for path in paths)
+    assert int(size) > 100_000
+    assert said.startswith("Not yet: ")
+    names = {one.name.split("-")[0] for one in (place / "wheel").iterdir()}
+    assert names == {"attn_exercises", "attn_notes"}
+    for name in names:
+        assert (place / "wheel" / name / "py.typed").is_file()
+
+
+def test_the_metadata_name_the_home_and_no_file_of_the_repository(place):
+    (file,) = (place / "wheel").glob("*.dist-info/METADATA")
+    said = message_from_bytes(file.read_bytes())
+    assert said.get_all("Project-URL") == [f"Repository, {HOME}", f"Book, {SITE}"]
+    assert dist.urls("") == ""
+    assert said.get_payload().startswith("# attn-notes")
+    assert re.findall(r"\]\((?!https://)[^)]*\)|<img", said.get_payload()) == []

@@ -96,12 +96,9 @@ def test_the_steps_for_windows_are_those_of_the_makefile():
         assert " ".join(words) in recipes, step
 
 
-def test_every_command_of_the_command_line_is_understood():
-    ours = [words[1:] for words in COMMANDS if words[0].endswith("attn-notes")]
+def test_every_command_for_several_processes_is_understood():
     jobs = [get_args_parser().parse_args(w[1:]) for w in COMMANDS if w[0].endswith("torchrun")]
     assert {(job.module, job.training_script) for job in jobs} == {(True, "attn_notes")}
-    assert len(ours) >= 6
-    assert all(callable(parse(words)) for words in ours)
     assert all(callable(parse(job.training_script_args)) for job in jobs)
 
 

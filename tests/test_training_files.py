@@ -12,13 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from attn_notes.training.files import (
-    load_checkpoint,
-    load_weights,
-    save_checkpoint,
-    save_weights,
-    write_atomic,
-)
+from attn_notes.training import files
 
 STATE = {
     "tensor": torch.arange(6.0).view(2, 3),
@@ -58,12 +52,12 @@ class Tied(nn.Module):
 
 
 def test_what_was_saved_is_loaded(tmp_path):
-    save_checkpoint(tmp_path / "c.pt", STATE)
-    assert equal(load_checkpoint(tmp_path / "c.pt"), STATE)
+    files.save_checkpoint(tmp_path / "c.pt", STATE)
+    assert equal(files.load_checkpoint(tmp_path / "c.pt"), STATE)
     torch.manual_seed(0)
     one, other = Tied(), Tied()
-    save_weights(tmp_path / "w", one)
-    load_weights(str(tmp_path / "w"), other)
+    files.save_weights(tmp_path / "w", one)
+    files.load_weights(str(tmp_path / "w"), other)
     assert equal(one.state_dict(), other.state_dict())
     assert other.out_proj.weight is other.embedding.weight
     assert names(tmp_path) == {"c.pt", "w"}
@@ -83,9 +77,9 @@ def file_limit():
 @pytest.mark.parametrize(
     "write",
     [
-        lambda path, n: save_checkpoint(path, {"x": torch.arange(n)}),
-        lambda path, n: save_weights(path, nn.Embedding(n, 2)),
-        lambda path, n: write_atomic(path, bytes(n)),
+        lambda path, n: files.save_checkpoint(path, {"x": torch.arange(n)}),
+        lambda path, n: files.save_weights(path, nn.Embedding(n, 2)),
+        lambda path, n: files.write_atomic(path, bytes(n)),
     ],
 )
 def test_the_old_file_stays_whole_when_the_new_one_does_not_fit(tmp_path, file_limit, write):
@@ -102,18 +96,22 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "folder" / "within").mkdir(parents=True)
     for path in (tmp_path / "file" / "c.pt", tmp_path / "missing" / "c.pt", tmp_path / "folder"):
         with pytest.raises(OSError, match=f"cannot write {path}: "):
-            save_checkpoint(path, STATE)
+            files.save_checkpoint(path, STATE)
     assert names(tmp_path) == {"file", "folder"}
 
 
 def test_an_incomplete_or_foreign_file_is_refused_and_changes_nothing(tmp_path):
-    save_checkpoint(tmp_path / "c.pt", STATE)
-    save_weights(tmp_path / "w", nn.Linear(2, 3))
+    files.save_checkpoint(tmp_path / "c.pt", STATE)
+    files.save_weights(tmp_path / "w", nn.Linear(2, 3))
     model = nn.Linear(2, 3)
     before = copy.deepcopy(model.state_dict())
     for path, words, load in (
-        (tmp_path / "c.pt", "must be a complete checkpoint", load_checkpoint),
-        (tmp_path / "w", "must be a complete safetensors file", lambda p: load_weights(p, model)),
+        (tmp_path / "c.pt", "must be a complete checkpoint", files.load_checkpoint),
+        (
+            tmp_path / "w",
+            "be a complete safetensors file",
+            lambda p: files.load_weights(p, model),
+        ),
     ):
         whole = path.read_bytes()
         for content in (*(whole[:n] for n in range(0, len(whole), 83)), b"something else"):
@@ -134,7 +132,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
     torch.save(Trap(), buffer)
     (tmp_path / "c.pt").write_bytes(buffer.getvalue())
     with pytest.raises(ValueError, match="must be a complete checkpoint"):
-        load_checkpoint(tmp_path / "c.pt")
+        files.load_checkpoint(tmp_path / "c.pt")
     assert names(tmp_path) == {"c.pt"}
 
 
@@ -149,7 +147,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path):
 def test_weights_of_another_model_are_refused_by_name_and_change_nothing(tmp_path, there, words):
     model = nn.Linear(2, 3)
     before = copy.deepcopy(model.state_dict())
-    save_weights(tmp_path / "w", there)
+    files.save_weights(tmp_path / "w", there)
     with pytest.raises(ValueError, match=words):
-        load_weights(tmp_path / "w", model)
+        files.load_weights(tmp_path / "w", model)
     assert equal(model.state_dict(), before)

@@ -1,4 +1,4 @@
-"""Killed and resumed, alone and with others: the same training.
+"""Killed and resumed, alone, with others and divided among them: the same training.
 
 See `tests.trainings`. Losses of other numbers of processes may differ by one part in 100,000: the
 gradients are the same numbers, added in another order.
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load
 
 from attn_notes.training.processes import process_group
-from tests.trainings import STEPS
+from tests.trainings import STEPS, UPDATES, a_model, train, translator
 
 TOLERANCE = 1e-5
 WHOLE = ["checkpoint.pt", "settings.json", "weights.safetensors"]
@@ -32,9 +32,14 @@ def run_of(*command: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def place(tmp_path_factory):
     place = tmp_path_factory.mktemp("trainings")
     run_of("tests.trainings", str(place))
+    return place
+
+
+@pytest.fixture(scope="module")
+def report(place):
     return json.loads((place / "report.json").read_text())
 
 
@@ -107,3 +112,55 @@ def test_each_process_gets_the_gpu_of_its_number(monkeypatch):
     with process_group(torch.device("cuda")) as (_, _, device):
         assert device == torch.device("cuda", 1)
     assert calls == [device, "cpu:gloo,cuda:nccl"]
+
+
+# A model divided over processes; each holds its share
+
+
+@pytest.fixture(scope="module")
+def processes(place):
+    """What each of two processes saw."""
+    return [json.loads((place / f"{rank}.json").read_text()) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def one():
+    """What one process sees."""
+    tied = train(a_model())
+    return {
+        **dict.fromkeys(("whole", "divided", "accumulated"), tied),
+        "untied": train(a_model(tie_embeddings=False)),
+        "bfloat16": train(a_model(), precision="bfloat16"),
+        "recurrent": translator(),
+    }
+
+
+@pytest.mark.parametrize("name", ["whole", "divided", "accumulated", "untied", "recurrent"])
+def test_one_process_two_whole_models_and_one_in_two_shares_have_the_same_losses(
+    one, processes, name
+):
+    for process in processes:
+        losses = process[name]["losses"]
+        assert len(losses) == UPDATES
+        assert losses == pytest.approx(one[name]["losses"], rel=TOLERANCE)
+        assert losses != one[name]["losses"]  # other sums: it was no single process
+
+
+def test_in_16_bits_they_agree_to_its_rounding(one, processes):
+    assert processes[0]["bfloat16"]["losses"] == pytest.approx(one["bfloat16"]["losses"], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["divided", "untied", "recurrent"])
+def test_the_shares_make_one_model_without_a_rest(one, processes, name):
+    """Not even in an uneven tensor does a process have more than half of the rows, rounded up."""
+    for kind, full in one[name]["bytes"].items():
+        shares = [process[name]["bytes"][kind] for process in processes]
+        assert sum(shares) == full
+        assert full / 2 <= max(shares) < 0.6 * full
+
+
+def test_a_whole_model_costs_each_process_16_bytes_a_parameter(one, processes):
+    numbers = sum(weight.numel() for weight in a_model().parameters())
+    expected = {"weights": 4 * numbers, "gradients": 4 * numbers, "averages": 8 * numbers}
+    for process in processes:
+        assert process["whole"]["bytes"] == one["whole"]["bytes"] == expected

@@ -155,10 +155,10 @@ FAULTS = [
           "test_sampling.py::test_the_nucleus_ends_where_its_share_is_reached"),
     Fault("the loss counts padding", "training/metrics.py",
           "return total / count.clamp(min=1)", "return total / labels.numel()",
-          "test_training_losses.py::test_it_is_the_mean_over_real_tokens_of_minus_log_p"),
+          "test_training_metrics.py::test_it_is_the_mean_over_real_tokens_of_minus_log_p"),
     Fault("the label is the input itself", "training/metrics.py",
           "(logits, tokens[:, 1:],", "(logits, tokens[:, :-1],",
-          "test_training_losses.py::test_a_sequence_is_its_own_label_one_place_on"),
+          "test_training_metrics.py::test_of_a_decoder_it_is_the_mean_of_what_each_prefix_says_of_the_next"),
     # ---- fast attention
     Fault("old sums not rescaled", "flash.py",
           "output = rescale * output + weights @ v[..., keys, :]",
