@@ -114,8 +114,6 @@ def test_a_way_through_the_layers_exists_where_they_reach_and_is_a_shortest(js, 
             assert all(mask[later, earlier] for earlier, later in itertools.pairwise(way))
 
 
-# The three families
-
 # Kernels and scores
 
 
