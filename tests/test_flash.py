@@ -75,24 +75,6 @@ def test_two_runs_merge_into_one_in_either_order(cut, tile, left_masked, right_m
 # All queries
 
 
-@TILES
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("scale", [None, 0.3])
-def test_values_and_gradients_are_those_of_the_explicit_path(tile, masked, is_causal, scale):
-    mask = coin(B, 1, L, S, seed=4) if masked else None
-    if masked:
-        mask[0, 0, 2] = False  # an empty row
-        mask[1, 0, :, :3] = False  # an all-masked first tile
-    how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale}
-    ours, inputs = partial(tiled_attention, tile=tile, **how), qkv(B, H)
-    assert_same(ours, partial(oracles.explicit, **how), *inputs)
-    if masked:
-        output = ours(*inputs)
-        assert output[0, :, 2].abs().max() == 0
-        assert gradients(output, inputs)[0][0, :, 2].abs().max() == 0
-
-
 @st.composite
 def call(draw):
     """Tensors of any small size, a mask that broadcasts to them or none, and a tile."""
@@ -102,6 +84,7 @@ def call(draw):
     shape = shape[draw(st.sampled_from([0, len(lead), len(shape)])) :]
     mask = draw(st.none() | st.builds(lambda seed: coin(*shape, seed=seed), st.integers(0, 99)))
     how = {"attn_mask": mask, "is_causal": draw(st.booleans())}
+    how["scale"] = draw(st.sampled_from([None, 0.3]))
     return qkv(*lead, rows=rows, columns=columns), how, draw(st.integers(1, 10))
 
 
