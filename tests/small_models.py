@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attn_notes.data import START
+from attn_notes.data import END, PAD, START
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 from attn_notes.transformer.config import Positions
 from tests.oracles import B, L, S, filled, rng
@@ -42,4 +42,5 @@ def ids(*shape: int, below: int = V, seed: int = 3) -> Tensor:
 LENGTHS = torch.tensor([S, 3])
 SOURCE, INPUTS = ids(B, S), ids(B, L, below=VT, seed=4)
 INPUTS[:, 0] = START
+INPUTS[1, 2:] = torch.tensor([END, PAD, START])  # to a step no token is special
 BATCH = SOURCE, LENGTHS, INPUTS
