@@ -147,7 +147,6 @@ CONFIGS = [
         (f"a config's {name} of 0", {name: 0}, V, f"{name} must be at least 1, got 0")
         for name in (*SIZES, *OPTIONAL_SIZES)
     ),
-    ("no number of layers", {"num_layers": None}, T, "num_layers must be an integer, got None"),
     ("a negative number of token types", {"num_token_types": -1}, V, "at least 0, got -1"),
     ("too many heads", {"num_heads": 4}, V, "num_heads must divide embed_dim", "= 4 and", "= 6"),
     ("too many key-value heads", {"num_kv_heads": 2}, V, "num_kv_heads must divide num_heads"),

@@ -169,15 +169,10 @@ def test_dropout_drops_weights_in_training_and_enlarges_the_rest():
 
 # Autocast, which reconciles dtypes, and torch's function transforms
 
-SCORES = [
-    *(scores.GaussianScore(), scores.DotProductScore(), scores.ScaledDotProductScore()),
-    scores.BilinearScore(D, D),
-    *(kind(D, D, 17) for kind in (scores.AdditiveScore, scores.ConcatScore)),
-]
 
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
-def test_every_score_trains_under_autocast_on_what_layers_give(score):
+@pytest.mark.parametrize("name", oracles.SCORES)
+def test_every_score_trains_under_autocast_on_what_layers_give(name):
+    score = oracles.SCORES[name](D, D)
     layer, attention, mask = nn.Linear(D, D), Attention(score), oracles.mask_with_empty_row()
     x, memory = normal(B, L, D, dtype=torch.float32), normal(B, S, D, seed=1, dtype=torch.float32)
 

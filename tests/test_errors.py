@@ -68,7 +68,6 @@ MASKS = [
     ("no window", lambda: M.sliding_window_mask(3, window=0), V, "window must be at least 1", "0"),
     ("a prefix beyond S", lambda: M.prefix_mask(3, 5, prefix=6), V, "from 0 to S = 5", "6"),
     ("a negative prefix", lambda: M.prefix_mask(3, prefix=-1), V, "from 0 to S = 3", "-1"),
-    ("float segments", lambda: M.block_mask(zeros(3)), T, "query_segments must be integers"),
     ("bool key segments", lambda: M.block_mask(ints(3), true(3)), T, "key_segments must be int"),
     ("two batches", lambda: M.block_mask(ints(2, 3), ints(5, 3)), V, "and (..., S)", "(5, 3)"),
     ("one number for segments", lambda: M.block_mask(ints()), V, "got query_segments ()"),
@@ -121,7 +120,6 @@ WRONG_MASKS = [
     ("an integer mask", (ints(L, S),), T, "must be a bool tensor", "int64"),
     ("a list for a mask", ([[True] * S] * L,), T, "must be a bool tensor", "list"),
     ("a mask of other sizes", (true(S, L),), V, FITS, f"({S}, {L})"),
-    ("a mask of another batch", (true(B + 1, 1, L, S),), V, FITS, f"({B + 1}, 1, {L}, {S})"),
     ("a mask of five axes", (true(1, B, H, L, S),), V, FITS, f"(1, {B}, {H}, {L}, {S})"),
     ("a mask of three axes", (true(B, L, S),), V, "mask[:, None]", f"({B}, {L}, {S})"),
     # Three heads and a batch of three: it would broadcast, and mean something else.
@@ -136,7 +134,6 @@ WRONG_BIASES = [
     ("a bool bias", (true(L, S),), T, "attn_bias must be floating point, got torch.bool"),
     ("a number for a bias", (1.0,), T, "attn_bias must be a tensor, got float"),
     ("a bias of other sizes", (zeros(S, L),), V, "attn_bias must broadcast", f"({S}, {L})"),
-    ("a bias of five axes", (zeros(1, 1, 1, L, S),), V, FITS, f"(1, 1, 1, {L}, {S})"),
 ]
 
 TAKES_QUERY_AND_KEY = {
@@ -154,7 +151,6 @@ WRONG_PAIRS = [
     ("one axis", (zeros(D), zeros(S, D)), V, PAIR, f"query ({D},)"),
     ("no width", (zeros(L, 0), zeros(S, 0)), V, "head_dim of at least 1", f"query ({L}, 0)"),
     ("two dtypes", (zeros(L, D), zeros(S, D).double()), T, "and of the same dtype"),
-    ("ids for a key", (zeros(L, D), ints(S, D)), T, "and of the same dtype"),
     ("ids", (ints(L, D), ints(S, D)), T, "floating point", "got torch.int64 and torch.int64"),
 ]
 
@@ -166,7 +162,6 @@ BUT_LAST = "key and value must have shapes (..., S, D) and (..., S, Dv)"
 WRONG_VALUES = [
     ("fewer values", (zeros(B, S, D), zeros(B, L, DV)), V, BUT_LAST, f"({B}, {L}, {DV})"),
     ("values of another batch", (zeros(B, S, D), zeros(1, S, DV)), V, BUT_LAST, f"(1, {S}, {DV})"),
-    ("values of one axis", (zeros(S, D), zeros(S)), V, BUT_LAST, f"value ({S},)"),
     ("double values", (zeros(S, D), zeros(S, DV).double()), T, "of the same dtype", "float64"),
 ]
 
@@ -259,7 +254,6 @@ SHAPES = "shapes (B, L, 12), (B, S, 12) and (B, S, 12)"
 MULTIHEAD = [
     ("3 heads of 16", new(16), V, "divide embed_dim, got num_heads = 3 and embed_dim = 16"),
     ("3 heads of qk 7", new(qk_proj_dim=7), V, "divide qk_proj_dim, got num_heads = 3 and", "= 7"),
-    ("3 heads of v 7", new(v_proj_dim=7), V, "divide v_proj_dim, got num_heads = 3 and", "= 7"),
     ("4 for 6 heads", new(12, 6, num_kv_heads=4), V, "num_heads, got num_kv_heads = 4 and", "= 6"),
     *(
         (f"{name} of 0", new(**{name: 0}), V, f"{name} must be at least 1, got 0")
@@ -308,7 +302,6 @@ PLOTS = [
     ("a mask of other sizes", plot(L, S, mask=true(S, L)), V, f"{FITS}weights", f"({S}, {L})"),
     ("heads of two axes", heads(L, S), V, "(H, L, S)", f"({L}, {S})"),
     ("no head", heads(0, L, S), V, "(H, L, S)", f"(0, {L}, {S})"),
-    ("NaN in a head", heads(H, L, S, fill=NAN), V, "weights must be finite"),
     ("masks of other heads", heads(3, L, S, mask=true(2, L, S)), V, FITS, f"(2, {L}, {S})"),
     ("runs of one axis", lambda: plot_band([1, 2], zeros(2)), V, "must have shape (R, 2)", "(2,)"),
     ("runs of another length", lambda: plot_band([1, 2], zeros(5, 3)), V, "(R, 2)", "(5, 3)"),
