@@ -49,13 +49,11 @@ OF_A_DTYPE = {
 OF_AN_INPUT = {"SinusoidalEncoding": P.SinusoidalEncoding(4), "Learned": P.LearnedEncoding(8, 4)}
 SPOILT = [
     (OF_A_WIDTH, 5, V, "must be even, 2 or more: features turn"),
-    (OF_A_WIDTH, 0, V, "must be even, 2 or more"),
     (OF_A_BASE, 0, V, "base must be a positive number, got 0"),
     (OF_AN_OFFSET, 0.5, T, "offset must be an integer, got 0.5"),
     (OF_A_DTYPE, torch.int64, T, "dtype must be floating point, got torch.int64"),
     (OF_A_DTYPE, "float32", T, "dtype must be floating point, got 'float32'"),
     (OF_AN_INPUT, zeros(4), V, "x must have shape (..., L, 4), got x (4,)"),
-    (OF_AN_INPUT, zeros(2, 3, 1), V, "(..., L, 4), got x (2, 3, 1)"),
     (OF_AN_INPUT, IDS, T, "x must be floating point, got torch.int64"),
 ]
 
@@ -71,8 +69,6 @@ TABLE = [
     ("no learned position", learned(max_length=0), V, f"max_length {ONE}"),
     ("no learned width", learned(embed_dim=0), V, f"embed_dim {ONE}"),
     ("fewer angles", rotate(angles=(3, 2)), V, f"{FIT}x (5, 4) and angles (3, 2)"),
-    ("an angle a feature", rotate(angles=(5, 4)), V, f"{FIT}x (5, 4) and angles (5, 4)"),
-    ("a batch of angles", rotate(angles=(2, 5, 2)), V, f"{FIT}x (5, 4) and angles (2, 5, 2)"),
     ("angles of one position", rotate(angles=(2,)), V, f"{FIT}x (5, 4) and angles (2,)"),
     ("an odd width", rotate((5, 3), (5, 1)), V, f"{FIT}x (5, 3)"),
     ("half a layout", rotate(layout="half"), V, 'layout must be "pairs" or "halves", got \'half\''),

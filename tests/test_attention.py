@@ -206,11 +206,12 @@ def test_both_paths_mix_dtypes_under_autocast_alone(path):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("mask", [None, causal_mask(L, S)], ids=["open", "causal"])
 @pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
-def test_weights_can_be_mapped_and_differentiated_forward(mask, grad):
+def test_weights_are_the_same_without_a_graph_mapped_and_differentiated_forward(mask, grad):
     queries, keys = normal(3, L, D).detach(), normal(3, S, D, seed=1).detach()
     weigh = partial(attention_weights, attn_mask=mask)
-    with torch.set_grad_enabled(grad):
-        expected = weigh(queries, keys)
+    expected = weigh(queries, keys)
+    with torch.set_grad_enabled(grad):  # without it the softmax overwrites the scores
+        torch.testing.assert_close(weigh(queries, keys), expected)
         torch.testing.assert_close(torch.vmap(weigh)(queries, keys), expected)
         tangents = torch.ones_like(queries), torch.zeros_like(keys)
         weights, change = torch.func.jvp(weigh, (queries, keys), tangents)

@@ -21,8 +21,10 @@ from attn_notes.checks import (
     check_weights,
     influence,
 )
+from attn_notes.flash import online_softmax, tiled_attention
 from attn_notes.masks import masked_softmax
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
+from attn_notes.patterns import pattern_cells, pattern_score
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
 from tests import data_errors, inside_errors, models_errors, positions_errors, text_errors
 from tests.oracles import DV, B, D, H, L, S
@@ -111,6 +113,7 @@ TAKES_A_MASK = {
     "fused causal": lambda mask: scaled_dot_product_attention(
         Q, KEY, VALUE, attn_mask=mask, is_causal=True
     ),
+    "tiled": lambda mask: tiled_attention(Q, KEY, VALUE, attn_mask=mask),
     "Attention": lambda mask: Attention(SCORE)(Q, KEY, VALUE, mask),
     "check_weights": lambda mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
 }
@@ -139,6 +142,7 @@ WRONG_BIASES = [
 TAKES_QUERY_AND_KEY = {
     "attention_weights": attention_weights,
     "fused": lambda q, k: scaled_dot_product_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
+    "tiled": lambda q, k: tiled_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
     "GaussianScore": C.GaussianScore(),
     "DotProductScore": C.DotProductScore(),
     "ScaledDotProductScore": C.ScaledDotProductScore(),
@@ -156,6 +160,7 @@ WRONG_PAIRS = [
 
 TAKES_A_VALUE = {
     "fused": lambda k, v: scaled_dot_product_attention(zeros(*k.shape[:-2], L, D), k, v),
+    "tiled": lambda k, v: tiled_attention(zeros(*k.shape[:-2], L, D), k, v),
     "Attention": lambda k, v: Attention(SCORE)(zeros(*k.shape[:-2], L, D), k, v),
 }
 BUT_LAST = "key and value must have shapes (..., S, D) and (..., S, Dv)"
@@ -221,6 +226,14 @@ OTHERS = [
     ("a dropout above 1", lambda: Attention(SCORE, 1.5), V, "dropout must be from 0 to 1", "1.5"),
     ("turned scores", lambda: Attention(turned)(Q, KEY, VALUE), V, f"scores ({B}, {H}, {S}, {L})"),
     ("one score a query", lambda: Attention(summed)(Q, KEY, VALUE), V, f"scores ({B}, {H}, {L}),"),
+    # Tiles and patterns
+    ("a tile of no key", lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must be at"),
+    ("scores of two axes", lambda: [*online_softmax(X[0], X[0], tile=1)], V, "scores (5, 12)"),
+    ("fewer scores", lambda: [*online_softmax(zeros(3), X[0], tile=1)], V, "scores (3,)"),
+    ("scores of bools", lambda: [*online_softmax(true(5), X[0], tile=1)], T, "floating"),
+    ("no such pattern", lambda: pattern_cells("before", ["a"]), V, "one of previous, next, same"),
+    ("float cells", lambda: pattern_score(zeros(2, 2), zeros(2, 2)), T, "bool tensor"),
+    ("cells of each head", lambda: pattern_score(X, true(B, L, 12)), V, "cells (2, 5, 12)"),
     # Checks
     ("no noise for integers", lambda: influence(len, ints(3, 2)), T, "x must be floating", "int64"),
     ("a place lost", lambda: check_permutation_equivariant(shorter, zeros(3, 2)), V, KEEPS),

@@ -164,20 +164,3 @@ def test_no_tensor_ever_holds_more_weights_than_a_tile_gives():
         with Largest() as largest:
             path(*inputs).sum().backward()
         assert largest.elements == most
-
-
-WRONG = [
-    (lambda q, k, v: tiled_attention(q[..., :-1], k, v), ValueError, r"\(5, 10\) and key"),
-    (lambda q, k, v: tiled_attention(q, k, v[1:]), ValueError, r"value \(6, 13\)"),
-    (lambda q, k, v: tiled_attention(q, k, v, tile=0), ValueError, "tile .* at least 1, got 0"),
-    (lambda q, k, v: tiled_attention(q, k, v, attn_mask=q > 0), ValueError, r"\(5, 11\)"),
-    (lambda q, k, v: [*online_softmax(k, v, tile=1)], ValueError, r"scores \(7, 11\)"),
-    (lambda q, k, v: [*online_softmax(q[:, 0], v, tile=1)], ValueError, r"scores \(5,\)"),
-    (lambda q, k, v: [*online_softmax(k[:, 0] > 0, v, tile=1)], TypeError, "floating"),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "words"), WRONG)
-def test_a_wrong_input_is_named(call, error, words):
-    with pytest.raises(error, match=words):
-        call(*qkv())
