@@ -26,7 +26,7 @@ from attn_notes.masks import masked_softmax
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.patterns import pattern_cells, pattern_score
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
-from tests import data_errors, inside_errors, models_errors, positions_errors, text_errors
+from tests import data_errors, inside_errors, models_errors, text_errors
 from tests.oracles import DV, B, D, H, L, S
 
 NAN, INF = float("nan"), float("inf")
@@ -324,7 +324,6 @@ TABLE = [
     *data_errors.TABLE,
     *inside_errors.TABLE,
     *models_errors.TABLE,
-    *positions_errors.TABLE,
     *text_errors.TABLE,
     *MASKS,
     *OTHERS,
