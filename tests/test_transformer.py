@@ -118,17 +118,6 @@ def test_an_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(positions
     torch.testing.assert_close(plain.output, output)
 
 
-@small.both_norms
-@small.both_backends
-def test_is_causal_makes_an_encoder_causal_with_and_without_a_mask(norm, backend):
-    model = filled(Encoder(config(norm=norm, backend=backend)))
-    late = REAL.flip(-1)  # in the second row the first queries may read nothing
-    both = model(TOKENS, attn_mask=late, is_causal=True).output
-    torch.testing.assert_close(both, model(TOKENS, attn_mask=late & CAUSAL).output)
-    for mask in ({"attn_mask": late}, {"is_causal": True}):
-        assert not torch.allclose(both, model(TOKENS, **mask).output)
-
-
 # Embeddings and positions
 
 
