@@ -179,11 +179,10 @@ DECODINGS = {
     "beam": beam_search,
     "sample": lambda *batch, max_length: sample(*batch, max_length=max_length, generator=rng(0)),
 }
-every_decoding = pytest.mark.parametrize("way", DECODINGS)
 
 
 @small.every_scheme
-@every_decoding
+@pytest.mark.parametrize("way", DECODINGS)
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_returned_state_can_be_continued(positions, way, grad):
     model = endless(positions=positions)

@@ -15,8 +15,6 @@ from tests import oracles
 from tests.oracles import DV, INF, B, H, L, S, assert_same, coin, gradients, normal
 from tests.oracles import attention_inputs as qkv
 
-TILES = pytest.mark.parametrize("tile", [1, 3, S, S + 1])
-
 # One query
 
 
@@ -46,7 +44,7 @@ def test_every_tile_holds_the_softmax_of_the_keys_so_far(data):
     assert not tiles or tiles[-1].end == len(scores)
 
 
-@TILES
+@pytest.mark.parametrize("tile", [1, 3, S, S + 1])
 def test_online_softmax_has_the_gradient_of_the_softmax(tile):
     scores, values = normal(S, seed=1), normal(S, DV, seed=2)
 
