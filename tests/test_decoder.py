@@ -82,7 +82,8 @@ def test_an_empty_source_gives_finite_logits_and_gradients():
 def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads, training):
     """A step has no later token to read: so the parallel pass reads none."""
     changes = {"positions": positions, "norm": norm, "backend": backend, "num_kv_heads": kv_heads}
-    model = small.transformer(embed_dim=12, embed_norm=True, scale_embeddings=True, **changes)
+    also = dict.fromkeys(("embed_norm", "scale_embeddings", "tie_embeddings"), True)
+    model = small.transformer(embed_dim=12, **also, **changes)
     model.train(training)
     checks.check_step_matches_parallel(model, *BATCH, atol=1e-12)
     checks.check_cache_matches_parallel(model, *BATCH, atol=1e-12)

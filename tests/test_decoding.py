@@ -112,7 +112,7 @@ SEEDS = st.integers(0, 999)
 
 
 @settings(max_examples=20)
-@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6, 1.0]))
+@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 1.0, 4.0]))
 def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha):
     model = Table(seed)
     how = {"beam_size": 3**longest * 2, "length_penalty": alpha}
