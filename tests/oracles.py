@@ -12,11 +12,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attn_notes import scores
 from attn_notes.attention import attention_weights
 
 # Every axis a different prime, so that no two can be taken for one another.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
 INF = math.inf
+
+# Scores of queries of width Q and keys of width K; the last three need Q == K.
+SCORES = {
+    "additive": lambda Q, K: scores.AdditiveScore(Q, K, 13),
+    "concat": lambda Q, K: scores.ConcatScore(Q, K, 13),
+    "bilinear": scores.BilinearScore,
+    "dot": lambda Q, K: scores.DotProductScore(),
+    "scaled": lambda Q, K: scores.ScaledDotProductScore(),
+    "gaussian": lambda Q, K: scores.GaussianScore(),
+}
 
 half_precisions = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 every_precision = pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""What each step of a followed token shows beside its head, computed part by part."""
+"""What each step of a followed token shows beside its head, read from the model itself."""
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_notes.masks import causal_mask, masked_softmax
-from attn_notes.multihead import merge_heads, split_heads
+from attn_notes.inside import Head, find_heads, record
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_notes.widgets import FollowToken
 from attn_notes.widgets.follow import READ
@@ -40,7 +38,7 @@ def shown(widget: FollowToken) -> dict[str, Tensor]:
     with torch.no_grad():
         parts = walk(stack, source, causal=isinstance(model, DecoderOnly))
         if widget.token >= len(source) and target:
-            parts = walk(model.decoder, target, causal=True, memory=parts[-1]["output"])
+            parts = walk(model.decoder, target, memory=parts[-1]["output"])
     norm = ("norm",) * (model.config.norm == "pre")
     names = {"attention": (*norm, *READ, "heads", "add"), "network": (*norm, "think", "add")}
     steps = [(part, one) for part in parts for one in names.get(part["kind"], (part["kind"],))]
@@ -50,55 +48,39 @@ def shown(widget: FollowToken) -> dict[str, Tensor]:
 
 
 def walk(
-    stack: Any, ids: Sequence[int], *, causal: bool, memory: Tensor | None = None
+    stack: Any, ids: Sequence[int], *, causal: bool = False, memory: Tensor | None = None
 ) -> list[Part]:
     """The parts of a stack of blocks in order, each with all that it computes at all positions."""
-    tokens = torch.tensor([ids], device="cpu")
-    x = stack.embeddings(tokens)[0]  # (L, E)
+    given = {"is_causal": causal} if memory is None else {"memory": memory[None]}
+    names = [name for name, _ in stack.named_modules()]
+    with record(stack, [*names, *find_heads(stack)]) as activations:
+        stack(torch.tensor([ids], device="cpu"), **given)
+    found = {place: x[0] for place, x in activations.items()}  # of the one sentence
+    x = found["embeddings"]  # (L, E)
     parts: list[Part] = [{"kind": "start", "block": 0, "x": x}]
     if stack.embeddings.positions is not None:
-        embedding = stack.embeddings.tokens(tokens)[0] * stack.embeddings.scale
+        embedding = found["embeddings.tokens"] * stack.embeddings.scale
         parts[0] |= {"embedding": embedding, "position": x - embedding}
+    layers = ["self_attn", *["cross_attn"] * (memory is not None), "feed_forward"]
     for n, block in enumerate(stack.blocks):
-        made = [_attend((block.self_attn, block.norm1, block), x, causal=causal)]
-        if memory is not None:
-            across = block.cross_attn, block.norm2, block
-            made.append(_attend(across, made[0]["after"], memory=memory))
-        norm = block.norm2 if memory is None else block.norm3
-        made.append(_think(norm, made[-1]["after"], block))
-        x = made[-1]["after"]
-        parts += [{**part, "block": n} for part in made]
-        if n + 1 < len(stack.blocks):
-            parts.append({"kind": "start", "block": n + 1, "x": x})
-    return [*parts, {"kind": "out", "block": n, "x": x, "output": stack.norm(x)}]
-
-
-def _attend(layers: Any, x: Tensor, *, memory: Tensor | None = None, causal: bool = False) -> Part:
-    """Attention, with its norm and their block: from the stream before it to that after it."""
-    attn, norm, block = layers
-    read = norm(x) if block.norm_first else x
-    memory = read if memory is None else memory
-    projected = attn.q_proj(read), attn.k_proj(memory), attn.v_proj(memory)
-    q, k, v = (split_heads(y, attn.num_heads) for y in projected)  # (H, L or S, D)
-    mask = causal_mask(len(x), device="cpu") if causal else None
-    z = masked_softmax(q @ k.mT / math.sqrt(q.shape[-1]), mask) @ v  # (H, L, D)
-    written = _write(x, attn.out_proj(merge_heads(z)), norm, block)
-    return {"kind": "attention", "z": z, **written}
-
-
-def _think(norm: Any, x: Tensor, block: Any) -> Part:
-    """The feed-forward network, from the stream before it to the stream after it."""
-    network = block.feed_forward
-    hidden = network.linear1(norm(x) if block.norm_first else x)
-    found = {"kind": "network", "hidden": hidden, "active": network.activation(hidden)}
-    return {**found, **_write(x, network.linear2(found["active"]), norm, block)}
-
-
-def _write(x: Tensor, y: Tensor, norm: Any, block: Any) -> Part:
-    """What a sublayer reads and writes, and the stream after it."""
-    both, read = x + y, norm(x) if block.norm_first else x
-    after = both if block.norm_first else norm(both)
-    return {"x": x, "input": read, "y": y, "sum": both, "after": after}
+        if n:
+            parts.append({"kind": "start", "block": n, "x": x})
+        for number, layer in enumerate(layers, start=1):
+            y, norm = found[f"blocks.{n}.{layer}"], found[f"blocks.{n}.norm{number}"]
+            part = {"block": n, "x": x, "input": x, "y": y, "sum": x + y, "after": norm}
+            if block.norm_first:
+                part |= {"input": norm, "after": x + y}
+            if layer == "feed_forward":
+                hidden = found[f"blocks.{n}.{layer}.linear1"]
+                active = block.feed_forward.activation(hidden)
+                part |= {"kind": "network", "hidden": hidden, "active": active}
+            else:
+                heads = [Head(f"blocks.{n}.{layer}", h) for h in range(stack.config.num_heads)]
+                z = torch.stack([found[head] for head in heads])  # (H, L, D)
+                part |= {"kind": "attention", "z": z}
+            parts.append(part)
+            x = part["after"]
+    return [*parts, {"kind": "out", "block": n, "x": x, "output": found["norm"]}]
 
 
 def of_output(widget: FollowToken, part: Part, at: int) -> dict[str, Tensor]:

@@ -1,19 +1,17 @@
 """Both paths of attention against loops, against torch, and against each other."""
 
-import math
 from functools import partial
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as torchs
 
 from attn_notes import scores
 from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
-from attn_notes.checks import check_padding_invariant, check_permutation_equivariant
-from attn_notes.masks import causal_mask, padding_mask
+from attn_notes.masks import causal_mask
 from tests import oracles
 from tests.oracles import DV, B, D, H, L, S, assert_same, coin, gradients, normal
 from tests.oracles import attention_inputs as qkv
@@ -58,16 +56,9 @@ def test_attention_equals_torchs_kernel(path):
     assert_same(partial(path, attn_mask=mask), partial(torchs, attn_mask=mask), *qkv(B, H))
 
 
-@PATHS
-@pytest.mark.parametrize(("rows", "columns"), [(L, S), (S, L)])
-def test_is_causal_is_torchs_is_causal_when_the_lengths_differ(path, rows, columns):
-    inputs = qkv(B, H, rows=rows, columns=columns)
-    assert_same(partial(path, is_causal=True), partial(torchs, is_causal=True), *inputs)
-
-
 @st.composite
 def call(draw):
-    """A query, key, value and keywords of any small size and any combination."""
+    """A query, key, value, a bias or none, and keywords, of any small size and combination."""
     lead = draw(st.sampled_from([(), (2,), (0,), (2, 3), (2, 1, 3)]))
     size, seed = st.integers(0, 5), draw(st.integers(0, 2**16))
     rows, columns, width = draw(size), draw(size), draw(st.integers(1, 5))
@@ -83,45 +74,26 @@ def call(draw):
     keywords = {"is_causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.0, 2.0]))}
     if draw(st.booleans()):
         keywords["attn_mask"] = coin(*broadcast_shape(), seed=seed + 3)
-    if draw(st.booleans()):
-        keywords["attn_bias"] = normal(*broadcast_shape(), seed=seed + 4).detach()
-    return tensors, keywords
+    bias = [normal(*broadcast_shape(), seed=seed + 4)] * draw(st.booleans())
+    return [*tensors, *bias], keywords
 
 
 @given(call())
+# Of a scale of 0 torch's own flag makes NaN.
+@example(([normal(2, 3, L, D, seed=n) for n in (1, 2, 3)], {"is_causal": True, "scale": 0.0}))
 def test_both_paths_give_the_same_values_and_gradients(case):
     tensors, keywords = case
-    given_ones = [x for x in keywords.values() if isinstance(x, Tensor)]
-    before = [x.clone() for x in given_ones]
-    paths = (partial(path, **keywords) for path in (oracles.explicit, scaled_dot_product_attention))
-    assert_same(*paths, *tensors)
-    assert all(x.equal(old) for x, old in zip(given_ones, before, strict=True))
+    mask = keywords.get("attn_mask", torch.ones(1))
+    before = mask.clone()
 
+    def explicit(q, k, v, bias=None):
+        return oracles.explicit(q, k, v, attn_bias=bias, **keywords)
 
-# Properties
+    def fused(q, k, v, bias=None):
+        return scaled_dot_product_attention(q, k, v, attn_bias=bias, **keywords)
 
-
-@ALL_PATHS
-def test_what_stands_in_the_padding_does_not_matter(path):
-    def layer(x, lengths):
-        return path(x, x, x, attn_mask=padding_mask(lengths, x.shape[-2]))
-
-    check_padding_invariant(layer, normal(3, L, D).detach(), torch.tensor([1, 3, 5]))
-
-
-@ALL_PATHS
-def test_attention_knows_no_order(path):
-    check_permutation_equivariant(lambda x: path(x, x, x), normal(B, L, D).detach())
-
-
-@PATHS
-@pytest.mark.parametrize("shape", [(), (S,), (1,), (1, S), (L, 1), (L, S), (H, L, S), (B, 1, 1, S)])
-def test_a_bias_is_added_to_the_scores_wherever_it_broadcasts(path, shape):
-    def by_hand(q, k, v, bias):
-        return (q @ k.mT / math.sqrt(D) + bias).softmax(-1) @ v
-
-    inputs = *qkv(B, H), normal(*shape, seed=5)
-    assert_same(lambda q, k, v, bias: path(q, k, v, attn_bias=bias), by_hand, *inputs)
+    assert_same(explicit, fused, *tensors)
+    assert mask.equal(before)
 
 
 @PATHS
@@ -199,15 +171,10 @@ def test_dropout_drops_weights_in_training_and_enlarges_the_rest():
 
 # Autocast, which reconciles dtypes, and torch's function transforms
 
-SCORES = [
-    *(scores.GaussianScore(), scores.DotProductScore(), scores.ScaledDotProductScore()),
-    scores.BilinearScore(D, D),
-    *(kind(D, D, 17) for kind in (scores.AdditiveScore, scores.ConcatScore)),
-]
 
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
-def test_every_score_trains_under_autocast_on_what_layers_give(score):
+@pytest.mark.parametrize("name", oracles.SCORES)
+def test_every_score_trains_under_autocast_on_what_layers_give(name):
+    score = oracles.SCORES[name](D, D)
     layer, attention, mask = nn.Linear(D, D), Attention(score), oracles.mask_with_empty_row()
     x, memory = normal(B, L, D, dtype=torch.float32), normal(B, S, D, seed=1, dtype=torch.float32)
 
@@ -241,11 +208,12 @@ def test_both_paths_mix_dtypes_under_autocast_alone(path):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("mask", [None, causal_mask(L, S)], ids=["open", "causal"])
 @pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
-def test_weights_can_be_mapped_and_differentiated_forward(mask, grad):
+def test_weights_are_the_same_without_a_graph_mapped_and_differentiated_forward(mask, grad):
     queries, keys = normal(3, L, D).detach(), normal(3, S, D, seed=1).detach()
     weigh = partial(attention_weights, attn_mask=mask)
-    with torch.set_grad_enabled(grad):
-        expected = weigh(queries, keys)
+    expected = weigh(queries, keys)
+    with torch.set_grad_enabled(grad):  # without it the softmax overwrites the scores
+        torch.testing.assert_close(weigh(queries, keys), expected)
         torch.testing.assert_close(torch.vmap(weigh)(queries, keys), expected)
         tangents = torch.ones_like(queries), torch.zeros_like(keys)
         weights, change = torch.func.jvp(weigh, (queries, keys), tangents)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from attn_notes.data import END, PAD, START, UNKNOWN, Vocabulary
 from attn_notes.decoding import beam_search, greedy, sample, translate
-from attn_notes.transformer import DecoderOnly
 from tests.oracles import rng
-from tests.small_models import SCHEMES, assert_log_probs, decoder_only, ids, transformer
+from tests.small_models import decoder_only, ids, transformer
 from tests.test_seq2seq import LENGTHS, SOURCE, build
 
 V = 6  # the four special ids and two words
@@ -99,36 +98,11 @@ SOURCES = torch.tensor([[4, 5], [5, 4], [3, 3]]), torch.tensor([2, 2, 2])
 # The protocol
 
 
-def parallel_logits(model, source, tokens):
-    """Logits (B, V) after a source and the tokens (B, t), from one parallel pass."""
-    if isinstance(model, DecoderOnly):
-        return model(torch.cat((source, tokens), dim=1)).logits[:, -1]
-    inputs = torch.cat((torch.full((len(source), 1), START), tokens), dim=1)
-    return model(source, torch.full((len(source),), source.shape[1]), inputs)[0][:, -1]
-
-
-FAMILIES = {
-    "RNN, fixed context": lambda: build("fixed"),
-    "RNN, attention": lambda: build("additive", layers=2),
-    **{
-        f"{make.__name__}, {positions}": partial(make, positions=positions, embed_dim=12)
-        for make in (transformer, decoder_only)
-        for positions in SCHEMES
-    },
-}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@torch.no_grad()
-def test_start_gives_the_first_logits_and_a_step_appends_its_token(family):
-    model, source, tokens = FAMILIES[family]().eval(), ids(2, 5, below=11), torch.zeros(2, 0).long()
-    logits, state = model.start(source)
-    torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
-    for token in (7, 7, PAD, START, END):  # no token is special to `step`
-        column = torch.full((2,), token)
-        tokens = torch.cat((tokens, column[:, None]), dim=1)
-        logits, state = model.step(column, state)
-        torch.testing.assert_close(logits, parallel_logits(model, source, tokens))
+@pytest.mark.parametrize("make", [build, transformer, decoder_only])
+def test_without_lengths_all_of_a_source_is_read(make):
+    model, source = make().eval(), ids(2, 5, below=11)
+    whole = model.start(source, torch.tensor([5, 5]))[0]
+    torch.testing.assert_close(model.start(source)[0], whole)
 
 
 # Searches
@@ -138,7 +112,7 @@ SEEDS = st.integers(0, 999)
 
 
 @settings(max_examples=20)
-@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6, 1.0]))
+@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 1.0, 4.0]))
 def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha):
     model = Table(seed)
     how = {"beam_size": 3**longest * 2, "length_penalty": alpha}
@@ -170,15 +144,6 @@ def test_sequences_are_well_formed_and_the_state_follows_them(seed, longest, siz
     assert_well_formed(found, model, longest)
 
 
-def test_a_larger_length_penalty_prefers_longer_sequences():
-    def total_length(alpha):
-        how = {"max_length": 4, "beam_size": 54, "length_penalty": alpha}
-        found = (beam_search(Table(n), *SOURCES, **how).tokens for n in range(4))
-        return sum(int((tokens != PAD).sum()) for tokens in found)
-
-    assert total_length(0.0) < total_length(1.0) < total_length(4.0)
-
-
 @pytest.mark.parametrize("search", [greedy, beam_search, sample])
 @pytest.mark.parametrize(("whole", "part"), [(True, False), (False, True)])
 def test_a_search_evaluates_every_part_and_restores_its_mode_even_after_a_failure(
@@ -199,12 +164,11 @@ def test_a_search_evaluates_every_part_and_restores_its_mode_even_after_a_failur
 
 @pytest.mark.parametrize("kind", ["fixed", "additive", "dot"])
 @pytest.mark.parametrize("search", [greedy, beam_search])
-def test_weights_and_log_probs_of_a_search_are_those_of_teacher_forcing(kind, search):
+def test_weights_of_a_search_are_those_of_teacher_forcing(kind, search):
     model = build(kind, seed=2)
     found = search(model, SOURCE, LENGTHS, max_length=6)
     inputs = torch.cat((torch.full((3, 1), START), found.tokens[:, :-1]), dim=1)
-    logits, weights = model(SOURCE, LENGTHS, inputs)
-    assert_log_probs(found.log_probs, found.tokens, logits)
+    _, weights = model(SOURCE, LENGTHS, inputs)
     for n, row in enumerate(found.tokens):
         T = len(ended(row))
         torch.testing.assert_close(found.state.weights[n, :T], weights[n, :T])

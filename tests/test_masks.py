@@ -50,7 +50,6 @@ def test_padding_mask_allows_the_first_keys_up_to_the_length(batch, rows, size, 
 def test_causal_mask_allows_keys_up_to_the_query_and_the_offset(rows, columns, offset):
     mask = causal_mask(rows, columns, offset=offset)
     assert mask.equal(table(rows, columns, lambda i, j: j <= i + offset))
-    assert mask.equal(torch.ones(rows, columns, dtype=torch.bool).tril(offset))
 
 
 @given(SIZE, SIZE, OFFSET, st.integers(1, 9))
@@ -120,20 +119,6 @@ def scores_and_mask(draw):
 
 
 @given(scores_and_mask())
-def test_weights_sum_to_one_or_to_zero_and_masked_keys_have_none(case):
-    scores, mask = case
-    before = scores.clone(), mask.clone()
-    weights = masked_softmax(scores, mask)
-    allowed = mask.expand_as(scores)
-    assert (weights.shape, weights.dtype) == (scores.shape, scores.dtype)
-    assert (weights[~allowed] == 0).all()
-    assert (weights[allowed] > 0).all()
-    torch.testing.assert_close(weights.sum(-1), allowed.any(-1).to(scores.dtype))
-    assert scores.equal(before[0])
-    assert mask.equal(before[1])
-
-
-@given(scores_and_mask())
 def test_without_a_mask_it_is_torchs_softmax(case):
     assert_same(masked_softmax, lambda x: x.softmax(-1), case[0].requires_grad_())
 
@@ -141,10 +126,16 @@ def test_without_a_mask_it_is_torchs_softmax(case):
 @given(scores_and_mask())
 def test_masking_before_the_softmax_is_renormalising_after_it(case):
     scores, mask = case
-    kept = scores.softmax(-1) * mask
-    total = kept.sum(-1, keepdim=True)
-    renormalised = kept / total.masked_fill(total == 0, 1.0)
-    torch.testing.assert_close(masked_softmax(scores, mask), renormalised)
+
+    def renormalised(scores):
+        kept = scores.softmax(-1) * mask
+        total = kept.sum(-1, keepdim=True)
+        return kept / total.masked_fill(total == 0, 1.0)
+
+    before = mask.clone()
+    assert_same(lambda scores: masked_softmax(scores, mask), renormalised, scores.requires_grad_())
+    assert mask.equal(before)
+    assert (masked_softmax(scores, mask)[~mask.expand_as(scores)] == 0).all()
     by_score = masked_softmax(scores.masked_fill(~mask, -INF))  # minus infinity counts as masked
     assert by_score.equal(masked_softmax(scores, mask))
 
@@ -170,10 +161,3 @@ def test_what_is_masked_may_be_anything_even_nan():
     scores = torch.tensor([[0.0, float("nan"), INF, 0.0]], dtype=torch.float64)
     mask = torch.tensor([True, False, False, True])
     assert masked_softmax(scores, mask).tolist() == [[0.5, 0.0, 0.0, 0.5]]
-
-
-def test_masked_softmax_has_the_gradients_of_finite_differences():
-    scores, mask = normal(2, 3, 5), coin(3, 5, seed=1)
-    mask[1] = False
-    assert torch.autograd.gradcheck(lambda x: masked_softmax(x, mask), scores)
-    assert torch.autograd.gradgradcheck(lambda x: masked_softmax(x, mask), scores)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_notes.patterns import PATTERNS, SPECIAL, pattern_cells, pattern_score, select_cells
-from tests.oracles import coin
 from tests.widgets import weights
 
 ROSE = ["[CLS]", "a", "rose", "is", "a", "rose", "[SEP]", "is", "[SEP]", "[PAD]"]
@@ -65,17 +64,3 @@ def test_a_row_of_which_nothing_is_left_stays_zero():
     hidden = select_cells(maps, [1, 2], [1, 2])
     assert hidden.tolist() == [[0.0, 0.0], [0.5, 0.5]]
     assert maps[2].tolist() == [0.5, 0.25, 0.25]
-
-
-WRONG = [
-    (lambda: pattern_cells("before", ["a"]), ValueError, "one of previous, next, same"),
-    (lambda: pattern_score(torch.eye(2), torch.eye(2)), TypeError, "bool tensor"),
-    (lambda: pattern_score(torch.eye(2), coin(3, 2, 2)), ValueError, r"cells \(3, 2, 2\)"),
-    (lambda: pattern_score(torch.ones(3, 2, 5), coin(5, 2)), ValueError, r"weights \(3, 2, 5\)"),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "words"), WRONG)
-def test_wrong_input_is_refused_in_words(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

@@ -5,7 +5,6 @@ The library, `transformers`, has Llama's rotary (halves) and Bloom's slopes.
 
 import cmath
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attn_notes import positions as P
-from attn_notes.attention import attention_weights
 from attn_notes.positions import alibi_bias, alibi_slopes, apply_rotary, rotary_angles
 from attn_notes.positions import sinusoidal_encoding as sinusoid
 from tests.oracles import B, H, L, every_precision, gradients, half_precisions, normal
@@ -57,34 +55,12 @@ def test_a_late_position_is_as_exact_as_an_early_one(dtype, offset):
     same(rotary_angles(300, 64, offset=offset).double(), exact, 1e-6)
 
 
-def test_every_encoding_has_one_length_and_dot_products_see_the_distance_alone():
-    p = sinusoid(3000, 64, **double)
-    same(p.square().sum(-1), torch.full((3000,), 32.0, **double))
-    products = p @ p.T
-    frequencies = 10000.0 ** (-torch.arange(32, **double) / 32)
-    expected = (torch.arange(3000)[:, None] * frequencies).cos().sum(-1)
-    for d in (0, 1, 2, 10, 100, 1000, 2999):
-        same(products.diagonal(d), expected[d].expand(3000 - d))
-
-
 @pytest.mark.parametrize("offset", [0, 1, 17, 5000, 123_456, -300])
 @pytest.mark.parametrize("base", [10000.0, 30.0])
 def test_one_rotation_carries_every_position_on(offset, base):
     here = sinusoid(5000, 32, base=base, **double)
     there = sinusoid(5000, 32, offset=offset, base=base, **double)
     same(here @ P.rotation_between(offset, 32, base=base, **double).T, there)
-
-
-@given(st.integers(-5000, 5000), st.integers(-5000, 5000), EVEN, BASE)
-def test_rotations_add_up_and_their_transpose_turns_back(first, second, width, base):
-    offsets = (first, second, first + second, -first)
-    one, other, both, back = (
-        P.rotation_between(offset, width, base=base, **double) for offset in offsets
-    )
-    same(other @ one, both)
-    same(one.T, back)
-    within = torch.block_diag(*torch.ones(width // 2, 2, 2)).bool()
-    assert (both[~within] == 0).all()
 
 
 # The two modules
@@ -167,24 +143,6 @@ def test_a_pair_is_a_complex_number_times_a_turn(layout):
 
 
 @LAYOUTS
-def test_scores_see_the_distance_alone_over_thousands_of_positions(layout):
-    query, key = (normal(D, seed=seed).detach() for seed in (1, 2))
-
-    def scores(offset):
-        turn = partial(apply_rotary, layout=layout)
-        angles = rotary_angles(2000, D, offset=offset, **double)
-        queries, keys = (turn(x.expand(2000, D), angles) for x in (query, key))
-        return queries @ keys.T
-
-    near = scores(0)
-    for d in (0, 1, 2, 31, 999, 1999):
-        same(near.diagonal(d), near[0, d].expand(2000 - d))
-        same(near.diagonal(-d), near[d, 0].expand(2000 - d))
-    assert near[0].std() > 0.1 * query.norm()  # and the distance they do see
-    same(scores(1_000_000), near, 1e-7)
-
-
-@LAYOUTS
 @half_precisions
 def test_half_precision_is_turned_in_float32_and_rounded_once(layout, dtype):
     x, angles = normal(B, H, 300, D, dtype=dtype), rotary_angles(300, D, offset=5000)
@@ -226,14 +184,6 @@ def test_the_bias_is_rounded_once(dtype):
     assert bias.equal(alibi_bias(12, 1, 70_000, dtype=wide).to(dtype))
     exact = alibi_bias(12, 1, 70_000, **double)
     torch.testing.assert_close(bias.double(), exact, rtol=torch.finfo(dtype).eps, atol=0)
-
-
-def test_a_causal_row_of_distances_is_a_row_of_key_positions():
-    """Why the published code adds the slope times j: a softmax sees differences alone."""
-    query, key = normal(B, H, L, D), normal(B, H, L, D, seed=1)
-    by_key = alibi_slopes(H, **double)[:, None, None] * torch.arange(L)
-    read = partial(attention_weights, query, key, is_causal=True)
-    torch.testing.assert_close(read(attn_bias=alibi_bias(H, L, **double)), read(attn_bias=by_key))
 
 
 # Where they are made

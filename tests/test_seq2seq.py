@@ -5,25 +5,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attn_notes import checks, scores
+from attn_notes import checks
 from attn_notes.masks import padding_mask
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
+from tests.oracles import SCORES
 
 V, E, H = 11, 5, 6  # vocabulary, embedding, state of the encoder in each direction
 LENGTHS = torch.tensor([3, 7, 1])
 SOURCE = torch.tensor([[4, 5, 6, 0, 0, 0, 0], [7, 8, 9, 10, 4, 5, 6], [9, 0, 0, 0, 0, 0, 0]])
 INPUTS = torch.tensor([[1, 4, 5, 6], [1, 7, 0, 0], [1, 8, 9, 10]])
 BATCH = SOURCE, LENGTHS, INPUTS
-
-# Scores of queries of width Q and keys of width K; the last three need Q == K.
-SCORES = {
-    "additive": lambda Q, K: scores.AdditiveScore(Q, K, 13),
-    "concat": lambda Q, K: scores.ConcatScore(Q, K, 13),
-    "bilinear": scores.BilinearScore,
-    "dot": lambda Q, K: scores.DotProductScore(),
-    "scaled": lambda Q, K: scores.ScaledDotProductScore(),
-    "gaussian": lambda Q, K: scores.GaussianScore(),
-}
 
 
 def build(kind="additive", *, bidirectional=True, layers=1, seed=0):
@@ -135,7 +126,6 @@ WRONG = [
     (lambda m: m(SOURCE, torch.tensor([3, 7, 0]), INPUTS), "from 1 to 7, got 0 to 7"),
     (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), "from 1 to 7, got 1 to 8"),
     (lambda m: m(SOURCE, LENGTHS[:2], INPUTS), r"\(B,\), got source \(3, 7\) and lengths \(2,\)"),
-    (lambda m: m(SOURCE[0], LENGTHS, INPUTS), r"got source \(7,\) and lengths \(3,\)"),
     (lambda m: of_another_encoder(m)(*BATCH), r"final states .* \(1, B, 12\), .* \(2, 3, 6\)"),
     (lambda m: m(SOURCE + V, LENGTHS, INPUTS), f"source must be ids from 0 to {V - 1}, got ids"),
     (lambda m: m(SOURCE, LENGTHS, INPUTS[:2]), r"inputs must have shape \(3, L\), .* got \(2, "),

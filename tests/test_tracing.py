@@ -25,13 +25,10 @@ CALLS = {
     "DecoderOnly": (decoder_only, (SOURCE,), {}),
     "DecoderOnly, weights": (decoder_only, (SOURCE,), WEIGHTS),
     "MaskedLanguageModel": (partial(encoder, MaskedLanguageModel), (SOURCE,), REAL),
-    "Encoder": (encoder, (SOURCE,), {}),
-    "Encoder, masked": (encoder, (SOURCE,), REAL),
-    "Encoder, causal": (encoder, (SOURCE,), {"is_causal": True}),
-    "Encoder, both": (encoder, (SOURCE,), REAL | {"is_causal": True}),
+    "Encoder": (encoder, (SOURCE,), REAL | {"is_causal": True}),
 }
 # Tracing takes seconds, so of each model only the call that computes most.
-TRACED = ["Transformer, weights", "DecoderOnly, weights", "MaskedLanguageModel", "Encoder, both"]
+TRACED = ["Transformer, weights", "DecoderOnly, weights", "MaskedLanguageModel", "Encoder"]
 traced = pytest.mark.parametrize("call", TRACED)
 
 

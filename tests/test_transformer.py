@@ -88,73 +88,34 @@ def test_dropout_acts_where_torchs_does(norm, kind):
     torch.testing.assert_close(plain, twin.eval()(*inputs, **masks))
 
 
-@small.both_norms
-def test_the_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(norm):
-    settings = config(norm=norm)
-    model = filled(Encoder(settings))
-    x = model.embeddings.tokens.weight[TOKENS] + model.embeddings.positions.weight[:L]
-    for block in model.blocks:
-        x = torch_twin(block, settings)(x, src_key_padding_mask=~REAL[:, 0])
-    if norm == "pre":
-        x = nn.functional.layer_norm(x, (E,), model.norm.weight, model.norm.bias)
-    torch.testing.assert_close(model(TOKENS, attn_mask=REAL).output, x)
-
-
 # Properties of blocks and encoder
 
 
+@small.every_scheme
 @small.both_norms
-def test_hidden_states_and_weights_are_those_of_the_blocks(norm):
-    model = filled(Encoder(config(norm=norm)))
+def test_an_encoder_is_embeddings_blocks_and_with_pre_norm_a_last_norm(positions, norm):
+    """Each block gets the same mask and the same positions."""
+    model = filled(Encoder(config(norm=norm, positions=positions, embed_dim=12)))
     asked = {"need_weights": True, "need_hidden_states": True}
     output, states, weights = model(TOKENS, attn_mask=REAL, **asked)
     assert (len(states), len(weights)) == (N + 1, N)
     torch.testing.assert_close(states[0], model.embeddings(TOKENS))
+    angles = P.rotary_angles(L, 4, dtype=torch.float64)
+    keywords = {
+        "rotary": {"rotary": lambda x: P.apply_rotary(x, angles)},
+        "alibi": {"attn_bias": P.alibi_bias(H, L, dtype=torch.float64)},
+    }.get(positions, {})
+    assert attention_positions(model.config, states[0]).keys() == keywords.keys()
     for n, block in enumerate(model.blocks):
-        after, read = block(states[n], attn_mask=REAL, need_weights=True)
+        after, read = block(states[n], attn_mask=REAL, need_weights=True, **keywords)
         torch.testing.assert_close((states[n + 1], weights[n]), (after, read))
         checks.check_weights(weights[n], REAL[:, None])
+    assert isinstance(model.norm, nn.LayerNorm) == (norm == "pre")
     torch.testing.assert_close(output, model.norm(states[-1]))
     assert all(bool(g.any()) for g in torch.autograd.grad(output[0, 0, 0], weights))
     plain = model(TOKENS, attn_mask=REAL)
     assert (plain.hidden_states, plain.weights) == (None, None)
     torch.testing.assert_close(plain.output, output)
-
-
-@small.both_norms
-def test_padding_changes_nothing(norm):
-    model = filled(Encoder(config(norm=norm)))
-
-    def layer(tokens, lengths):
-        return model(tokens, attn_mask=padding_mask(lengths, tokens.shape[1])).output
-
-    checks.check_padding_invariant(layer, TOKENS, torch.tensor([L, 2]))
-
-
-@small.both_norms
-@small.both_backends
-def test_is_causal_makes_an_encoder_causal_with_and_without_a_mask(norm, backend):
-    model = filled(Encoder(config(norm=norm, backend=backend)))
-    block, x = model.blocks[0], normal(B, L, E).detach()
-    checks.check_causal(lambda x: block(x, is_causal=True)[0], x)
-    late = REAL.flip(-1)  # in the second row the first queries may read nothing
-    both = model(TOKENS, attn_mask=late, is_causal=True).output
-    torch.testing.assert_close(both, model(TOKENS, attn_mask=late & CAUSAL).output)
-    for mask in ({"attn_mask": late}, {"is_causal": True}):
-        assert not torch.allclose(both, model(TOKENS, **mask).output)
-
-
-@small.every_scheme
-def test_an_encoder_knows_the_order_unless_it_has_no_positions(positions):
-    model, order = filled(Encoder(config(positions=positions, embed_dim=12))), [3, 0, 4, 1, 2]
-    same = torch.allclose(model(TOKENS[:, order]).output, model(TOKENS).output[:, order])
-    assert same == (positions == "none")
-
-
-def test_a_block_alone_knows_no_order_and_its_feed_forward_network_no_other_position():
-    block, x = filled(EncoderBlock(config())), normal(B, L, E).detach()
-    checks.check_permutation_equivariant(lambda x: block(x)[0], x)
-    torch.testing.assert_close(block.feed_forward(x)[:, 2], block.feed_forward(x[:, 2]))
 
 
 # Embeddings and positions
@@ -175,20 +136,6 @@ def test_embeddings_are_a_normalised_sum_scaled_before_positions_are_added(posit
     torch.testing.assert_close(table(TOKENS, types), x)
     torch.testing.assert_close(table(TOKENS[:, 2:], types[:, 2:], offset=2), x[:, 2:])
     torch.testing.assert_close(table(TOKENS), table(TOKENS, torch.zeros_like(TOKENS)))
-
-
-@small.every_scheme
-def test_every_block_of_an_encoder_gets_the_same_positions(positions):
-    model = filled(Encoder(config(positions=positions, embed_dim=12)))
-    x, angles = model.embeddings(TOKENS), P.rotary_angles(L, 4, dtype=torch.float64)
-    keywords = {
-        "rotary": {"rotary": lambda x: P.apply_rotary(x, angles)},
-        "alibi": {"attn_bias": P.alibi_bias(H, L, dtype=torch.float64)},
-    }.get(positions, {})
-    assert attention_positions(model.config, x).keys() == keywords.keys()
-    for block in model.blocks:
-        x = block(x, attn_mask=REAL, **keywords)[0]
-    torch.testing.assert_close(model(TOKENS, attn_mask=REAL).output, x)
 
 
 @half_precisions
