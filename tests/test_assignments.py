@@ -8,10 +8,10 @@ import attn_trust
 import nbformat
 import pytest
 
-from tests import notebook_rules as rules
 from tests.browser.test_pages import PAGES
 from tests.test_exercises import CHAPTERS, EXERCISES, exercises_of
 from tools import assignments
+from tools import notebook_rules as rules
 from tools.faults import FAULTS
 
 ROOT, BOOK = assignments.ROOT, assignments.BOOK

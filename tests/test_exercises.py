@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import attn_exercises as exercises
-from tests import notebook_rules as rules
 from tests import right_answers
+from tools import notebook_rules as rules
 from tools.assignments import CALL, calls
 from tools.notebooks import runs_triton
 

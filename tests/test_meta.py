@@ -28,9 +28,9 @@ from attn_notes import transformer as X
 from attn_notes.cache import KVCache
 from attn_notes.decoding import sampling_distribution
 from attn_notes.pretrained import mean_pooling
-from tests.notebook_rules import names_of
 from tests.oracles import DV, B, D, H, L, S
 from tests.small_models import SCHEMES, config
+from tools.notebook_rules import names_of
 
 # These compute with no tensors, or are tested with what they show.
 ELSEWHERE = {"__main__", "arguments", "checks", "cli", "device", "palette", "plotting", "source"}

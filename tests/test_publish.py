@@ -210,7 +210,7 @@ def test_the_source_distribution_holds_every_file_of_the_project(place):
     files = [path for path in (place / "clone").rglob("*") if path.is_file()]
     project = {path.relative_to(place / "clone") for path in files}
     assert {path for path in project if not (unpacked / path).is_file()} == set()
-    assert Path("tests/notebook_rules.py") in project
+    assert Path("tools/notebook_rules.py") in project
     assert len(project) > 300
 
 

@@ -8,7 +8,7 @@ import textwrap
 
 import attn_notes
 from attn_notes.source import show_source
-from tests.notebook_rules import names_of
+from tools.notebook_rules import names_of
 
 
 def public_code():

@@ -3,7 +3,8 @@
 python tools/notebooks.py                   execute every notebook, then clean it
 python tools/notebooks.py book/index.ipynb  the same for one
 python tools/notebooks.py --clean-only      clean without executing
-python tools/notebooks.py --check           change nothing; fail where cleaning would
+python tools/notebooks.py --check           change nothing; fail where cleaning would change
+                                            something, or a rule of notebook_rules is broken
 """
 
 import argparse
@@ -22,7 +23,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from tools import launch  # noqa: E402, this file is run as a script
+from tools import launch, notebook_rules  # noqa: E402, this file is run as a script
 
 BOOK = ROOT / "book"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -186,10 +187,19 @@ def tidy(paths: list[Path], *, write: bool) -> int:
     return unclean
 
 
+def complain(paths: list[Path]) -> int:
+    """Print which rules the notebooks break, and where; return how many complaints there are."""
+    complaints = [
+        f"{path.name}: {found}" for path in paths for found in notebook_rules.broken(path)
+    ]
+    print(*complaints, sep="\n", end="\n" if complaints else "")
+    return len(complaints)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*", type=Path, help="notebooks; all of book/ if none")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if not clean")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if not in order")
     parser.add_argument("--clean-only", action="store_true", help="clean without executing")
     options = parser.parse_args(arguments)
     paths = options.paths or sorted(BOOK.glob("*.ipynb"))
@@ -197,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
         unclean = tidy(paths, write=False)
         if unclean:
             print("run `make notebooks`, or `python tools/notebooks.py --clean-only`")
-        return int(unclean > 0)
+        return int(unclean + complain(paths) > 0)
     if options.clean_only:
         tidy(paths, write=True)
         return 0

@@ -1,7 +1,7 @@
 """What every notebook of the book must keep to; each rule gives its complaints, cell by cell.
 
 A rule takes the cells of one notebook. Rules that only chapters keep (the numbered notebooks)
-stand in `CHAPTER_RULES`.
+stand in `CHAPTER_RULES`. `python tools/notebooks.py --check` tells which are broken.
 """
 
 import ast
@@ -13,7 +13,7 @@ import json
 import pkgutil
 import re
 import symtable
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ KNOWN_TAGS = {
 }  # fmt: skip
 MOST_LINES = 14  # of code in a cell that is read
 MOST_LINES_FOLDED = 20  # in one that the reader has to unfold
+MOST_COLUMNS = 78  # of a shown source: what a page has room for without a scroll bar
 WIDEST_STILL = 650  # pixels: the labels of a wider one are under 8 pixels high on a telephone
 FEWEST_EXERCISES = 4
 MOST_WORDS = 5_000  # of a chapter's main text
@@ -137,7 +138,9 @@ def homeless_factories(tree: ast.AST) -> list[int]:
 
     lines = []
     for node in ast.walk(tree):
-        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
         if name.startswith("torch.") and name.removeprefix("torch.") in FACTORIES:
             keywords = {keyword.arg for keyword in node.keywords}
             if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
@@ -363,6 +366,31 @@ def main_text_is_short(cells: list[Cell]) -> list[str]:
     return [] if count <= MOST_WORDS else [f"{count} words of main text, at most {MOST_WORDS}"]
 
 
+def shown_sources(cells: list[Cell]) -> Iterator[tuple[str, str]]:
+    """The argument and the source of every call of `show_source`."""
+    nodes = [node for cell in code(cells) for node in ast.walk(parse(cell))]
+    for node in nodes:
+        if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "show_source":
+            continue
+        names: dict[str, Any] = {}
+        shown = ast.unparse(node.args[0])
+        for line in nodes:
+            if isinstance(line, ast.ImportFrom) and shown.split(".")[0] in {
+                alias.asname or alias.name for alias in line.names
+            }:
+                exec(ast.unparse(line), names)
+        yield shown, repr(attn_notes.show_source(eval(shown, names)))
+
+
+def no_shown_source_is_wider_than_the_page(cells: list[Cell]) -> list[str]:
+    return [
+        f"{shown}: {line}"
+        for shown, source in shown_sources(cells)
+        for line in source.splitlines()
+        if len(line) > MOST_COLUMNS
+    ]
+
+
 RULES: list[Rule] = [
     executed_in_order,
     known_tags_only,
@@ -383,4 +411,11 @@ CHAPTER_RULES: list[Rule] = [
     ends_with_summary_and_further_reading,
     a_widget_stands_on_the_first_screen,
     main_text_is_short,
+    no_shown_source_is_wider_than_the_page,
 ]
+
+
+def broken(path: Path) -> list[str]:
+    """The complaints of every rule that this notebook has to keep, each after the rule's name."""
+    cells, rules = read(path), RULES + (CHAPTER_RULES if path.stem[:2].isdigit() else [])
+    return [f"{rule.__name__}: {complaint}" for rule in rules for complaint in rule(cells)]
