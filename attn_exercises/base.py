@@ -153,7 +153,7 @@ def refuse(answer: Any, names: set[str], words: str) -> None:
     home, name, code = (
         getattr(answer.args[0], f"__{of}__", "") for of in ("module", "name", "code")
     )
-    is_library = home.startswith(("attn_notes", "torch"))  # a reader may choose any name
+    is_library = str(home).startswith(("attn_notes", "torch"))  # a reader may choose any name
     if names & {name if is_library else "", *getattr(code, "co_names", ())}:
         raise CheckFailed(f"the values are right, but {words}")
 
