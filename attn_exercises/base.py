@@ -150,9 +150,8 @@ AUTOGRAD = {"autograd", "backward", "grad", "requires_grad_", "vjp", "jacrev", "
 
 def refuse(answer: Any, names: set[str], words: str) -> None:
     """Refuse right values that come from what the exercise rules out, such as a library's own."""
-    home, name, code = (
-        getattr(answer.args[0], f"__{of}__", "") for of in ("module", "name", "code")
-    )
+    given = answer.args[0]
+    home, name, code = (getattr(given, f"__{of}__", "") for of in ("module", "name", "code"))
     is_library = str(home).startswith(("attn_notes", "torch"))  # a reader may choose any name
     if names & {name if is_library else "", *getattr(code, "co_names", ())}:
         raise CheckFailed(f"the values are right, but {words}")

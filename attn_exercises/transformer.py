@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from attn_exercises.base import AUTOGRAD, compare, draw, of_function, refuse
 from attn_notes.checks.properties import CheckFailed
@@ -46,16 +45,18 @@ def _back(
 @of_function
 def add_and_norm(answer: Any) -> None:
     """The stream after a sublayer, pre-norm and post-norm."""
-    x, w = draw((2, 5, 5), (5, 5), seed=6)
+    x, w, gain, shift = draw((2, 5, 5), (5, 5), (5,), (5,), seed=6)
+
+    norm, plain = nn.LayerNorm(5, device=x.device), nn.LayerNorm(5, device=x.device)
+    norm.weight.data, norm.bias.data = gain, shift
 
     def f(x: Tensor) -> Tensor:
         return torch.tanh(x @ w)
 
-    def norm(x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:])
-
     pre, post = x + f(norm(x)), norm(x + f(x))
+    own = "norm is an argument, with a gain and a shift: use it, and no norm of your own"
     mistakes = {
+        own: x + f(plain(x)),
         "pre-norm adds to the stream itself, not to what was normalised": norm(x) + f(norm(x)),
         "first is true, and that is post-norm": post,
         "the stream is missing: what f writes is added to it": f(norm(x)),
@@ -63,6 +64,7 @@ def add_and_norm(answer: Any) -> None:
     }
     compare(answer(x, f, norm, True), pre, "pre-norm", mistakes)
     mistakes = {
+        own: plain(x + f(x)),
         "post-norm normalises the sum, not only what f writes": x + norm(f(x)),
         "first is false, and that is pre-norm": pre,
         "in post-norm f reads the stream itself, not norm(x)": norm(x + f(norm(x))),

@@ -47,6 +47,11 @@ def measure(model, run):
     return found
 """
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
+OWN_NORM = """
+def sublayer(x, f, norm, first):
+    ln = lambda x: F.layer_norm(x, x.shape[-1:])
+    return x + f(ln(x)) if first else ln(x + f(x))
+"""
 
 ANSWERS = answers(
     who_mixes=[
@@ -77,6 +82,7 @@ ANSWERS = answers(
         (LAYER + "f(norm(x)) if first else norm(x + f(x))", "the stream is missing"),
         (LAYER + "x + f(norm(x)) if first else x + norm(f(x))", "post-norm normalises the sum"),
         (LAYER + "x + f(norm(x)) if first else norm(x + f(norm(x)))", "f reads the stream itself"),
+        (OWN_NORM, "norm is an argument"),
         (LAYER + "x.add_(f(norm(x))) if first else norm(x + f(x))", "its argument in place"),
     ],
     block_flops=[
