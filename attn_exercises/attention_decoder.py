@@ -96,8 +96,7 @@ class _Countdown:
         after = _Countdown()
         after.said = state.said + 1
         if after.said > self.most:
-            words = f"with max_length = {self.most} it says more than {self.most} words"
-            raise CheckFailed(words)
+            raise CheckFailed(f"with max_length = {self.most} it says more than {self.most} words")
         down = (tokens - (2 if after.said > 1 else 1)).clamp(min=4)
         down = torch.where(tokens == 4, END, torch.where(tokens < 4, 9, down))  # 9: nonsense
         return F.one_hot(down, 12).float(), after

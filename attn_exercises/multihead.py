@@ -30,9 +30,11 @@ def count_parameters(answer: Any) -> None:
         case = f"with embed_dim {E}, {H} heads, {G} for keys and values, kdim {kdim}, bias {bias}: "
         got = answer(E, H, num_kv_heads=G, kdim=kdim, bias=bias)
         compare(got, right, "the count", mistakes, case)
-    refuse(answer, {"MultiHeadAttention"}, "count from the sizes alone: build no layer")
+    refuse(answer, LAYERS | {"Linear", "numel"}, "count from the sizes alone: build no layer")
 
 
+LAYERS = {"MultiHeadAttention", "SelfAttention", "MultiheadAttention"}
+LAYERS |= {"multi_head_attention_forward"}
 NAMES = ("query", "key", "value", "w_q", "w_k", "w_v", "w_o", "mask")
 MISTAKES: dict[str, dict[str, Any]] = {
     "tokens and heads are mixed: view to (B, L, H, D), then transpose": {
@@ -63,11 +65,11 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1)
     query, key, w = draw((3, 6, 12), (3, 4, 12), (12, 12))
     given = query, key, key, w, w, w, w
-    got = pair(answer(*given, 6, None), "the output and the weights")
-    right = _layer(dict(zip(NAMES, [*given, None], strict=True)))
+    got = pair(answer(*given, 2, None), "the output and the weights")
+    right = _layer(dict(zip((*NAMES, "width"), [*given, None, 6], strict=True)))
     for one, wanted, what in zip(got, right, ("the output", "the weights"), strict=True):
-        compare(one, wanted, what, case="with 6 heads and a batch of 3: ")
-    refuse(answer, {"MultiHeadAttention", "SelfAttention"}, "put the layer together from its parts")
+        compare(one, wanted, what, case="with 2 heads of width 6: ")
+    refuse(answer, LAYERS, "put the layer together from its parts")
 
 
 def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int = 4) -> None:
@@ -94,10 +96,10 @@ def _check_layer(answer: Any, case: str, *, mask: Tensor | None = None, G: int =
 
 
 def _layer(given: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """Output and weights of four heads, with what is given beyond `NAMES` done wrong."""
+    """Output and weights of heads of width 2, with what is given beyond `NAMES` done wrong."""
     query, key, value, w_q, w_k, w_v, w_o, mask = (given[name] for name in NAMES)
-    split, share = given.get("split", split_heads), len(w_q) // len(w_k)
-    q, k, v = (split(x @ w.T, len(w) // 2) for x, w in ((query, w_q), (key, w_k), (value, w_v)))
+    split, share, D = given.get("split", split_heads), len(w_q) // len(w_k), given.get("width", 2)
+    q, k, v = (split(x @ w.T, len(w) // D) for x, w in ((query, w_q), (key, w_k), (value, w_v)))
     repeat = given.get("repeat", lambda x: x.repeat_interleave(share, dim=1))
     mask = mask[:, None] if mask is not None and mask.dim() == 3 else mask
     weights = attention_weights(q, repeat(k), attn_mask=mask, scale=given.get("scale"))
@@ -108,17 +110,18 @@ def _layer(given: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
 @of_function
 def moved_by_head(answer: Any) -> None:
     """How long is what each word writes through one head?"""
-    scores, v, w_o = draw((5, 7), (7, 4), (8, 4), seed=3)
-    weights = scores.softmax(-1)
-    lengths = (v @ w_o.T).norm(dim=-1)  # (7,)
-    mistakes = {
-        "that is the length before w_o: the head writes after it": weights * v.norm(dim=-1),
-        "the weight is missing: each length is multiplied by it": lengths.expand(5, 7),
-        "that is the weights alone: multiply each by a length": weights,
-        "that is the length of each whole output": (weights @ v @ w_o.T).norm(dim=-1),
-        "the root is missing": (weights * lengths).square(),
-    }
-    compare(answer(weights, v, w_o), weights * lengths, "the lengths", mistakes)
+    for E in (8, 12):
+        scores, v, w_o = draw((5, 7), (7, 4), (E, 4), seed=3)
+        weights = scores.softmax(-1)
+        lengths = (v @ w_o.T).norm(dim=-1)  # (7,)
+        mistakes = {
+            "that is the length before w_o: the head writes after it": weights * v.norm(dim=-1),
+            "the weight is missing: each length is multiplied by it": lengths.expand(5, 7),
+            "that is the weights alone: multiply each by a length": weights,
+            "that is the length of each whole output": (weights @ v @ w_o.T).norm(dim=-1),
+            "the root is missing": (weights * lengths).square(),
+        }
+        compare(answer(weights, v, w_o), weights * lengths, "the lengths", mistakes)
 
 
 @exercise

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from attn_exercises.base import compare, draw, numbers, of_function
+from attn_exercises.base import compare, draw, numbers, of_function, refuse
 from attn_notes.device import get_device
 from attn_notes.positions import rotation_between
 
@@ -45,6 +45,7 @@ def shift_matrix(answer: Any) -> None:
             "pair j turns by base**(-2j/E) a step, not by base**(-j/E)": slower,
         }
         compare(answer(offset, E), right, "the matrix", mistakes, f"shift{offset, E}: ")
+    refuse(answer, {"rotation_between"}, "rotation_between is the package's own: build the matrix")
 
 
 def _halves(D: int) -> list[int]:

@@ -124,3 +124,4 @@ def linear_work(answer: Any) -> None:
             "the calls should be summed, and this is the first one": 2 * right // 3,
         }
         compare(got[name], right, "the work", mistakes, case=f"layer {name}: ")
+    refuse(answer, {"FlopCounterMode"}, "write the counter yourself: one hook for each layer")

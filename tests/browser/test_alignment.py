@@ -121,15 +121,6 @@ def test_a_look_back_at_an_earlier_word_leaves_the_step_where_it_is(visit, bare)
         assert said(panel) == last
 
 
-def test_the_judgement_names_the_first_wrong_word_or_an_early_end(visit, bare):
-    panel = Panel(visit(bare("steps")))
-    verdict = panel.el.locator(".attn-verdict")
-    assert verdict.inner_text() == "Right: the output is the reference."
-    panel.press("Network", "ArrowUp")
-    reference = "\u201c\u2068arrow an like flies time\u2069\u201d"
-    assert verdict.inner_text() == f"Wrong at step 2: the reference is {reference}."
-
-
 # What is typed on a page
 
 MODULE = "alignment"

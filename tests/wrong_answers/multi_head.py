@@ -59,6 +59,7 @@ ANSWERS = answers(
         (COUNT, "small * (kdim + bias) -> (small * kdim + bias * E)", "G · D numbers"),
         (COUNT, "kdim + bias) -> E + bias)", "inputs of width kdim"),
         (BUILT, "count from the sizes alone: build no layer"),
+        (COUNT, "2 * E * (E + bias) -> 2 * nn.Linear(E, E + bias).weight.numel()", "no layer"),
         (COUNT, "return -> return 1 +", "4 heads, 4 for keys and values, kdim 8, bias True: "),
     ],
     multi_head=[
@@ -85,10 +86,14 @@ ANSWERS = answers(
         (LAYER, "output, weights -> output", "output and the weights, got Tensor"),
         (LAYER, "output, weights -> weights, output", "return the output first, then"),
         (PACKAGED, "put the layer together from its parts"),
+        (LAYER, "output = -> _ = nn.MultiheadAttention\n    output =", "together from its parts"),
+        (LAYER, "num_heads * w_k.shape[0] // w_q.shape[0] -> len(w_k) // 2", "raises ValueError"),
+        (LAYER, "], None -> ], 2**-0.5", "with 2 heads of width 6: "),
     ],
     moved_by_head=[
         (MOVED + "weights * v.norm(dim=-1)", "that is the length before w_o"),
         (MOVED + "(v @ w_o.T).norm(dim=-1).expand(weights.shape)", "the weight is missing"),
+        (MOVED + "weights * (8 * (v @ w_o.T).square().mean(-1)).sqrt()", "the lengths should"),
         (MOVED + "weights", "that is the weights alone"),
         (MOVED + "(weights @ v @ w_o.T).norm(dim=-1)", "the length of each whole output"),
         (MOVED + "(weights * (v @ w_o.T).norm(dim=-1))**2", "the root is missing"),

@@ -46,6 +46,14 @@ def measure(model, run):
         handle.remove()
     return found
 """
+COUNTER = """
+def measure(model, run):
+    with FlopCounterMode(display=False) as counter:
+        run()
+    counts = counter.get_flop_counts()
+    names = {n: f"Sequential.{n}" for n, m in model.named_modules() if isinstance(m, nn.Linear)}
+    return {n: sum(counts[name].values()) for n, name in names.items()}
+"""
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
 OWN_NORM = """
 def sublayer(x, f, norm, first):
@@ -97,6 +105,7 @@ ANSWERS = answers(
         (WORK, "work = -> work = L * (2 * E + 2 * E * G // H + m + E) +", "biases are left out"),
     ],
     linear_work=[
+        (COUNTER, "write the counter yourself"),
         (MEASURE, "done = 2 * -> done =", "an addition are two operations"),
         (MEASURE, "output.numel() // layer.out_features -> len(output)", "each position of each"),
         (MEASURE, "handle.remove() -> pass", "a hook is still in"),
