@@ -102,8 +102,9 @@ def scaled_dot_product_attention(
         tensor([[2.]])
     """
     check_value(key, value)
-    # Torch's is_causal goes with neither, and gives NaN where the scale is 0.
-    alone = attn_mask is None and attn_bias is None and scale != 0
+    # Torch's is_causal goes with neither, and gives NaN unless the scale is above 0.
+    is_positive = scale is None or scale > 0
+    alone = attn_mask is None and attn_bias is None and is_positive
     mask = _check_inputs(query, key, attn_mask, attn_bias, is_causal and not alone)
     if attn_bias is not None:  # torch takes one argument for both: a float mask
         bias = attn_bias.to(query.dtype)

@@ -71,7 +71,7 @@ def call(draw):
         kept = draw(st.sampled_from(kept))
         return [n if draw(st.booleans()) else 1 for n in shape[len(shape) - kept :]]
 
-    keywords = {"is_causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.0, 2.0]))}
+    keywords = {"is_causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, -1, 0, 2]))}
     if draw(st.booleans()):
         keywords["attn_mask"] = coin(*broadcast_shape(), seed=seed + 3)
     bias = [normal(*broadcast_shape(), seed=seed + 4)] * draw(st.booleans())

@@ -417,5 +417,10 @@ CHAPTER_RULES: list[Rule] = [
 
 def broken(path: Path) -> list[str]:
     """The complaints of every rule that this notebook has to keep, each after the rule's name."""
-    cells, rules = read(path), RULES + (CHAPTER_RULES if path.stem[:2].isdigit() else [])
-    return [f"{rule.__name__}: {complaint}" for rule in rules for complaint in rule(cells)]
+    complaints = []
+    for rule in RULES + (CHAPTER_RULES if path.stem[:2].isdigit() else []):
+        try:
+            complaints += [f"{rule.__name__}: {complaint}" for complaint in rule(read(path))]
+        except (ValueError, KeyError, SyntaxError) as error:  # such as a cell that is no Python
+            complaints.append(f"{rule.__name__}: {error!r}")
+    return complaints

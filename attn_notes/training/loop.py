@@ -54,7 +54,7 @@ def fit(
         model: its parameters that require a gradient are trained, on their device.
         batches, loss: `batches(n)` is batch 0, 1, …, with a method `to(device)`, a function of n
             alone, so that a resumed training sees the same; `loss(model, batch) -> ()`.
-        steps, seed: the number of updates, including those of a checkpoint; the seed of dropout.
+        steps, seed: the number of updates, a checkpoint's included; dropout's seed, 0 or more.
         lr, schedule, weight_decay: of AdamW; the schedule maps a step to a factor of `lr`.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
         accumulate: batches per update: update n reads batches n · `accumulate` and on.
