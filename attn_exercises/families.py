@@ -119,6 +119,8 @@ def nucleus(answer: Any) -> None:
     compare(answer(logits, p), by_id(right), "the nucleus", mistakes)
     one = by_id(kept(before == 0))
     compare(answer(logits, 0.0), one, "the nucleus", case="at p = 0 the best token stays: ")
+    many, case = draw((1000, 9), seed=8)[0], "at p = 1 nothing is cut, if a sum ends below 1, too: "
+    compare(answer(many, 1.0), many.softmax(-1), "the nucleus", case=case)
     number = int((answer(torch.zeros(1, 4, device=ids.device), 0.5) > 0).sum())
     if number != 2:
         raise CheckFailed(f"of four equal tokens two reach p = 0.5, got {number} of them")

@@ -65,6 +65,7 @@ def softmax_with_empty_rows(answer: Any) -> None:
 def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
     """Scores and masks, by what a softmax that fails on them does wrong."""
     high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e38, scores)
+    far = torch.cat((scores[..., :1, :] - 300, scores[..., 1:, :]), dim=-2)
     return {
         "": (scores, mask),
         "one mask (4,) for all rows: ": (scores, mask[1, 0]),
@@ -72,14 +73,16 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
         "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
         "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
         "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
+        "one row lies far below the others (subtract each row's maximum): ": (far, mask),
         "open scores near -1e38 lie below the fill (use -inf): ": (low, mask),
+        "all scores near -1e38 (fill with -inf, and add nothing): ": (scores - 1e38, mask),
     }
 
 
 @of_function
 def dilated_window(answer: Any) -> None:
     """Keys i, i - d, i - 2d, …: as many as `window`."""
-    for L, window, d in ((9, 3, 2), (10, 2, 3), (9, 4, 1)):
+    for L, window, d in ((9, 3, 2), (10, 2, 3), (9, 4, 1), (5, 4, 3)):
         positions = torch.arange(L, device=get_device())
         back = positions[:, None] - positions  # (L, L): how far key j lies before query i
         steps, past, near = back % d == 0, back >= 0, back < window * d

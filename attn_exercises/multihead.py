@@ -63,6 +63,7 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
     _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
     _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1)
+    _check_layer(answer, "with 2 key-value heads and a mask (B, H, L, S): ", G=2, mask=numbers > -1)
     query, key, w = draw((3, 6, 12), (3, 4, 12), (12, 12))
     given = query, key, key, w, w, w, w
     got = pair(answer(*given, 2, None), "the output and the weights")
