@@ -21,6 +21,8 @@ def pooled(answer: Any) -> None:
     lengths = torch.tensor([[5], [2], [3], [0]], device=x.device)
     mask = torch.arange(5, device=x.device) < lengths  # (4, 5)
     mask[2] = mask[2].flip(0)  # padding may stand in front
+    mask[0, 2] = False  # and inside
+    x[1, 1], lengths = 0, mask.sum(1, keepdim=True)  # a real token may be a vector of zeros
     total = (x * mask[..., None]).sum(1)
     mistakes = {
         "the padding counts: leave it out of the sum and of the number": x.mean(1),
@@ -81,6 +83,8 @@ def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
         raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
     if torch.equal(chosen[:, :80].any(0), chosen[:, :80].all(0)):
         raise CheckFailed("choose token by token: every line has the same places")
+    if float(per_line.double().var()) < 4:  # 80 * 0.2 * 0.8 = 12.8 if tokens are independent
+        raise CheckFailed("choose token by token: every line has nearly the same number")
     if float((~kept.any(1)).double().mean()) > 0.2:  # 0.03 if each token has its own
         raise CheckFailed("draw the fate token by token: in too many lines all are hidden")
     lines = torch.arange(len(others), device=others.device)[:, None] * (others.max() + 1)
@@ -160,15 +164,19 @@ def seen_before(answer: Any) -> None:
         (["that is", "to be or not to be"], "or not mine", 6, 7 / 11, "each run counts in full"),
         (["abcdef"], "xabcdex", 3, 5 / 7, "runs overlap, and no character counts twice"),
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
-        (["ab", "cd"], "b\nc", 3, 0.0, "a line break joins no two texts"),
-        (["ab", "cd"], "b c", 3, 0.0, "a space joins no two texts"),
-        (["ab", "cd"], "b\tc", 3, 0.0, "a tab joins no two texts"),
-        (["ab", "cd"], "b\n\nc", 4, 0.0, "an empty line joins no two texts"),
+        *(
+            (["ab", "cd"], f"b{gap}c", 3, 0.0, "nothing joins two texts")
+            for gap in ("\n", " ", "\t", "|", "\n\n")
+        ),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
         (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),
         (["abc"], "abcxabc", 3, 6 / 7, "a run may stand twice in the test"),
         (["ABC"], "abc", 3, 0.0, "a capital is another character"),
         (["abc", "xyz"], "abc", 3, 1.0, "every training text counts, not the last alone"),
+        (["abcd", "xyz"], "abcd-xyz", 3, 7 / 8, "every run counts, not the longest alone"),
+        (["a b"], "a  b", 3, 0.0, "spaces count as they stand"),
+        (["a b "], " a b", 3, 3 / 4, "spaces count at the ends, too"),
+        (["abc"], "abd", 1, 2 / 3, "a run may be one character"),
         (["aba"], "ababa", 3, 1.0, "a run may begin inside its own copy"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "

@@ -91,7 +91,7 @@ def mended_rescaling(answer: Any) -> None:
 def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tensor, str]]:
     """Scores, the output for them, and what may be wrong where an answer gives NaN."""
     low, late, falling, rising = scores.clone(), scores.clone(), scores.flip(0), scores.clone()
-    low[:4] = late[5:] = -INF
+    low[:5] = late[2:4] = late[5:] = -INF
     falling[0] += 1000
     rising[-1] += 1000
     right = scores.softmax(0) @ values
@@ -100,8 +100,8 @@ def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tens
         f"scores near -1,000 ({BEGIN_LOW}): ": (scores - 1000, right, "0 / 0 is nan"),
         "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
         "the largest score last: ": (rising, values[-1], NEWEST),
-        "a first tile of masked keys: ": (low, low.softmax(0) @ values, NAN),
-        "a last tile of masked keys: ": (late, late.softmax(0) @ values, NAN),
+        "the first keys masked: ": (low, low.softmax(0) @ values, NAN),
+        "a tile and the last keys masked: ": (late, late.softmax(0) @ values, NAN),
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
     }
 
@@ -151,7 +151,7 @@ def triton_log_sum_exp(answer: Any) -> None:
         raise CheckFailed("Triton is not installed: `make test-triton` installs it")
     if get_device().type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise CheckFailed("without a CUDA device, set TRITON_INTERPRET=1 before Python starts")
-    kernel = importlib.import_module("triton").jit(answer)
+    kernel = importlib.import_module("triton").jit(getattr(answer, "fn", answer))
     for S, tile in ((10, 4), (8, 4), (4, 8), (40, 4)):
         block = 2 * draw((4, S))[0].sort().values  # every tile brings a new maximum
         falling, rising = block.flip(-1), block.clone()

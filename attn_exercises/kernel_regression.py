@@ -107,7 +107,7 @@ def leave_group_out(predict: Any) -> None:
     shared = torch.tensor([0.2, 0.9, 0.9, 1.6, 0.2, 2.3, 1.6], device=device)
     groups = torch.tensor([0, 1, 2, 3, 4, 0, 2], device=device)
     alike = differing[[0, 1, 2, 3, 4, 0, 1]]  # groups 1 and 2 share a value
-    distant = spread + 30 * (groups == 4)
+    distant = spread + 300 * (groups == 4)
     cases = (spread, differing, 0.5), (shared, differing, 0.8), (spread, alike, 0.5)
     for keys, values, width in (*cases, (distant, differing, 0.5)):
         scores = -((keys[:, None] - keys) / width).square() / 2  # (7, 7)

@@ -27,8 +27,8 @@ def mask_from_lengths(answer: Any) -> None:
         "the mask is (B, S, 1), but the keys belong on the last axis": right.mT,
     }
     compare(answer(lengths, 5), right, "the mask (True = may attend)", mistakes)
-    few = padding_mask(lengths[1:], 7)
-    compare(answer(lengths[1:], 7), few, "the mask", case="for two lengths and size = 7 ")
+    few = padding_mask(lengths[1:] + 3, 7)  # 7 and 3
+    compare(answer(lengths[1:] + 3, 7), few, "the mask", case="for two lengths and size = 7 ")
 
 
 @of_function
@@ -59,22 +59,23 @@ def softmax_with_empty_rows(answer: Any) -> None:
         wanted = "set the row before the division, and closed scores before exp"
         raise CheckFailed(f"the gradient is NaN in an empty row or at a closed score: {wanted}")
     compare(got, right, "the gradient of the sum of squared weights")
-    refuse(answer, {"masked_softmax"}, "masked_softmax is the package's own function: do without")
+    refuse(answer, {"masked_softmax"}, "masked_softmax is the package's own: do without")
 
 
 def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
     """Scores and masks, by what a softmax that fails on them does wrong."""
-    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e38, scores)
+    high, low = scores.masked_fill(~mask, 200.0), torch.where(mask, scores - 1e38, 1e38)
     far = torch.cat((scores[..., :1, :] - 300, scores[..., 1:, :]), dim=-2)
     return {
         "": (scores, mask),
         "one mask (4,) for all rows: ": (scores, mask[1, 0]),
+        "a mask (2, 1, 4) for scores (2, 3, 4): ": (scores, mask[:, :1] & mask[:, 2:]),
         "scores of four axes, of which the last holds the keys: ": (scores[:, None], mask[:, None]),
         "open scores near 200 overflow (subtract each row's maximum): ": (scores + 200, mask),
         "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
         "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
         "one row lies far below the others (subtract each row's maximum): ": (far, mask),
-        "open scores near -1e38 lie below the fill (use -inf): ": (low, mask),
+        "open scores near -1e38 (fill with -inf, and subtract the maximum): ": (low, mask),
         "all scores near -1e38 (fill with -inf, and add nothing): ": (scores - 1e38, mask),
     }
 

@@ -16,7 +16,7 @@ from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 @of_function
 def count_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
-    for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 1), (2, 1)), (8, 5), (True, False)):
+    for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
         layer = MultiHeadAttention(E, H, num_kv_heads=G, kdim=kdim, vdim=kdim, bias=bias)
         right, shared = sum(p.numel() for p in layer.parameters()), E // H * G
         mistakes = {
@@ -62,7 +62,7 @@ def multi_head(answer: Any) -> None:
     _check_layer(answer, "with a mask (B, L, S): ", mask=short & causal)
     _check_layer(answer, "with a mask (B, H, L, S): ", mask=numbers > -1)
     _check_layer(answer, "with 2 key-value heads for 4 of the queries: ", G=2)
-    _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1)
+    _check_layer(answer, "with 1 key-value head for 4 of the queries: ", G=1, mask=short & causal)
     _check_layer(answer, "with 2 key-value heads and a mask (B, H, L, S): ", G=2, mask=numbers > -1)
     query, key, w = draw((3, 6, 12), (3, 4, 12), (12, 12))
     given = query, key, key, w, w, w, w

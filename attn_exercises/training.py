@@ -23,8 +23,13 @@ def three_pieces(answer: Any) -> None:
             mistakes = {
                 "the rate is too low by the root of warmup: what is b?": right / math.sqrt(w),
                 "after the peak the rate falls like the root of t, not like t": peak * w / t,
-                "the last piece begins at the rate of that step, not at the peak": peak * left,
-                "the last piece is a straight line, with no root in it": root * left,
+                "the last piece begins at the rate of that step, not at the peak": (
+                    peak * left if t >= start else -1
+                ),
+                "the last piece falls from one rate, with no root in it": root * left,
+                "the rate does not stay at the peak: it falls like a root": peak
+                if t < start
+                else -1,
                 f"the last piece {'is missing' if t == total else 'begins too late'}": root,
             }
             case = f"step {t} of {total}, with warmup {w}, cooldown {cool} and peak {peak}: "

@@ -97,6 +97,11 @@ ANSWERS = answers(
         (GROUP, "groups[:, None] != groups -> keys[:, None] != keys", "two groups may share a key"),
         (GROUP, "groups[:, None] != groups -> values[:, None] != values", "share a value"),
         (GROUP, "groups[:, None] != groups -> ~torch.eye(7, dtype=bool)", "and keeps its copy"),
+        (
+            GROUP,
+            "masked_softmax(scores, other) -> (scores - 1e4 * ~other).softmax(-1)",
+            "should be",
+        ),
         (GROUP, "!= -> ==", "the mask is inverted"),
     ],
 )

@@ -49,7 +49,7 @@ ANSWERS = answers(
             "return R -> n = torch.cat((2 * j, 2 * j + 1))\n    return R[n][:, n]",
             "side by side",
         ),
-        ("from attn_notes.positions import rotation_between as shift", "is the package's own"),
+        ("from attn_notes.positions import rotation_between as shift", "own: write one yourself"),
         (SHIFT, "(embed_dim, embed_dim, -> (embed_dim,", "the answer raises IndexError"),
     ],
     column_order=[
