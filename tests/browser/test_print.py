@@ -51,6 +51,7 @@ def test_chapters_and_sections_are_bookmarks_whose_titles_are_text(printed):
     assert (1, "Back matter") in titles
     sections = {(3, "2.7. Why divide by √d?"), (3, "3.4. Which number can stand for -∞?")}
     assert sections | {(2, "2. Score functions"), (2, "Notation")} <= set(titles)
+    assert not [title for _, title in titles if "\\" in title or "#" in title]
 
 
 def test_every_link_leads_into_the_book_or_to_another_host(printed):
