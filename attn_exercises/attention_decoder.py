@@ -120,6 +120,9 @@ def greedy_loop(answer: Any) -> None:
         "it goes on after every sentence has ended": F.pad(right, (0, 4)),
     }
     compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes)
+    first = torch.cat((source[1:2] - 1, source[1:2]))  # 4, which END follows, and 5
+    ended, case = torch.tensor([[2, 0], [4, 2]], device="cpu"), "one sentence begins with END: "
+    compare(answer(_Countdown(), first, lengths[:2], 9), ended, "the tokens", case=case)
     mistakes = {"with max_length = 3 it says more than 3 words": right}
     brief = _Countdown()
     brief.most = 3
@@ -133,15 +136,15 @@ def length_penalty(answer: Any) -> None:
     named = {
         "multiplied, the penalty favours the short": 0,
         "this is the least score: the largest is the best": 1,
-        "the lengths are ignored": 2,
+        "the lengths hardly count: the penalty is ((5 + T) / 6)^α": 2,
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
     }
     exponent = {"α should be an exponent": 2}
     near = "the penalty is ((5 + T) / 6)^α, and T counts END once"
     with_4, with_6 = ([-1.92, -4.0], [1, 7]), ([-2.08, -4.0], [1, 7])  # turn the order
     cases: Any = (
-        *((many, 1.0, 3, named), (few, 0.5, 1, exponent), (few, 0.0, 0, {})),
-        *((with_4, 1.0, 0, {near: 1}), (with_6, 1.0, 1, {near: 0})),
+        *((many, 1.0, 3, named), (few, 0.5, 1, exponent), (many, 0.0, 2, {})),
+        *((with_4, 1.0, 0, {near: 1}), (with_6, 1.0, 1, {near: 0}), (with_4, 2.0, 1, {})),
     )
     for hypotheses, alpha, best, mistakes in cases:
         log_probs, lengths = (torch.tensor(row, device=get_device()) for row in hypotheses)
@@ -162,6 +165,8 @@ def fool_beam(answer: Any) -> None:
             shown = ", ".join(f"{p:.4g}" for p in row)
             raise CheckFailed(f"the row of {name} should be 0 or more and sum to 1, got {shown}")
     best, p = _best(table)
+    if p == 0:
+        raise CheckFailed("no sentence ends: some row should give END a probability")
     # In every order of the words: a tie that one of them wins is no miss.
     for order in itertools.permutations(range(3)):
         turned = table[[0, *(n + 1 for n in order)]][:, [*order, 3]]

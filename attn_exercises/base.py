@@ -4,6 +4,7 @@ A table of mistakes maps a sentence to the value that this mistake gives.
 """
 
 import functools
+import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -55,7 +56,15 @@ def of_function(check: Callable[[Any], None]) -> Callable[[Any], None]:
 def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """What the answer gives for copies, which must afterwards be what they were."""
     copies = [one.clone() if isinstance(one, Tensor) else one for one in arguments]
-    got = answer(*copies, **options)
+    try:
+        got = answer(*copies, **options)
+    except Exception as error:  # whatever the reader's code raises, with the case in which it does
+        if isinstance(error, CheckFailed | NotImplementedError):
+            raise
+        shown = (tuple(one.shape) if isinstance(one, Tensor) else one for one in arguments)
+        given = ", ".join(reprlib.repr(one) for one in shown)
+        words = f"given {given} the answer raises {type(error).__name__}: {error}"
+        raise CheckFailed(words) from error
     for copy, one in zip(copies, arguments, strict=True):
         if isinstance(one, Tensor) and difference(copy, one):
             raise CheckFailed("the answer changes its argument in place: work on a copy")

@@ -48,8 +48,8 @@ def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
     hidden, first, size, share = 3, 6, 106, 0.2  # not BERT's
     source = torch.Generator().manual_seed(9)
-    x = torch.randint(first, size - 3, (2000, 100), generator=source, device="cpu")
-    x[:, 80:] = 0
+    x = torch.randint(4, size - 3, (2000, 100), generator=source, device="cpu")  # 4, 5: marks
+    x[:1000, 80:] = x[1000:, :20] = 0  # padding stands behind, or in front
     ask = partial(answer, x := x.to(get_device()), share, hidden, first, size)
     got = ask(source.manual_seed(8))
     if not isinstance(got, tuple | list) or [getattr(g, "shape", 0) for g in got] != [x.shape] * 2:
@@ -57,11 +57,13 @@ def eighty_ten_ten(answer: Any) -> None:
     shown, asked = got
     chosen = asked != 0
     if bool((chosen & (x == 0)).any()):
-        raise CheckFailed("padding is never chosen")
+        raise CheckFailed("padding is never chosen: asked should be 0 there")
     compare(asked, x * chosen, "asked", {"asked must hold the true token": shown * chosen})
     compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown elsewhere")
     swapped = chosen & (shown != hidden) & (shown != x)
-    _check_share(chosen[:, :80], share, "of the real tokens {:.0%} should be asked for")
+    _check_share(chosen[x != 0], share, "of the real tokens {:.0%} should be asked for")
+    if not bool((chosen & (x < first)).any()):
+        raise CheckFailed(f"a token below {first} may be chosen, too: only 0 is padding")
     _check_share(shown[chosen] == hidden, 0.8, "of the chosen tokens {:.0%} should be hidden")
     _check_share(swapped[chosen], 0.1, "of the chosen tokens {:.0%} should be another one")
     _check_each_token(chosen, shown.where(swapped, 0), chosen & (shown != hidden))
@@ -69,19 +71,25 @@ def eighty_ten_ten(answer: Any) -> None:
     if sorted(set(others.tolist())) != list(range(first, size)):
         found = f"{len(others.unique())} ids from {int(others.min())} to {int(others.max())}"
         raise CheckFailed(f"a random token is any id from {first} to {size - 1}, got {found}")
+    _check_source(ask, source, got, chosen)
+
+
+def _check_source(ask: Any, source: torch.Generator, got: Any, chosen: Tensor) -> None:
+    """Raise unless `source`, seeded anew with 8, gives `got` again, and left as it is, others."""
     later, again = ask(source), ask(source.manual_seed(8))
-    alike = (shown == later[0])[chosen & (later[1] != 0)].double().mean()  # 0.8² + 0.1²
-    if torch.equal(later[1], asked) or alike > 0.8 or not all(map(torch.equal, again, got)):
-        words = "equal seeds must give equal results, and a second call other ones"
-        raise CheckFailed(f"{words}: draw from source alone")
+    alike = (got[0] == later[0])[chosen & (later[1] != 0)].double().mean()  # 0.8² + 0.1²
+    if torch.equal(later[1], got[1]) or alike > 0.8 or not all(map(torch.equal, again, got)):
+        raise CheckFailed(
+            "equal seeds must give equal results, a second call other ones: use source"
+        )
 
 
 def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
     """Raise where a choice, a fate or a random id is drawn for a whole line at once."""
-    per_line = chosen[:, :80].sum(1)
+    per_line, behind = chosen.sum(1), chosen[:1000, :80]  # 80 real tokens in each line
     if not bool(((per_line > 0) & (per_line < 80)).all()):
         raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
-    if torch.equal(chosen[:, :80].any(0), chosen[:, :80].all(0)):
+    if torch.equal(behind.any(0), behind.all(0)):
         raise CheckFailed("choose token by token: every line has the same places")
     if float(per_line.double().var()) < 4:  # 80 * 0.2 * 0.8 = 12.8 if tokens are independent
         raise CheckFailed("choose token by token: every line has nearly the same number")
@@ -153,7 +161,7 @@ def proud_number(answer: Any) -> None:
     if not isinstance(vocab := answer(list(train)), Vocabulary):
         raise CheckFailed(f"known must return a Vocabulary, got {type(vocab).__name__}")
     if (bits := NGramModel(2, train, vocab).bits_per_character(held_out)) > 0.1:
-        known = f"{bits:.2f} bits, with {len(vocab.tokens)} known characters"
+        known = f"{bits:.2f} bits, with {len(vocab.tokens)} known tokens"
         raise CheckFailed(f"{known}: which token costs nothing if there is no other?")
 
 
@@ -177,6 +185,10 @@ def seen_before(answer: Any) -> None:
         (["a b"], "a  b", 3, 0.0, "spaces count as they stand"),
         (["a b "], " a b", 3, 3 / 4, "spaces count at the ends, too"),
         (["abc"], "abd", 1, 2 / 3, "a run may be one character"),
+        (["abc", "abc"], "abcxyz", 3, 1 / 2, "a run counts once, in however many texts"),
+        (["a.c"], "abcabc", 3, 0.0, "a dot is a character like others"),
+        (["a\nb"], "a bxyz", 3, 0.0, "a line break is no space"),
+        (["a\nb"], "a\nbxyz", 3, 1 / 2, "a run may hold a line break"),
         (["aba"], "ababa", 3, 1.0, "a run may begin inside its own copy"),
     ):
         case = f"for {train}, {test!r} and n = {n} ({why}) "

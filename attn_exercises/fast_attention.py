@@ -60,7 +60,7 @@ class _InTiles(TorchDispatchMode):
             keys |= {} if name in SUMS else self.read
             if len(keys) > self.tile + 2:  # a tile, and perhaps the maxima: old and its own
                 n = len(keys)
-                raise CheckFailed(f"{name} has {n} keys, a tile {self.tile}: {KEEP_A_STATE}")
+                raise CheckFailed(f"{name} has {n} numbers, a tile {self.tile}: {KEEP_A_STATE}")
             self.read = {} if name in SUMS else keys
         return func(*args, **(kwargs or {}))
 
@@ -96,7 +96,11 @@ def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tens
     rising[-1] += 1000
     right = scores.softmax(0) @ values
     return {
-        "scores near 1,000 overflow (subtract the maximum): ": (scores + 1000, right, NAN),
+        "scores near 1,000 overflow (subtract the maximum): ": (
+            scores + 1000,
+            right,
+            "inf / inf is nan",
+        ),
         f"scores near -1,000 ({BEGIN_LOW}): ": (scores - 1000, right, "0 / 0 is nan"),
         "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
         "the largest score last: ": (rising, values[-1], NEWEST),

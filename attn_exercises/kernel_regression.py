@@ -70,7 +70,7 @@ def nearest_neighbours(weigh: Any) -> None:
     def table(distances: Tensor, k: int) -> Tensor:
         return torch.zeros_like(signed).scatter(-1, distances.argsort(-1)[:, :k], 1.0)
 
-    for k in (1, 3):
+    for k in (1, 3, 5):
         near = table(signed.abs(), k)
         mistakes = {
             f"each row sums to {k}: divide by k": near,

@@ -66,7 +66,7 @@ def shares_of_a_logit(answer: Any) -> None:
             "subtract the mean of each part: C belongs to the share": parts @ (gamma * u) / scale,
             "the gain is missing": _centred(parts) @ u / scale,
             "the standard deviation divides by E, not by E - 1": own * scale / fewer,
-            "eps is missing under the root": own * scale / plain,
+            "eps is missing under the root, or is not the one given": own * scale / plain,
             "eps stands under the root": own * scale / (plain + eps),
             "subtract the mean first, then multiply by the gain": gained @ u / scale,
             "divide by the standard deviation, and not by the variance": own / scale,

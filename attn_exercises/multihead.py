@@ -28,8 +28,7 @@ def count_parameters(answer: Any) -> None:
             "keys and values are made from inputs of width kdim": right + 2 * shared * (E - kdim),
         }
         case = f"with embed_dim {E}, {H} heads, {G} for keys and values, kdim {kdim}, bias {bias}: "
-        got = answer(E, H, num_kv_heads=G, kdim=kdim, bias=bias)
-        compare(got, right, "the count", mistakes, case)
+        compare(answer(E, H, G, kdim, bias), right, "the count", mistakes, case)
     refuse(answer, LAYERS | {"Linear"}, "count from the sizes alone: build no layer")
 
 

@@ -38,19 +38,19 @@ def cosine_score(answer: Any) -> None:
             "rows are queries, (..., L, S): swap the last two axes": (dot / lengths).mT,
         }
         case = f"for queries {tuple(query.shape)} "
-        try:
-            got = answer(query, key)
-        except IndexError as error:
-            raise CheckFailed(f"{case}it raises {error}: do you count axes from the end?") from None
-        compare(got, dot / lengths, "the cosines", mistakes, case)
+        compare(answer(query, key), dot / lengths, "the cosines", mistakes, case)
         short = "short vectors have the same cosine (treat only zeros apart): "
-        compare(answer(0.03 * query, 0.03 * key), dot / lengths, "the cosines", case=short)
+        compare(answer(1e-3 * query, 1e-3 * key), dot / lengths, "the cosines", case=short)
         some = torch.arange(5, device=dot.device)[:, None] > 0  # the first is a vector of zeros
         for zero, left in (("query", some[:3]), ("key", some.mT)):
             pair = (left * query, key) if zero == "query" else (query, some * key)
             right = dot / lengths * left
             mistakes = {f"a {zero} of zeros gives NaN: score it 0": right / left}
             compare(answer(*pair), right, f"with a zero {zero} the cosines", mistakes)
+            leaf = pair[zero == "key"].requires_grad_()
+            (pull,) = torch.autograd.grad(answer(*pair).sum(), leaf)
+            if not bool(pull.isfinite().all()):
+                raise CheckFailed(f"with a zero {zero} the gradient is NaN: divide by no 0 at all")
 
 
 @of_function
@@ -76,16 +76,19 @@ def divide_by_width(answer: Any) -> None:
             variance, share = (float(number) for number in got)
         except (TypeError, ValueError):
             raise CheckFailed("return two numbers: the variance, and the entropy's share") from None
-        still = "that is still the root of d, or the entropy's share, which stands second"
+        still = "you still divide by the root of d, or the entropy's share stands first"
         for wrong, mistake in ((1.0, still), (d**-0.5, "square it")):
             if math.isclose(variance, wrong, rel_tol=0.2):
-                raise CheckFailed(f"at d = {d} the variance is {wrong:g}: {mistake}")
+                raise CheckFailed(f"at d = {d} the first number is {wrong:g}: {mistake}")
         if not math.isclose(variance, 1 / d, rel_tol=0.2):
             raise CheckFailed(f"at d = {d} the variance should be {1 / d:.2g}, got {variance:.2g}")
         if variance == 1 / d:  # a sample never hits it
             raise CheckFailed(f"1/{d} is the prediction: return the variance of your scores")
         if share > 1.01:
-            raise CheckFailed(f"an entropy of {share:.2f} is in nats: divide it by ln 64")
+            most = "nats by ln 64, or bits by 6"
+            raise CheckFailed(
+                f"the mean share of a row is at most 1, got {share:.2f}: divide {most}"
+            )
         missing, expected = 1 - share, 1 / (2 * d * math.log(64))  # to second order in the scores
         if not 0.8 * expected < missing < 1.2 * expected:
             least = f"the entropy should fall short of ln 64 by about {expected:.1e} of it"

@@ -71,6 +71,9 @@ def ceiling_without_order(answer: Any) -> None:
         mistakes = {
             "11 is not 1: count how often each digit occurs": len(set(map(frozenset, texts))),
             "equal digits give no new order: 112 has three orders, not six": as_distinct,
+            "zeros count: 7, 70 and 700 have different digits": len(
+                {int("".join(sorted(text))) for text in texts}
+            ),
             "only the numbers that are asked compete: 07 is not one of them": with_all,
             "this is the number of groups: divide it by that of the numbers": groups * len(texts),
         }

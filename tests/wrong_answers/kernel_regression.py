@@ -78,6 +78,7 @@ ANSWERS = answers(
         (ERROR, ".square().mean() -> ", "should have shape (), got (7,)"),
     ],
     nearest_neighbours=[
+        (NEAREST, "topk(k, -> topk(k + 1,", "indices -> indices[:, :k]", "raises RuntimeError"),
         (NEAREST, "1 / k -> 1.0", "each row sums to 3: divide by k"),
         (NEAREST, ".abs() -> ", "with k = 1 differences with their sign"),
         (NEAREST, "largest=False -> largest=True", "these are the keys farthest away"),

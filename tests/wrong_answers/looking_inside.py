@@ -93,11 +93,7 @@ ANSWERS = answers(
         (INDUCTION, "(i < i -> (i <= i", "a token reads itself after its twin"),
         (INDUCTION, " & (i < i[:, None]) -> ", "some queries read later tokens"),
         (INDUCTION, "last[:, None] -> tokens.roll(1, 1)[:, None]", "token 0 has none before it"),
-        (
-            INDUCTION,
-            "last[:, None]) -> last[:, None]) & (tokens[:, :, None] < 6)",
-            "the weights should be",
-        ),
+        (INDUCTION, "last[:, None]) -> last[:, None]) & (tokens[:, :, None] < 6)", "the weights"),
         (INDUCTION, " / cells.sum(-1, keepdim=True).clamp(min=1) -> .float()", "matches sum to 2"),
         (INDUCTION, ".clamp(min=1) -> ", "a row without a match should be 0, got nan"),
         (INDUCTION, "cells / -> (cells + 1e-9) /", "min=1 -> min=5e-9", "scores still give"),

@@ -9,8 +9,9 @@ def count(embed_dim, num_heads, num_kv_heads, kdim, bias):
     return 2 * E * (E + bias) + 2 * small * (kdim + bias)
 """
 BUILT = """
-def count(embed_dim, num_heads, **sizes):
-    layer = MultiHeadAttention(embed_dim, num_heads, vdim=sizes["kdim"], **sizes)
+def count(embed_dim, num_heads, num_kv_heads, kdim, bias):
+    sizes = {"num_kv_heads": num_kv_heads, "kdim": kdim, "vdim": kdim, "bias": bias}
+    layer = MultiHeadAttention(embed_dim, num_heads, **sizes)
     return sum(p.numel() for p in layer.parameters())
 """
 LAYER = """
@@ -71,11 +72,7 @@ ANSWERS = answers(
         (LAYER, " @ w_o.T -> ", "w_o is missing"),
         (LAYER, "w_q.T, num_heads -> w_q.T, 4", "w_v.T, G -> w_v.T, G * 4 // num_heads", "raises"),
         (LAYER, "attn_mask=mask -> attn_mask=None", "a mask (L, S): the mask changes nothing"),
-        (
-            LAYER,
-            "dim() == 3 -> dim() == 3 and G == num_heads",
-            "raises ValueError: mask must have a",
-        ),
+        (LAYER, "dim() == 3 -> dim() == 3 and G == num_heads", "raises ValueError: mask must have"),
         (LAYER, "mask = mask[:, None] -> mask = None", "(B, L, S): the mask changes nothing"),
         (LAYER, "attn_mask=mask -> attn_mask=None if mask is None else ~mask", "is inverted"),
         (LAYER, "value @ w_v.T -> key @ w_v.T", "made from key, not from value"),
