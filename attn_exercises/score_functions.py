@@ -85,10 +85,8 @@ def divide_by_width(answer: Any) -> None:
         if variance == 1 / d:  # a sample never hits it
             raise CheckFailed(f"1/{d} is the prediction: return the variance of your scores")
         if share > 1.01:
-            most = "nats by ln 64, or bits by 6"
-            raise CheckFailed(
-                f"the mean share of a row is at most 1, got {share:.2f}: divide {most}"
-            )
+            rule = "divide nats by ln 64, or bits by 6"
+            raise CheckFailed(f"the mean share is at most 1, got {share:.2f}: {rule}")
         missing, expected = 1 - share, 1 / (2 * d * math.log(64))  # to second order in the scores
         if not 0.8 * expected < missing < 1.2 * expected:
             least = f"the entropy should fall short of ln 64 by about {expected:.1e} of it"
