@@ -61,8 +61,8 @@ def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     except Exception as error:  # whatever the reader's code raises, with the case in which it does
         if isinstance(error, CheckFailed | NotImplementedError):
             raise
-        shown = (tuple(one.shape) if isinstance(one, Tensor) else one for one in arguments)
-        given = ", ".join(reprlib.repr(one) for one in shown)
+        shown = (tuple(x.shape) if isinstance(x, Tensor) else x for x in arguments)
+        given = ", ".join(type(x).__name__ if callable(x) else reprlib.repr(x) for x in shown)
         words = f"given {given} the answer raises {type(error).__name__}: {error}"
         raise CheckFailed(words) from error
     for copy, one in zip(copies, arguments, strict=True):

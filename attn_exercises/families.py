@@ -184,6 +184,7 @@ def seen_before(answer: Any) -> None:
         (["abcd", "xyz"], "abcd-xyz", 3, 7 / 8, "every run counts, not the longest alone"),
         (["a b"], "a  b", 3, 0.0, "spaces count as they stand"),
         (["a b "], " a b", 3, 3 / 4, "spaces count at the ends, too"),
+        (["ab "], " ab", 3, 0.0, "a run is not stripped"),
         (["abc"], "abd", 1, 2 / 3, "a run may be one character"),
         (["abc", "abc"], "abcxyz", 3, 1 / 2, "a run counts once, in however many texts"),
         (["a.c"], "abcabc", 3, 0.0, "a dot is a character like others"),

@@ -104,8 +104,8 @@ def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tens
         f"scores near -1,000 ({BEGIN_LOW}): ": (scores - 1000, right, "0 / 0 is nan"),
         "the largest score first: ": (falling, values[0], KEEP_THE_LARGER),
         "the largest score last: ": (rising, values[-1], NEWEST),
-        "the first keys masked: ": (low, low.softmax(0) @ values, NAN),
-        "a tile and the last keys masked: ": (late, late.softmax(0) @ values, NAN),
+        "first keys masked, then scores near -1,000: ": (low - 1000, low.softmax(0) @ values, NAN),
+        "a tile and the last keys masked: ": (late - 1000, late.softmax(0) @ values, NAN),
         "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
     }
 
@@ -171,7 +171,7 @@ def triton_log_sum_exp(answer: Any) -> None:
             where = f"S = {S}, TILE = {tile}: {case}"
             right, slips = rows[:3].logsumexp(-1), _slips(rows, tile)
             slips |= {NEWEST if "last" in case else KEEP_THE_LARGER: right + INF}
-            slips |= {BEGIN_LOW: right - INF} if "-1,000" in case else {}
+            slips |= {f"{BEGIN_LOW}, without what lies beyond": right - INF} if "-1" in case else {}
             compare(out, right, "the log-sum-exp", slips, where)
 
 

@@ -103,9 +103,9 @@ def local_linear(weigh: Any) -> None:
 def leave_group_out(predict: Any) -> None:
     """The Gaussian average over the keys of other groups."""
     device = get_device()
-    spread, differing = (points[[0, 1, 2, 3, 4, 0, 2]] for points in _points(5))
+    spread, differing = (points[[0, 1, 2, 3, 4, 2, 2]] for points in _points(5))
     shared = torch.tensor([0.2, 0.9, 0.9, 1.6, 0.2, 2.3, 1.6], device=device)
-    groups = torch.tensor([0, 1, 2, 3, 4, 0, 2], device=device)
+    groups = torch.tensor([0, 1, 2, 3, 4, 2, 2], device=device)
     alike = differing[[0, 1, 2, 3, 4, 0, 1]]  # groups 1 and 2 share a value
     distant = spread + 300 * (groups == 4)
     cases = (spread, differing, 0.5), (shared, differing, 0.8), (spread, alike, 0.5)

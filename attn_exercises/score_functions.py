@@ -40,7 +40,7 @@ def cosine_score(answer: Any) -> None:
         case = f"for queries {tuple(query.shape)} "
         compare(answer(query, key), dot / lengths, "the cosines", mistakes, case)
         short = "short vectors have the same cosine (treat only zeros apart): "
-        compare(answer(1e-3 * query, 1e-3 * key), dot / lengths, "the cosines", case=short)
+        compare(answer(1e-6 * query, 1e-6 * key), dot / lengths, "the cosines", case=short)
         some = torch.arange(5, device=dot.device)[:, None] > 0  # the first is a vector of zeros
         for zero, left in (("query", some[:3]), ("key", some.mT)):
             pair = (left * query, key) if zero == "query" else (query, some * key)
@@ -85,7 +85,7 @@ def divide_by_width(answer: Any) -> None:
         if variance == 1 / d:  # a sample never hits it
             raise CheckFailed(f"1/{d} is the prediction: return the variance of your scores")
         if share > 1.01:
-            rule = "divide nats by ln 64, or bits by 6"
+            rule = "sum over keys; divide nats by ln 64"
             raise CheckFailed(f"the mean share is at most 1, got {share:.2f}: {rule}")
         missing, expected = 1 - share, 1 / (2 * d * math.log(64))  # to second order in the scores
         if not 0.8 * expected < missing < 1.2 * expected:

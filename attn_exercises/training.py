@@ -22,7 +22,7 @@ def three_pieces(answer: Any) -> None:
             right = root if t <= start else joint * left
             mistakes = {
                 "the rate is too low by the root of warmup: what is b?": right / math.sqrt(w),
-                "after the peak the rate falls like the root of t, not like t": peak * w / t,
+                "after the peak the rate falls like 1 / √t, not like 1 / t": peak * w / t,
                 "the last piece begins at the rate of that step, not at the peak": (
                     peak * left if t >= start else -1
                 ),
@@ -63,7 +63,7 @@ def smoothed_gradient(answer: Any) -> None:
 @of_function
 def ceiling_without_order(answer: Any) -> None:
     """The best exact match of a translator that sees the digits of a number in no order."""
-    for asked in ([112, 121, 211, 333], [7, 70, 700], [1, 11, 111], [12, 21, 34], range(90, 2000)):
+    for asked in ([112, 121, 211, 333], [7, 70, 700], [1, 11, 22], [12, 21, 34], range(90, 2000)):
         texts = [str(number) for number in asked]
         groups = len({tuple(sorted(text)) for text in texts})
         as_distinct = sum(1 / math.factorial(len(text)) for text in texts)

@@ -79,7 +79,7 @@ class Vocabulary:
 def _strings(tokens: Iterable[str]) -> Iterable[str]:
     """The same tokens, each checked: "drei" alone would be read as d, r, e, i."""
     if isinstance(tokens, str):
-        raise TypeError(f"tokens must be a sequence of strings, got the one string {tokens!r}")
+        raise TypeError(f"tokens must be a sequence of strings, got the one string {tokens[:40]!r}")
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(f"tokens must be strings, got {token!r}")

@@ -84,7 +84,7 @@ ANSWERS = answers(
         (MENDED, "r * Z -> Z", "the output is rescaled, but the sum is not"),
         (MENDED, "(old - base).exp() -> (base - old).exp() if old > -1e9 else 1.0", "upside down"),
         (MENDED, "u / Z if -> u if", "divide the output by the sum at the end"),
-        (MENDED, ".clamp_min(-1e30) -> ", NO_ZEROS, "the first keys masked: the output is nan"),
+        (MENDED, ".clamp_min(-1e30) -> ", NO_ZEROS, "-1,000: the output is nan"),
         (MENDED, NO_ZEROS, "all keys masked: the output is nan"),
         (MENDED, "torch.maximum(m, a.max()) -> (m if m > -1e30 else a.max())", "newest maximum"),
         (

@@ -38,7 +38,7 @@ def ceiling(numbers):
 ANSWERS = answers(
     three_pieces=[
         (RATE, "(t / warmup, (warmup / t) ** 0.5) -> (t**-0.5, t * warmup**-1.5)", "too low by"),
-        (RATE, "(warmup / t) ** 0.5 -> warmup / t", "like the root of t, not like t"),
+        (RATE, "(warmup / t) ** 0.5 -> warmup / t", "like 1 / √t, not like 1 / t"),
         (RATE, "root(start) * ( -> peak * (", "begins at the rate of that step"),
         (RATE, "root(start) * ( -> root(t) * (", "falls from one rate, with no root in it"),
         (RATE, "if t < start else -> if t else", "the last piece is missing"),
