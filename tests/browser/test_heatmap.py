@@ -109,6 +109,7 @@ def test_a_large_map_is_zoomed_into_by_keyboard_and_walked(visit, bare):
     before = panel.cells()["size"]
     panel.press("Zoom", *["ArrowRight"] * 4)
     assert panel.output("Zoom") == "48 of 150"
+    settle(panel.page)
     after = panel.cells()
     assert len(after["columns"]) == 48
     assert len(after["rows"]) == 48
