@@ -18,6 +18,7 @@ from attn_notes.masks import masked_softmax
 INF = float("inf")
 MAXIMA = {"max", "amax", "aminmax", "argmax", "cummax", "sort", "topk"}
 SUMS = {"exp", "softmax", "log_softmax", "logsumexp"}
+COPIES = {"clone", "to_copy", "constant_pad_nd"}
 KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
 NAN = "the output is nan: what is -inf minus -inf?"
 BEGIN_LOW = "the maximum may be negative: begin at -inf"
@@ -46,23 +47,28 @@ def _by_tiles(scores: Tensor, values: Tensor, tile: int, *, Z: bool, u: bool, r:
 
 
 class _InTiles(TorchDispatchMode):
-    """Refuses an answer that has looked at more keys than a tile holds before it adds them up."""
+    """Refuses an answer that takes more keys at once than a tile holds, or that goes back."""
 
-    def __init__(self, tile: int) -> None:
+    def __init__(self, tile: int, keys: int) -> None:
         super().__init__()
-        self.tile = tile
-        self.read: dict[int, Tensor] = {}  # by address; kept, so that no other tensor takes it
+        self.tile, self.keys = tile, keys
+        self.copies: dict[int, Tensor] = {}  # of the scores, by address
+        self.latest = 0  # the first key of the last tile that was read
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if (name := func.overloadpacket.__name__.strip("_")) in MAXIMA | SUMS:
-            at, size = args[0].data_ptr(), args[0].element_size()
-            keys = dict.fromkeys(range(at, at + size * args[0].numel(), size), args[0])
-            keys |= {} if name in SUMS else self.read
-            if len(keys) > self.tile + 2:  # a tile, and perhaps the maxima: old and its own
-                n = len(keys)
+        result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__.strip("_")
+        for one in (arg for arg in args if isinstance(arg, Tensor)):
+            n, first = max(one.shape, default=1), one.storage_offset()
+            if name in MAXIMA | SUMS and n > self.tile + 2:  # a tile and two maxima
                 raise CheckFailed(f"{name} has {n} numbers, a tile {self.tile}: {KEEP_A_STATE}")
-            self.read = {} if name in SUMS else keys
-        return func(*args, **(kwargs or {}))
+            of_scores = one.untyped_storage().data_ptr() in self.copies
+            if name in COPIES and one.shape == (self.keys,):
+                self.copies[result.untyped_storage().data_ptr()] = result
+            elif of_scores and 0 < one.dim() <= n <= self.tile and not func.is_view:
+                if (last := self.latest) > first:
+                    raise CheckFailed(f"key {first} is read after key {last}: {KEEP_A_STATE}")
+                self.latest = first
+        return result
 
 
 @of_function
@@ -81,7 +87,7 @@ def mended_rescaling(answer: Any) -> None:
             "divide the output by the sum at the end": (scores - scores.max()).exp() @ values,
             "the last tile is shorter, and it is left out": scores[:to].softmax(0) @ values[:to],
         }
-        with _InTiles(tile):
+        with _InTiles(tile, len(scores)):
             got = answer(*run)
         compare(got, right, "the output", mistakes, f"tile = {tile}: ")
     for case, (a, expected, cause) in _hard_scores(scores, values).items():
@@ -106,7 +112,7 @@ def _hard_scores(scores: Tensor, values: Tensor) -> dict[str, tuple[Tensor, Tens
         "the largest score last: ": (rising, values[-1], NEWEST),
         "first keys masked, then scores near -1,000: ": (low - 1000, low.softmax(0) @ values, NAN),
         "a tile and the last keys masked: ": (late - 1000, late.softmax(0) @ values, NAN),
-        "all keys masked: ": (torch.full_like(scores, -INF), 0 * right, NAN),
+        "all keys masked: ": (torch.full_like(scores, -INF), right.new_zeros(3), NAN),
     }
 
 
@@ -156,7 +162,7 @@ def triton_log_sum_exp(answer: Any) -> None:
     if get_device().type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         raise CheckFailed("without a CUDA device, set TRITON_INTERPRET=1 before Python starts")
     kernel = importlib.import_module("triton").jit(getattr(answer, "fn", answer))
-    for S, tile in ((10, 4), (8, 4), (4, 8), (40, 4)):
+    for S, tile in ((10, 4), (8, 4), (4, 8), (40, 4), (2000, 64)):
         block = 2 * draw((4, S))[0].sort().values  # every tile brings a new maximum
         falling, rising = block.flip(-1), block.clone()
         falling[:, 0] += 1000

@@ -16,10 +16,11 @@ from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 @of_function
 def count_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
-    for E, (H, G), kdim, bias in product((8, 12), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
+    for E, (H, G), kdim, bias in product((12, 8), ((4, 4), (4, 2), (2, 1)), (8, 5), (True, False)):
         layer = MultiHeadAttention(E, H, num_kv_heads=G, kdim=kdim, vdim=kdim, bias=bias)
         right, shared = sum(p.numel() for p in layer.parameters()), E // H * G
         mistakes = {
+            "keys and values have G · D rows, not G": right - 2 * (shared - G) * (kdim + bias),
             "is out_proj missing?": right - E * E - bias * E,
             "are the matrices of keys and values G / H as high?": (2 * E + 2 * kdim + 4 * bias) * E,
             "are the biases missing?": right - bias * 2 * (E + shared),

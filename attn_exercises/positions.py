@@ -70,11 +70,12 @@ def column_order(answer: Any) -> None:
 @of_function
 def alibi_horizon(answer: Any) -> None:
     """How many positions hold a share of the weight?"""
-    cases = ((0.5, 0.9), (0.25, 0.5), (1 / 16, 0.99), (1 / 256, 0.2), (math.log(2), 0.75))
+    cases = ((1 / 16, 0.99), (0.5, 0.9), (0.25, 0.5), (1 / 256, 0.2), (math.log(2), 0.75))
     for slope, share in cases:
         exact = -math.log(1 - share) / slope
         right, beyond = math.ceil(exact), math.ceil(-math.log(share) / slope)
         mistakes = {
+            "r is exp(-slope), not the slope": math.ceil(math.log(1 - share, slope)),
             "the nearest n hold 1 - r^n; r^n is what lies beyond": beyond,
             "one too few: round up, and count the query's own word": right - 1,
             "the number of words is whole: round up": exact,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attn_notes.cache import KVCache
 from attn_notes.checks.properties import CheckFailed, check_small, noise_source
-from attn_notes.data import PAD
+from attn_notes.data import END, PAD
 
 
 def check_batch_invariant(
@@ -142,6 +142,7 @@ def check_masked_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
     """
     generator = noise_source(0)
     labels = torch.randint(4, 7, (2, 5), generator=generator, device="cpu")
+    labels[0, 1] = labels[1, 4] = END
     labels[0, 2:] = PAD
     logits = torch.randn(2, 5, 7, generator=generator, device="cpu").requires_grad_()
     value = loss(logits, labels)

@@ -94,7 +94,7 @@ ANSWERS = answers(
         ),
         (NO_TILES, "softmax has 9 numbers, a tile 4: keep a maximum, a sum and an output"),
         (ONE_MAXIMUM, "max has 9 numbers, a tile 4"),
-        (ONE_MAXIMUM, "scores.max() -> max(a.max() for a in scores.split(tile))", "max has 8"),
+        (ONE_MAXIMUM, "scores.max() -> max(a.max() for a in scores.split(tile))", "key 0 is read after key 8"),
         (ONE_MAXIMUM, "scores.max() -> 0 * scores[0]", "scores near 1,000 overflow (subtract the"),
         (MENDED, f".split(tile) -> {NO_REMAINDER}", "the last tile is shorter, and it is left out"),
         (MENDED, "torch.maximum(m, a.max()) -> a.max()", "a later tile may have a smaller maximum"),
