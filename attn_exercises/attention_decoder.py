@@ -75,6 +75,11 @@ def masked_loss(answer: Any) -> None:
         raise CheckFailed("the value is right, but no gradient flows: return the tensor")
     pull, gradient = (torch.autograd.grad(loss, logits)[0] for loss in (got, right))
     compare(pull, gradient, "the gradient of the loss")
+    small = logits.detach() / 60
+    closed = small.index_fill(-1, torch.tensor([PAD], device=small.device), -torch.inf)
+    right, without = (F.cross_entropy(z.mT, labels, ignore_index=PAD) for z in (small, closed))
+    mistakes = {"PAD is in the vocabulary, too: leave it in the softmax": without}
+    compare(answer(small, labels), right, "the loss", mistakes, "for small logits: ")
     check_masked_loss(answer)
 
 
@@ -94,9 +99,10 @@ class _Countdown:
             kind = type(state).__name__
             raise CheckFailed(f"`step` takes the words, then the state; its second was a {kind}")
         after = _Countdown()
-        after.said = state.said + 1
+        after.said, after.most = state.said + 1, self.most
         if after.said > self.most:
-            raise CheckFailed(f"with max_length = {self.most} it says more than {self.most} words")
+            stop = "stop at max_length, or when every sentence has ended"
+            raise CheckFailed(f"it says more than {self.most} words: {stop}")
         down = (tokens - (2 if after.said > 1 else 1)).clamp(min=4)
         down = torch.where(tokens == 4, END, torch.where(tokens < 4, 9, down))  # 9: nonsense
         return F.one_hot(down, 12).float(), after
@@ -116,17 +122,17 @@ def greedy_loop(answer: Any) -> None:
         "a sentence goes on after END: what follows should be PAD": unfilled,
         "END has become PAD: fill first, then note which sentences have ended": right * (right > 2),
         "each step gets the same state: pass on the one that the last step returned": stale,
-        "each step should be given the words chosen last": (source.cpu() - same_word).clamp(min=4),
         "it goes on after every sentence has ended": F.pad(right, (0, 4)),
+        "each step should be given the words chosen last": (source.cpu() - same_word).clamp(min=4),
     }
     compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes)
     first = torch.cat((source[1:2] - 1, source[1:2]))  # 4, which END follows, and 5
     ended, case = torch.tensor([[2, 0], [4, 2]], device="cpu"), "one sentence begins with END: "
     compare(answer(_Countdown(), first, lengths[:2], 9), ended, "the tokens", case=case)
-    mistakes = {"with max_length = 3 it says more than 3 words": right}
-    brief = _Countdown()
-    brief.most = 3
-    compare(answer(brief, source, lengths, 3), right[:, :3], "the tokens", mistakes)
+    for most, length in ((5, 9), (3, 3)):
+        brief = _Countdown()
+        brief.most = most
+        compare(answer(brief, source, lengths, length), right[:, :most], "the tokens")
 
 
 @of_function
@@ -134,7 +140,7 @@ def length_penalty(answer: Any) -> None:
     """The index of the best of K hypotheses, by their log-probabilities and lengths."""
     few, many = ([-2.0, -2.2, -3.0], [2, 4, 9]), ([-3.6, -5.2, -3.3, -3.6, -7.5], [2, 3, 7, 9, 22])
     named = {
-        "multiplied, the penalty favours the short": 0,
+        "this favours the short: divide log p by the penalty": 0,
         "this is the least score: the largest is the best": 1,
         "the lengths hardly count: the penalty is ((5 + T) / 6)^α": 2,
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,

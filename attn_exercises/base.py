@@ -61,14 +61,19 @@ def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     except Exception as error:  # whatever the reader's code raises, with the case in which it does
         if isinstance(error, CheckFailed | NotImplementedError):
             raise
-        shown = (tuple(x.shape) if isinstance(x, Tensor) else x for x in arguments)
-        given = ", ".join(type(x).__name__ if callable(x) else reprlib.repr(x) for x in shown)
+        given = ", ".join(map(_shown, arguments))
         words = f"given {given} the answer raises {type(error).__name__}: {error}"
         raise CheckFailed(words) from error
     for copy, one in zip(copies, arguments, strict=True):
         if isinstance(one, Tensor) and difference(copy, one):
             raise CheckFailed("the answer changes its argument in place: work on a copy")
     return got
+
+
+def _shown(one: Any) -> str:
+    if isinstance(one, Tensor):
+        return repr(tuple(one.shape)) if one.dim() else "a tensor without axes"
+    return type(one).__name__ if callable(one) else reprlib.repr(one)
 
 
 def prediction(
@@ -168,8 +173,10 @@ def refuse(answer: Any, names: set[str], words: str) -> None:
 
 def numbers(answer: Any, refusal: str) -> Tensor:
     """A table of numbers that the reader wrote as lists or as a tensor."""
+    rows = answer if isinstance(answer, list | tuple) else []
+    plain = [row.tolist() if isinstance(row, Tensor) else row for row in rows]
     try:
-        return torch.as_tensor(answer, device="cpu")
+        return torch.as_tensor(plain or answer, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise CheckFailed(refusal) from None
 

@@ -1,6 +1,7 @@
 """The exercises of chapter 9: what is known, hidden, drawn, measured and remembered."""
 
 import math
+import string
 from functools import partial
 from typing import Any
 
@@ -48,16 +49,16 @@ def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
     hidden, first, size, share = 3, 6, 106, 0.2  # not BERT's
     source = torch.Generator().manual_seed(9)
-    x = torch.randint(4, size - 3, (2000, 100), generator=source, device="cpu")  # 4, 5: marks
-    x[:1000, 80:] = x[1000:, :20] = 0  # padding stands behind, or in front
+    x = torch.randint(4, size - 3, (8000, 100), generator=source, device="cpu")  # 4, 5: marks
+    x[:4000, 80:] = x[4000:, :20] = 0  # padding stands behind, or in front
     ask = partial(answer, x := x.to(get_device()), share, hidden, first, size)
     got = ask(source.manual_seed(8))
     if not isinstance(got, tuple | list) or [getattr(g, "shape", 0) for g in got] != [x.shape] * 2:
         raise CheckFailed("return two tensors of the shape of x, shown and asked")
     shown, asked = got
     chosen = asked != 0
-    if bool((chosen & (x == 0)).any()):
-        raise CheckFailed("padding is never chosen: asked should be 0 there")
+    if bool((chosen | (shown != 0))[x == 0].any()):
+        raise CheckFailed("padding is never chosen: shown and asked should be 0 there")
     compare(asked, x * chosen, "asked", {"asked must hold the true token": shown * chosen})
     compare(shown.where(~chosen, 0), x.where(~chosen, 0), "what is shown elsewhere")
     swapped = chosen & (shown != hidden) & (shown != x)
@@ -68,9 +69,11 @@ def eighty_ten_ten(answer: Any) -> None:
     _check_share(swapped[chosen], 0.1, "of the chosen tokens {:.0%} should be another one")
     _check_each_token(chosen, shown.where(swapped, 0), chosen & (shown != hidden))
     others = shown[swapped]
-    if sorted(set(others.tolist())) != list(range(first, size)):
+    rare = others.bincount(minlength=size)[[first, -1]].sum() < 0.7 * 2 / 100 * len(others)
+    if sorted(set(others.tolist())) != list(range(first, size)) or bool(rare):
         found = f"{len(others.unique())} ids from {int(others.min())} to {int(others.max())}"
-        raise CheckFailed(f"a random token is any id from {first} to {size - 1}, got {found}")
+        wanted = f"any id from {first} to {size - 1}, all equally often"
+        raise CheckFailed(f"a random token is {wanted}, got {found}")
     _check_source(ask, source, got, chosen)
 
 
@@ -86,7 +89,7 @@ def _check_source(ask: Any, source: torch.Generator, got: Any, chosen: Tensor) -
 
 def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
     """Raise where a choice, a fate or a random id is drawn for a whole line at once."""
-    per_line, behind = chosen.sum(1), chosen[:1000, :80]  # 80 real tokens in each line
+    per_line, behind = chosen.sum(1), chosen[:4000, :80]  # 80 real tokens in each line
     if not bool(((per_line > 0) & (per_line < 80)).all()):
         raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
     if torch.equal(behind.any(0), behind.all(0)):
@@ -161,7 +164,7 @@ def proud_number(answer: Any) -> None:
     if not isinstance(vocab := answer(list(train)), Vocabulary):
         raise CheckFailed(f"known must return a Vocabulary, got {type(vocab).__name__}")
     if (bits := NGramModel(2, train, vocab).bits_per_character(held_out)) > 0.1:
-        known = f"{bits:.2f} bits, with {len(vocab.tokens)} known tokens"
+        known = f"{bits:.2f} bits; tokens known: {len(vocab.tokens)}"
         raise CheckFailed(f"{known}: which token costs nothing if there is no other?")
 
 
@@ -174,7 +177,7 @@ def seen_before(answer: Any) -> None:
         (["abc", "def"], "abcdef", 4, 0.0, "no run crosses from one text into another"),
         *(
             (["ab", "cd"], f"b{gap}c", 3, 0.0, "nothing joins two texts")
-            for gap in ("\n", " ", "\t", "|", "\n\n")
+            for gap in (*string.whitespace, *string.punctuation, "\n\n", "  ")
         ),
         (["abc"], "xxabc", 3, 3 / 5, "the last run of a text counts too"),
         (["ab"], "abab", 3, 0.0, "a text shorter than n has no run"),

@@ -50,7 +50,9 @@ def cosine_score(answer: Any) -> None:
             leaf = pair[zero == "key"].requires_grad_()
             (pull,) = torch.autograd.grad(answer(*pair).sum(), leaf)
             if not bool(pull.isfinite().all()):
-                raise CheckFailed(f"with a zero {zero} the gradient is NaN: divide by no 0 at all")
+                raise CheckFailed(
+                    f"with a zero {zero} the gradient is NaN: no root of 0, no division by 0"
+                )
 
 
 @of_function

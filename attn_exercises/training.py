@@ -26,7 +26,7 @@ def three_pieces(answer: Any) -> None:
                 "the last piece begins at the rate of that step, not at the peak": (
                     peak * left if t >= start else -1
                 ),
-                "the last piece falls from one rate, with no root in it": root * left,
+                "the last piece is a straight line from the rate at its first step": root * left,
                 "the rate does not stay at the peak: it falls like a root": peak
                 if t < start
                 else -1,
@@ -54,6 +54,7 @@ def smoothed_gradient(answer: Any) -> None:
             "the smoothing is missing: this is the gradient for eps = 0": (p - label) / N,
             "eps is spread over all V tokens, and the label is one of them": (p - others) / N,
             "the label keeps 1 - eps and gets its share of eps too": (p - alone) / N,
+            "it is nan: a plain exp overflows, and p may be 0": right * math.nan,
         }
         case = f"with {N} tokens, V = {V}, eps = {eps}, logits of size {size:.0f}: "
         compare(answer(leaf.detach(), labels, eps), right, "the gradient", mistakes, case)

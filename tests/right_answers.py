@@ -4,6 +4,7 @@ Where there are several to an exercise, a line `# or` parts them.
 """
 
 ANSWERS = {
+    "three_rows": "answer = [*torch.tensor([[0.2] * 5, [0.2] * 5, [0, 0, 0, 0, 1.0]])]",
     "length_penalty": """
 def pick(log_probs, lengths, alpha):
     return (log_probs / ((5 + lengths) / 6) ** alpha).cpu().numpy().argmax()
@@ -66,7 +67,7 @@ def one_query(scores, values, tile):  # skips a masked tile
         if a.max() == -torch.inf:
             continue
         old, m = m, torch.stack([m, a.max()]).max()
-        r, e = (old - m).exp(), (a - m).exp()
+        r, e = torch.e ** (old - m), torch.e ** (a - m)
         Z, u = r * Z + e.sum(), r * u + e @ v
     return u / Z if Z > 0 else u
 """,

@@ -30,7 +30,6 @@ ANSWERS = answers(
         (ENCODE, " + new -> ", "all new tokens of a text get"),
         (ENCODE, "+ new -> + new + 1", "the first new token stands at `cached`, not one"),
         (ENCODE, "+ new -> + new.flip(0)", "the new tokens are numbered backwards"),
-        (ENCODE, "cached[:, None] + new -> cached : cached + 1", "the answer raises TypeError"),
     ],
     one_letter=[
         (f"differ = {DIFFER | {'causal': True}}", "the mask changes how many values are averaged"),
@@ -50,7 +49,6 @@ ANSWERS = answers(
             "side by side",
         ),
         ("from attn_notes.positions import rotation_between as shift", "own: write one yourself"),
-        (SHIFT, "(embed_dim, embed_dim, -> (embed_dim,", "the answer raises IndexError"),
     ],
     column_order=[
         (ORDER + "range(D)", "order(4): that changes nothing"),

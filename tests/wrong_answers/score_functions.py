@@ -70,7 +70,6 @@ ANSWERS = answers(
         (MEASURE, "return variance, share -> return share, variance", "share stands first"),
         (MEASURE, "return variance, share -> return variance, 1.0", "about 7.5e-03 of it, got 0.0"),
         (MEASURE, "entropy.mean() -> entropy[0]", "short of ln 64 by about 1.2e-04 of it"),
-        (MEASURE, "log(64) -> log('64')", "the answer raises TypeError: must be"),
         (MEASURE, " / math.log(64) -> ", "divide nats by ln 64"),
         (MEASURE, "return variance -> return 1 / d", "1/16 is the prediction"),
         (MEASURE, "scores.var() -> scores.std()", "square it"),

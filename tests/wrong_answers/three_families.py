@@ -26,6 +26,7 @@ def ask(x, share, hidden, first, size, source):
     asked = x.masked_fill(~chosen, 0)
     return shown, asked
 """
+ROUNDED = "(first + (size - 1 - first) * torch.rand(x.shape, generator=source)).round().long()"
 ANEW = "source = torch.Generator().manual_seed(source.initial_seed())"
 NUCLEUS = """
 def nucleus(logits, p):
@@ -98,12 +99,12 @@ ANSWERS = answers(
         (ASK, "chosen = (chosen -> fate = fate[:, :1]\n    chosen = (chosen", "the fate token by"),
         (ASK, "size, x.shape, -> size, (len(x), 1),", "draw a random id for each token"),
         (ASK, "x != 0 -> x >= first", "only 0 is padding"),
-        (ASK, "x != 0 -> torch.arange(100) < 80", "what is shown elsewhere should be 0"),
-        (ASK, " & (x != 0) -> ", "what is shown elsewhere should be 0"),
+        (ASK, " & (x != 0) -> ", "padding is never chosen"),
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = shown * chosen", "hold the true token"),
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = x", "should be asked for, got 100%"),
         (ASK, "fate < 0.8 -> fate < 0.5", "80% should be hidden, got 50%"),
-        (ASK, "first, size, x.shape -> first, size - 1, x.shape", "6 to 105, got 99 ids"),
+        (ASK, "first, size, x.shape -> first, size - 1, x.shape", "got 99 ids from 6 to 104"),
+        (ASK, f"torch.randint(first, size, x.shape, generator=source) -> {ROUNDED}", "all equally"),
         (ASK, "x.shape, generator=source -> x.shape", "equal seeds must give equal results, a"),
         (ASK, f"chosen, fate = -> {ANEW}\n    chosen, fate =", "a second call other ones"),
         (ASK, "x.masked_fill(chosen -> x.masked_fill_(chosen", "changes its argument"),
@@ -126,9 +127,9 @@ ANSWERS = answers(
         (BITS + "2500 * math.log2(60) / 10000", "for perplexity 45, 1900 tokens and 8000"),
     ],
     proud_number=[
-        (VOCABULARY + "Vocabulary.build(map(list, texts))", "bits, with"),
+        (VOCABULARY + "Vocabulary.build(map(list, texts))", "bits; tokens known: "),
         (VOCABULARY + "Vocabulary.build(map(list, texts), min_count=300)", "which token"),
-        (VOCABULARY + 'Vocabulary(["e"])', "with 1 known tokens"),
+        (VOCABULARY + 'Vocabulary(["e"])', "tokens known: 1: which"),
         (VOCABULARY + "[]", "must return a Vocabulary, got list"),
     ],
     seen_before=[
@@ -139,10 +140,9 @@ ANSWERS = answers(
         (SEEN, "in train -> in train[-1:]", "the share should be"),
         (SEEN, 'in train -> in ["\\n\\n".join(train)]', "nothing joins two texts"),
         (SEEN, 'in train -> in ["".join(train)]', "no run crosses from one text into another"),
-        (SEEN, 'in train -> in [" ".join(train)]', "nothing joins two texts"),
+        (SEEN, 'in train -> in ["#".join(train)]', "nothing joins two texts"),
         (SEEN, "runs = -> test = test.strip()\n    runs =", "spaces count at the ends, too"),
         (SEEN, "range(len(t) - n + 1) -> range(len(t) - n)", "the share should be"),
         (SEEN, "range(len(test) - n + 1) -> range(len(test) - n)", "the last run of a text counts"),
-        (SEEN, " - n + 1 -> ", "got"),
     ],
 )

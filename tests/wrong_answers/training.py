@@ -40,7 +40,7 @@ ANSWERS = answers(
         (RATE, "(t / warmup, (warmup / t) ** 0.5) -> (t**-0.5, t * warmup**-1.5)", "too low by"),
         (RATE, "(warmup / t) ** 0.5 -> warmup / t", "like 1 / √t, not like 1 / t"),
         (RATE, "root(start) * ( -> peak * (", "begins at the rate of that step"),
-        (RATE, "root(start) * ( -> root(t) * (", "falls from one rate, with no root in it"),
+        (RATE, "root(start) * ( -> root(t) * (", "a straight line from the rate"),
         (RATE, "if t < start else -> if t else", "the last piece is missing"),
         (RATE, "t < start -> t <= start + 1", "the last piece begins too late"),
         (RATE, "t / warmup, -> (t - 1) / warmup,", "cooldown 200 and peak 1.0: the rate should be"),
