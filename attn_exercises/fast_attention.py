@@ -58,7 +58,7 @@ class _InTiles(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__.strip("_")
         for one in (arg for arg in args if isinstance(arg, Tensor)):
-            n, first = max(one.shape, default=1), one.storage_offset()
+            n, first = max(one.shape, default=1), int(one.storage_offset())
             if name in MAXIMA | SUMS and n > self.tile + 2:  # a tile and two maxima
                 raise CheckFailed(f"{name} has {n} numbers, a tile {self.tile}: {KEEP_A_STATE}")
             of_scores = one.untyped_storage().data_ptr() in self.copies
