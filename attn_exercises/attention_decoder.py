@@ -45,9 +45,11 @@ def read_source(answer: Any) -> None:
         "the context is a plain mean: use the weights": memory.mean(1),
     }
     compare(got[0], context, "the context", mistakes)
+    low = answer(hidden, memory, mask, lambda query, key: score(query, key) - 40)[1]
+    compare(low, weights[:, 0], "the weights", case="for scores near -40 (padding is -inf) ")
     one = answer(hidden[1:, 1:], memory[1:], mask[1:], score)
-    compare(one[1], weights[1:, 0], "the weights", case="for one sequence and two layers ")
-    compare(one[0], context[1:], "the context", case="for one sequence and two layers ")
+    for got, right in zip(one, (context, weights[:, 0]), strict=True):
+        compare(got, right[1:], "the answer", case="for one sequence and two layers ")
 
 
 @of_function
@@ -76,18 +78,17 @@ def masked_loss(answer: Any) -> None:
     pull, gradient = (torch.autograd.grad(loss, logits)[0] for loss in (got, right))
     compare(pull, gradient, "the gradient of the loss")
     small = logits.detach() / 60
-    closed = small.index_fill(-1, torch.tensor([PAD], device=small.device), -torch.inf)
+    closed = small.where(torch.arange(6, device=small.device) != PAD, -torch.inf)
     right, without = (F.cross_entropy(z.mT, labels, ignore_index=PAD) for z in (small, closed))
-    mistakes = {"PAD is in the vocabulary, too: leave it in the softmax": without}
-    compare(answer(small, labels), right, "the loss", mistakes, "for small logits: ")
+    compare(answer(small, labels), right, "the loss", {"leave PAD in the softmax": without})
     check_masked_loss(answer)
 
 
 class _Countdown:
     """Counts down from the source's word: by 1 at first, by 2 once its state holds two words."""
 
-    said = -1  # words appended so far; the source's own is not one
-    most = 9  # words that it may be asked to append
+    def __init__(self, said: int = -1, most: int = 9) -> None:
+        self.said, self.most = said, most  # words appended, without the source's; and at most
 
     def start(self, source: Tensor, lengths: Any = None) -> tuple[Tensor, "_Countdown"]:
         if lengths is None:
@@ -98,11 +99,9 @@ class _Countdown:
         if not isinstance(state, _Countdown):
             kind = type(state).__name__
             raise CheckFailed(f"`step` takes the words, then the state; its second was a {kind}")
-        after = _Countdown()
-        after.said, after.most = state.said + 1, self.most
+        after = _Countdown(state.said + 1, self.most)
         if after.said > self.most:
-            stop = "stop at max_length, or when every sentence has ended"
-            raise CheckFailed(f"it says more than {self.most} words: {stop}")
+            raise CheckFailed(f"it says more than {self.most} words: stop earlier")
         down = (tokens - (2 if after.said > 1 else 1)).clamp(min=4)
         down = torch.where(tokens == 4, END, torch.where(tokens < 4, 9, down))  # 9: nonsense
         return F.one_hot(down, 12).float(), after
@@ -130,8 +129,7 @@ def greedy_loop(answer: Any) -> None:
     ended, case = torch.tensor([[2, 0], [4, 2]], device="cpu"), "one sentence begins with END: "
     compare(answer(_Countdown(), first, lengths[:2], 9), ended, "the tokens", case=case)
     for most, length in ((5, 9), (3, 3)):
-        brief = _Countdown()
-        brief.most = most
+        brief = _Countdown(most=most)
         compare(answer(brief, source, lengths, length), right[:, :most], "the tokens")
 
 
@@ -145,11 +143,10 @@ def length_penalty(answer: Any) -> None:
         "the lengths hardly count: the penalty is ((5 + T) / 6)^α": 2,
         "log p is divided by T^α: the penalty is ((5 + T) / 6)^α": 4,
     }
-    exponent = {"α should be an exponent": 2}
     near = "the penalty is ((5 + T) / 6)^α, and T counts END once"
     with_4, with_6 = ([-1.92, -4.0], [1, 7]), ([-2.08, -4.0], [1, 7])  # turn the order
     cases: Any = (
-        *((many, 1.0, 3, named), (few, 0.5, 1, exponent), (many, 0.0, 2, {})),
+        *((many, 1.0, 3, named), (few, 0.5, 1, {"α should be an exponent": 2}), (many, 0.0, 2, {})),
         *((with_4, 1.0, 0, {near: 1}), (with_6, 1.0, 1, {near: 0}), (with_4, 2.0, 1, {})),
     )
     for hypotheses, alpha, best, mistakes in cases:
@@ -164,8 +161,8 @@ def length_penalty(answer: Any) -> None:
 def fool_beam(answer: Any) -> None:
     """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
     table = numbers(answer, "the table should hold 4 rows of 4 numbers")
-    if table.shape != (4, 4):
-        raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
+    if (shape := tuple(table.shape)) != (4, 4):
+        raise CheckFailed(f"the table should have shape (4, 4), got {shape}")
     for name, row in zip(("START", "a", "b", "c"), table, strict=True):
         if not bool((row >= 0).all()) or abs(float(row.sum()) - 1) > 1e-4:
             shown = ", ".join(f"{p:.4g}" for p in row)

@@ -118,6 +118,7 @@ def leave_group_out(predict: Any) -> None:
         late = late / late.sum(-1, keepdim=True)
         mistakes = {
             "far from all other groups the heights underflow: mask the scores": late @ values,
+            "far from all others the heights are 0: mask the scores": late.nan_to_num() @ values,
             "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
             "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
             "this leaves out the point and keeps its copy": masked_softmax(scores, ~own) @ values,

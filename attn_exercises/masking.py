@@ -39,7 +39,7 @@ def softmax_with_empty_rows(answer: Any) -> None:
     closed = scores.masked_fill(~mask, -torch.inf)
     over_queries = masked_softmax(scores.mT, mask.mT).mT
     mistakes = {
-        "the empty row is NaN, which is 0/0: it should be 0": closed.softmax(-1),
+        "the empty row is NaN (0/0, or infinity times 0): it should be 0": closed.softmax(-1),
         "the empty row attends to padding: it should be 0": closed.clamp(min=-1e9).softmax(-1),
         "masked keys are read: is the mask inverted?": masked_softmax(scores, ~mask),
         "the softmax runs over the queries and not over the keys": over_queries,

@@ -48,7 +48,9 @@ def cosine_score(answer: Any) -> None:
             mistakes = {f"a {zero} of zeros gives NaN: score it 0": right / left}
             compare(answer(*pair), right, f"with a zero {zero} the cosines", mistakes)
             leaf = pair[zero == "key"].requires_grad_()
-            (pull,) = torch.autograd.grad(answer(*pair).sum(), leaf)
+            if not (got := answer(*pair)).requires_grad:
+                raise CheckFailed(f"no gradient reaches the {zero}: stay in tensors")
+            (pull,) = torch.autograd.grad(got.sum(), leaf)
             if not bool(pull.isfinite().all()):
                 raise CheckFailed(
                     f"with a zero {zero} the gradient is NaN: no root of 0, no division by 0"

@@ -99,7 +99,8 @@ def block_flops(answer: Any) -> None:
 @of_function
 def linear_work(answer: Any) -> None:
     """The FLOPs of every linear layer, by hooks."""
-    parts = nn.Linear(3, 5), nn.LayerNorm(5), nn.Sequential(nn.Linear(5, 2))
+    kind = nn.modules.linear.NonDynamicallyQuantizableLinear  # as in nn.MultiheadAttention
+    parts = nn.Linear(3, 5), nn.LayerNorm(5), nn.Sequential(kind(5, 2))
     model = nn.Sequential(*parts).to("meta")
     other = model[0].register_forward_hook(lambda *_: None)  # somebody else's
     x, calls = torch.empty(2, 7, 3, device="meta"), []

@@ -62,7 +62,7 @@ ANSWERS = answers(
         (COUNT, "kdim + bias) -> E + bias)", "inputs of width kdim"),
         (BUILT, "count from the sizes alone: build no layer"),
         (COUNT, "2 * E * (E + bias) -> 2 * nn.Linear(E, E + bias).weight.numel()", "no layer"),
-        (COUNT, "return -> return 1 +", "4 heads, 4 for keys and values, kdim 8, bias True: "),
+        (COUNT, "return -> return 1 +", "4 heads, 4 for keys and values, kdim 5, bias True: "),
     ],
     multi_head=[
         (MIXED + LAYER, "tokens and heads are mixed"),

@@ -110,11 +110,7 @@ ANSWERS = answers(
         (MEASURE, "output.numel() // layer.out_features -> len(output)", "each position of each"),
         (MEASURE, "handle.remove() -> pass", "a hook is still in"),
         (MEASURE, "handle.remove() -> model[0]._forward_hooks.clear()", "that was there before is"),
-        (
-            MEASURE,
-            'isinstance(layer, nn.Linear) -> hasattr(layer, "weight")',
-            "raises AttributeError",
-        ),
+        (MEASURE, "isinstance(layer, nn.Linear) -> type(layer) is nn.Linear", "got ['0']"),
         (MEASURE, "output, name=name -> output", "as in named_modules: got ['2.0']"),
         (MEASURE, "named_modules -> named_children", "as in named_modules: got ['0']"),
         (MEASURE, "= found.get -> = output.numel() + found.get", "the bias is left out here"),
