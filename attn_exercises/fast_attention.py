@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from attn_exercises.base import compare, draw, exercise, of_function, pair
 from attn_notes.checks.properties import CheckFailed
@@ -18,7 +19,6 @@ from attn_notes.masks import masked_softmax
 INF = float("inf")
 MAXIMA = {"max", "amax", "aminmax", "argmax", "cummax", "sort", "topk"}
 SUMS = {"exp", "softmax", "log_softmax", "logsumexp"}
-COPIES = {"clone", "to_copy", "constant_pad_nd"}
 KEEP_A_STATE = "keep a maximum, a sum and an output, and update them with each tile"
 NAN = "the output is nan: what is -inf minus -inf?"
 BEGIN_LOW = "the maximum may be negative: begin at -inf"
@@ -53,21 +53,23 @@ class _InTiles(TorchDispatchMode):
         super().__init__()
         self.tile, self.keys = tile, keys
         self.copies: dict[int, Tensor] = {}  # of the scores, by address
-        self.latest = 0  # the first key of the last tile that was read
+        self.latest = 0  # the number of the last tile that was read
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__.strip("_")
-        for one in (arg for arg in args if isinstance(arg, Tensor)):
-            n, first = max(one.shape, default=1), int(one.storage_offset())
+        reads = not func.is_view and not name.endswith("_like")
+        for one in (leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor) and reads):
+            n, at = max(one.shape, default=1), int(one.storage_offset()) // self.tile
             if name in MAXIMA | SUMS and n > self.tile + 2:  # a tile and two maxima
                 raise CheckFailed(f"{name} has {n} numbers, a tile {self.tile}: {KEEP_A_STATE}")
             of_scores = one.untyped_storage().data_ptr() in self.copies
-            if name in COPIES and one.shape == (self.keys,):
+            size: tuple[int, ...] = getattr(result, "shape", ())
+            if one.shape == (self.keys,) and len(size) == 1 and size[0] >= self.keys:
                 self.copies[result.untyped_storage().data_ptr()] = result
-            elif of_scores and 0 < one.dim() <= n <= self.tile and not func.is_view:
-                if (last := self.latest) > first:
-                    raise CheckFailed(f"key {first} is read after key {last}: {KEEP_A_STATE}")
-                self.latest = first
+            elif of_scores and 0 < one.dim() <= n <= self.tile:
+                if (last := self.latest) > at:
+                    raise CheckFailed(f"tile {at} is read after tile {last}: {KEEP_A_STATE}")
+                self.latest = at
         return result
 
 

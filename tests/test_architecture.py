@@ -22,7 +22,7 @@ TREES = {path: ast.parse(source) for path, source in SOURCES.items()}
 EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
 # Of a whole package, its JavaScript aside: lines, and lines of code.
-MOST_LINES = {PACKAGE: (12_120, 6_975), EXERCISES: (1_750, 1_425)}
+MOST_LINES = {PACKAGE: (12_120, 6_975), EXERCISES: (1_755, 1_425)}
 MOST_LINES_OF_TESTS = 20_000
 MOST_LINES_OF_TRAINING = 1_600  # the loop and the command line together
 MOST_LINES_IN_A_MODULE = 200  # of code, as in a function

@@ -103,7 +103,7 @@ ANSWERS = answers(
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = shown * chosen", "hold the true token"),
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = x", "should be asked for, got 100%"),
         (ASK, "fate < 0.8 -> fate < 0.5", "80% should be hidden, got 50%"),
-        (ASK, "first, size, x.shape -> first, size - 1, x.shape", "got 99 ids from 6 to 104"),
+        (ASK, "first, size, x.shape -> first, size - 1, x.shape", "got 99 ids, the first"),
         (ASK, f"torch.randint(first, size, x.shape, generator=source) -> {ROUNDED}", "all equally"),
         (ASK, "x.shape, generator=source -> x.shape", "equal seeds must give equal results, a"),
         (ASK, f"chosen, fate = -> {ANEW}\n    chosen, fate =", "a second call other ones"),
