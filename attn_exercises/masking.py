@@ -77,6 +77,7 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
         "one row lies far below the others (subtract each row's maximum): ": (far, mask),
         "open scores near -1e38 (fill with -inf, and subtract the maximum): ": (low, mask),
         "all scores near -1e38 (fill with -inf, and add nothing): ": (scores - 1e38, mask),
+        "scores of 1e37 differ too (do not clamp them): ": (1e37 * scores, mask),
     }
 
 

@@ -59,6 +59,7 @@ ANSWERS = answers(
         ("softmax_over_open = masked_softmax", "attn_notes.masks's own: write one yourself"),
         (SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask", "near -1e38 (fill with"),
         (SOFTMAX + "(scores + ~mask * -1.5e38).softmax(-1) * mask", "near -1e38 (fill with -inf"),
+        (SOFTMAX + "masked_softmax(filled.clamp(-500, 500), mask)", "do not clamp them"),
         (SOFTMAX + "masked_softmax(filled.mT).mT", "the softmax runs over the queries"),
         (SOFTMAX + "scores.softmax(-1) * mask", "rows must sum to 1 again"),
         (DIVIDED, "a closed score of 200 decides its row (mask before the softmax)"),
