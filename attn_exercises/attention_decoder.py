@@ -161,8 +161,8 @@ def length_penalty(answer: Any) -> None:
 def fool_beam(answer: Any) -> None:
     """A table (4, 4) of probabilities in which a beam of two misses the best sentence."""
     table = numbers(answer, "the table should hold 4 rows of 4 numbers")
-    if (shape := tuple(table.shape)) != (4, 4):
-        raise CheckFailed(f"the table should have shape (4, 4), got {shape}")
+    if table.shape != (4, 4):
+        raise CheckFailed(f"the table should have shape (4, 4), got {tuple(table.shape)}")
     for name, row in zip(("START", "a", "b", "c"), table, strict=True):
         if not bool((row >= 0).all()) or abs(float(row.sum()) - 1) > 1e-4:
             shown = ", ".join(f"{p:.4g}" for p in row)
