@@ -31,7 +31,7 @@ UNCOVERED = """(one) => {
   const { right, top } = one.getBoundingClientRect();
   return one.contains(document.elementFromPoint(right - 12, Math.max(top, 60) + 12));
 }"""
-TALLEST_PAGE, TALLEST_WIDGET = 33_000, 940  # pixels, where the window is 1280 wide
+TALLEST_PAGE, TALLEST_WIDGET = 31_000, 940  # pixels, where the window is 1280 wide
 
 
 def pages_of(entry: dict) -> list[str]:
