@@ -3,6 +3,7 @@
 A table of mistakes maps a sentence to the value that this mistake gives.
 """
 
+import dis
 import functools
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -166,11 +167,15 @@ AUTOGRAD = {"autograd", "backward", "grad", "requires_grad_", "vjp", "jacrev", "
 
 def refuse(answer: Any, names: set[str], words: str) -> None:
     """Refuse right values that come from what the exercise rules out, such as autograd."""
-    code, known = (getattr(answer.args[0], part, {}) for part in ("__code__", "__globals__"))
-    used = names & {*getattr(code, "co_names", ())}
-    home = answer.args[0].__module__  # where a helper of the reader's own is defined, too
-    if any(getattr(known.get(name), "__module__", None) != home for name in used):
-        raise CheckFailed(f"the values are right, but {words}")
+    function = answer.args[0]
+    known, codes = getattr(function, "__globals__", {}), [getattr(function, "__code__", None)]
+    for code in filter(None, codes):
+        codes += [part for part in code.co_consts if hasattr(part, "co_code")]  # of inner functions
+        for step in dis.get_instructions(code):
+            home = getattr(known.get(step.argval), "__module__", None)
+            own = step.opname == "LOAD_GLOBAL" and home == function.__module__  # a helper
+            if step.opcode in dis.hasname and step.argval in names and not own:
+                raise CheckFailed(f"the values are right, but {words}")
 
 
 def numbers(answer: Any, refusal: str) -> Tensor:

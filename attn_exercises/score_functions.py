@@ -31,22 +31,21 @@ def cosine_score(answer: Any) -> None:
     for lead in ((2,), (), (2, 3)):
         query, key = draw((*lead, 3, 7), (*lead, 5, 7))
         dot = query @ key.mT
-        lengths = query.norm(dim=-1)[..., :, None] * key.norm(dim=-1)[..., None, :]  # (..., 3, 5)
+        cosines = dot / query.norm(dim=-1)[..., :, None] / key.norm(dim=-1)[..., None, :]
         mistakes = {
             "this is the dot product: divide by both lengths": dot,
             "this divides by the root of the width, not by the two lengths": dot / math.sqrt(7),
-            "rows are queries, (..., L, S): swap the last two axes": (dot / lengths).mT,
+            "rows are queries, (..., L, S): swap the last two axes": cosines.mT,
         }
         case = f"for queries {tuple(query.shape)} "
-        compare(answer(query, key), dot / lengths, "the cosines", mistakes, case)
+        compare(answer(query, key), cosines, "the cosines", mistakes, case)
         short = "short vectors have the same cosine (treat only zeros apart): "
-        compare(answer(1e-6 * query, 1e-6 * key), dot / lengths, "the cosines", case=short)
+        compare(answer(1e-6 * query, 1e-6 * key), cosines, "the cosines", case=short)
         some = torch.arange(5, device=dot.device)[:, None] > 0  # the first is a vector of zeros
         for zero, left in (("query", some[:3]), ("key", some.mT)):
             pair = (left * query, key) if zero == "query" else (query, some * key)
-            right = dot / lengths * left
-            mistakes = {f"a {zero} of zeros gives NaN: score it 0": right / left}
-            compare(answer(*pair), right, f"with a zero {zero} the cosines", mistakes)
+            mistakes = {f"a {zero} of zeros gives NaN: score it 0": cosines * left / left}
+            compare(answer(*pair), cosines * left, f"with a zero {zero} the cosines", mistakes)
             leaf = pair[zero == "key"].requires_grad_()
             if not (got := answer(*pair)).requires_grad:
                 raise CheckFailed(f"no gradient reaches the {zero}: stay in tensors")

@@ -19,10 +19,10 @@ def norm_backward(x, gamma, g, eps=1e-5):
     return (u - u.mean(-1, keepdim=True) - along * hat) / sigma
 """
 AUTOGRAD = """
+def grad(): return "a helper of the reader's own"
 def norm_backward(x, gamma, g, eps=1e-5):
-    leaf = x.clone().requires_grad_()
-    F.layer_norm(leaf, x.shape[-1:], gamma, None, eps).backward(g)
-    return leaf.grad
+    loss = lambda x: (F.layer_norm(x, x.shape[-1:], gamma, None, eps) * g).sum()
+    return [torch.func.grad(loss)(y) for y in [x]][0]
 """
 WORK = """
 def block_work(L, E, m, H, G):
