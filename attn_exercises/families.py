@@ -71,7 +71,7 @@ def eighty_ten_ten(answer: Any) -> None:
     others = shown[swapped]
     ends = float(((others == first) | (others == size - 1)).double().mean())  # 2 of 100
     if sorted(set(others.tolist())) != list(range(first, size)) or not 0.014 < ends < 0.026:
-        wanted = f"any of {size - first} ids, {first} to {size - 1}, all equally often"
+        wanted = f"any of {first} to {size - 1}, all equally often and drawn for each token"
         found = f"{len(others.unique())} ids, the first and last {ends:.1%} of the time"
         raise CheckFailed(f"a random token is {wanted}, got {found}")
     _check_source(ask, source, got, chosen)
@@ -106,7 +106,7 @@ def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
 def _check_share(which: Tensor, right: float, words: str) -> None:
     part = float(which.double().mean())
     if abs(part - right) > 0.0101:
-        raise CheckFailed(f"{words.format(right)}, got {part:.0%}")
+        raise CheckFailed(f"{words.format(right)}, got {part:.0%} (is each drawn by itself?)")
 
 
 @of_function

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_exercises.base import compare, exercise, numbers, of_function
+from attn_exercises.base import compare, draw, exercise, numbers, of_function
 from attn_notes.device import get_device
-from attn_notes.kernels import epanechnikov_kernel, nadaraya_watson
+from attn_notes.kernels import epanechnikov_kernel
 from attn_notes.masks import masked_softmax
 
 
@@ -44,20 +44,19 @@ def biweight(kernel: Any) -> None:
 @of_function
 def leave_one_out(error: Any) -> None:
     """The leave-one-out error from one pass over all keys."""
-    for size, width in ((7, 0.8), (5, 0.4)):
-        keys, values = _points(size)
-        weights = nadaraya_watson(keys, keys, values, bandwidth=width)[1]
+    for size in (7, 5):
+        values, (scores,) = _points(size)[1], draw((size, size))  # own weights are not the largest
+        own, weights = torch.eye(size, device=scores.device) == 1, scores.softmax(-1)
         training = weights @ values - values
         others = training - weights.diagonal() * values
-        right = nadaraya_watson(keys, keys, values, bandwidth=width, exclude_self=True)[0] - values
+        right = masked_softmax(scores, ~own) @ values - values
         mistakes = {
             "this is the training error: every point still reads itself": training.square().mean(),
             "without its own weight a row sums to less than 1: divide": others.square().mean(),
             "square the residuals before you average them": -right.mean(),
             "this is the sum of the squares: take their mean": right.square().sum(),
         }
-        got, mean = error(weights, values), right.square().mean()
-        compare(got, mean, "the leave-one-out error", mistakes)
+        compare(error(weights, values), right.square().mean(), "the leave-one-out error", mistakes)
 
 
 @of_function
@@ -85,7 +84,7 @@ def local_linear(weigh: Any) -> None:
     """The weights of a straight line fitted around each query."""
     keys = _points(7)[0].cpu().double()
     queries = torch.tensor([0.0, 1.3, 5.0], dtype=torch.float64, device="cpu")
-    for x, at, width in ((keys, queries, 0.9), (keys, queries, 2.0), (keys / 4, queries - 45, 1.0)):
+    for x, at, width in ((keys, queries, 0.9), (keys, queries, 2.0), (keys / 4, queries - 40, 1.0)):
         u = x - at[:, None]  # (3, 7)
         average = (-(u / width).square() / 2).softmax(-1)
         root = average.sqrt()[..., None]

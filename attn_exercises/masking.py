@@ -75,7 +75,7 @@ def _hard_cases(scores: Tensor, mask: Tensor) -> dict[str, tuple[Tensor, Tensor]
         "open scores near -200 vanish (subtract each row's maximum): ": (scores - 200, mask),
         "a closed score of 200 decides its row (mask before the softmax): ": (high, mask),
         "one row lies far below the others (subtract each row's maximum): ": (far, mask),
-        "open scores near -1e38 (fill with -inf, and subtract the maximum): ": (low, mask),
+        "open scores near -1e38 (fill with -inf; divide by a sum, take no log): ": (low, mask),
         "all scores near -1e38 (fill with -inf, and add nothing): ": (scores - 1e38, mask),
         "scores of 1e37 differ too (do not clamp them): ": (1e37 * scores, mask),
     }
@@ -128,7 +128,7 @@ def find_leak(answer: Any) -> None:
     if not isinstance(answer, Sequence) or len(answer) != 3:
         raise CheckFailed("the answer should be a list of three: (i, t) for a leak, or None")
     (x,) = draw((1, 8, 4), seed=1)
-    listed = [one.tolist() if isinstance(one, Tensor) else one for one in answer]
+    listed = [one.tolist() if hasattr(one, "tolist") else one for one in answer]
     for n, (layer, pair) in enumerate(zip(suspects(), listed, strict=True)):
         leaks = (influence(layer, x) > 1e-6).triu(1).nonzero().tolist()
         if (pair is None) == bool(leaks):

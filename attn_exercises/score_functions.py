@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
@@ -47,13 +48,13 @@ def cosine_score(answer: Any) -> None:
             mistakes = {f"a {zero} of zeros gives NaN: score it 0": cosines * left / left}
             compare(answer(*pair), cosines * left, f"with a zero {zero} the cosines", mistakes)
             leaf = pair[zero == "key"].requires_grad_()
-            if not (got := answer(*pair)).requires_grad:
+            got, (q, k) = answer(*pair), (F.normalize(x, dim=-1) for x in pair)
+            if not got.requires_grad:
                 raise CheckFailed(f"no gradient reaches the {zero}: stay in tensors")
-            (pull,) = torch.autograd.grad(got.sum(), leaf)
+            pull, wanted = (torch.autograd.grad(one.sum(), leaf)[0] for one in (got, q @ k.mT))
             if not bool(pull.isfinite().all()):
-                raise CheckFailed(
-                    f"with a zero {zero} the gradient is NaN: no root of 0, no division by 0"
-                )
+                raise CheckFailed(f"zero {zero}: its gradient is NaN (a root of 0, or 0 / 0)")
+            compare(pull[..., 1:, :], wanted[..., 1:, :], f"the {zero}'s gradient (detach nothing)")
 
 
 @of_function

@@ -116,7 +116,7 @@ def linear_work(answer: Any) -> None:
     if not isinstance(got, Mapping):
         raise CheckFailed(f"the answer must return a dictionary, got {type(got).__name__}")
     if {*got} != {"0", "2.0"}:
-        raise CheckFailed(f"the names should be '0' and '2.0', as in named_modules: got {[*got]}")
+        raise CheckFailed(f"the names are '0' and '2.0', a subclass in a container: got {[*got]}")
     for name, width, right in (("0", 3, 570), ("2.0", 5, 380)):
         mistakes = {
             "the bias is left out here, as in torch's counter": right + right // (2 * width),

@@ -74,7 +74,7 @@ ANSWERS = answers(
         (ERROR, "values) / (1 - own) -> values + own * values)", "a row sums to less than 1"),
         (ERROR, ".square() -> ", "square the residuals before you average them"),
         (ERROR, ".mean() -> .sum()", "take their mean"),
-        (ERROR, "1 - own -> 1 - own.mean()", "the leave-one-out error should be"),
+        (ERROR, "diagonal() -> amax(-1)", "the leave-one-out error should be"),
         (ERROR, ".square().mean() -> ", "should have shape (), got (7,)"),
     ],
     nearest_neighbours=[

@@ -14,6 +14,7 @@ def cosine_score(query, key):
     q, k = F.normalize(query, dim=-1), F.normalize(key, dim=-1)
     return q @ k.mT
 """
+DETACHED = "query / query.detach().norm(2, -1, True).clamp(1e-12)"
 WEIGHTS = """
 def weights_of(query, key):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
@@ -50,11 +51,8 @@ ANSWERS = answers(
         (COSINE, "F.normalize(query, -> query / query.norm(keepdim=True,", "a query of zeros"),
         (COSINE, "F.normalize(key, -> key / key.norm(keepdim=True,", "a key of zeros gives NaN"),
         (COSINE, "dim=-1) -> dim=-1, eps=0.2)", "short vectors have the same cosine"),
-        (
-            COSINE,
-            "F.normalize(key, dim=-1) -> (key / key.norm(2, -1, True)).nan_to_num()",
-            "is NaN",
-        ),
+        (COSINE, "F.normalize(key, dim=-1) -> (key / key.norm(2, -1, True)).nan_to_num()", "NaN"),
+        (COSINE, f"F.normalize(query, dim=-1) -> {DETACHED}", "(detach nothing)"),
         (COSINE, "k.mT -> key.mT", "the cosines should be"),
         (COSINE, "k.mT -> k.transpose(1, 2)", "raises IndexError: Dimension"),
         (COSINE, "q @ k.mT -> k @ q.mT", "rows are queries, (..., L, S)"),
