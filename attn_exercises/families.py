@@ -83,7 +83,7 @@ def _check_source(ask: Any, source: torch.Generator, got: Any, chosen: Tensor) -
     alike = (got[0] == later[0])[chosen & (later[1] != 0)].double().mean()  # 0.8² + 0.1²
     if torch.equal(later[1], got[1]) or alike > 0.8 or not all(map(torch.equal, again, got)):
         raise CheckFailed("equal seeds must give equal results, a second call others: use source")
-    if int((later[1] != 0).sum()) == int(chosen.sum()):  # one time in 800 if tokens are independent
+    if int((later[1] != 0).sum()) == int(chosen.sum()) == 64_000:  # exactly a fifth, twice
         raise CheckFailed("choose token by token: of two batches just as many are chosen")
 
 
