@@ -99,9 +99,7 @@ COMMITTED = sorted(BOOK.glob("*.ipynb"))
 def test_the_cell_comes_and_goes_with_the_address_and_changes_nothing_else(path):
     before, *copies = (notebooks.read(path)["cells"] for _ in range(3))
     bare, there = map(launch.placed, copies, ("", HOME))
-    counts = [cell["execution_count"] for cell in there if cell["cell_type"] == "code"]
     assert there[1]["id"] == launch.ID
-    assert counts == list(range(1, len(counts) + 1))
     assert launch.placed(there, HOME) == there
     assert ("minilm" in there[1]["source"]) is any("minilm_folder(" in c["source"] for c in bare)
     assert launch.placed(there, "") == bare

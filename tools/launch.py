@@ -45,19 +45,11 @@ def source(cells: list[dict[str, Any]], url: str) -> str:
 
 
 def placed(cells: list[dict[str, Any]], url: str) -> list[dict[str, Any]]:
-    """The cells with this one after the title, or without it, counted as a run counts them."""
+    """The cells with this one after the title, or without it."""
     kept = [cell for cell in cells if cell.get("id") != ID]
     if url:
         tags = {"tags": ["remove-cell"]}
         cell: dict[str, Any] = {"cell_type": "code", "id": ID, "metadata": tags}
         cell |= {"source": source(kept, url), "outputs": [], "execution_count": 1}
         kept.insert(1, cell)
-    if len(kept) == len(cells):
-        return kept
-    counted = (cell for cell in kept if cell["cell_type"] == "code" and cell["execution_count"])
-    for count, run in enumerate(counted, start=1):
-        run["execution_count"] = count
-        for output in run["outputs"]:
-            if "execution_count" in output:
-                output["execution_count"] = count
     return kept

@@ -35,13 +35,17 @@ Notebook = dict[str, Any]
 
 
 def clean(notebook: Notebook) -> Notebook:
-    """A copy with outputs, execution counts and ids, and nothing that differs between two runs."""
+    """A copy with outputs and ids, and nothing that differs between two runs.
+
+    Every cell that has been executed counts 1, so that a new cell changes no other.
+    """
     cleaned = deepcopy(notebook)
     cleaned["metadata"] = _notebook_metadata(cleaned["metadata"])
     for cell in cleaned["cells"]:
         kept = {key: cell["metadata"][key] for key in CELL_METADATA if key in cell["metadata"]}
         cell["metadata"] = kept
         if cell["cell_type"] == "code":
+            cell["execution_count"] = cell["execution_count"] and 1
             cell["outputs"] = merge_streams([_clean_output(out) for out in cell["outputs"]])
     cleaned["cells"] = launch.placed(cleaned["cells"], launch.repository())
     return cleaned
@@ -57,6 +61,8 @@ def _notebook_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
     """Without the view of a widget: it is dead when its kernel is gone."""
     output.pop("transient", None)
+    if "execution_count" in output:
+        output["execution_count"] = 1
     if "metadata" in output:
         output["metadata"] = {}
     output.get("data", {}).pop(WIDGET_VIEW, None)
@@ -153,9 +159,6 @@ def keep_outputs(notebook: Notebook, stored: Notebook, tag: str) -> None:
     for cell, old in zip(notebook["cells"], stored["cells"], strict=True):
         if tag in cell["metadata"].get("tags", ()):
             cell["outputs"] = old["outputs"]
-            for output in old["outputs"]:
-                if "execution_count" in output:
-                    output["execution_count"] = cell["execution_count"]
 
 
 def run_all(paths: list[Path]) -> int:
