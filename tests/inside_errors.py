@@ -52,11 +52,12 @@ def split(model=MODEL, left_out=None):
     return call
 
 
-def direct(*shape: int, model=MODEL):
+def direct(*shape: int, model=MODEL, split=True):
     def call():
         with record(model) as found:
             model(TOKENS)
-        inside.direct_logits(model, found, zeros(*shape))
+        parts = inside.contributions(model, found)
+        inside.direct_logits(model, parts if split else found, zeros(*shape))
 
     return call
 
@@ -83,6 +84,7 @@ STREAMS = [
     ("parts of one layer", lambda: inside.contributions(nn.Linear(2, 2), {}), T, "got Linear"),
     ("a direction too wide", direct(7), V, "direction must broadcast", "(7,)", "(2, 5, 6)"),
     ("a direction of ids", direct(2, 5), V, "direction must broadcast", "(2, 5) and", "(2, 5, 6)"),
+    ("shares of activations", direct(6, split=False), V, "contributions", "got activations"),
     ("shares in BERT", direct(6, model=BERT), T, SHARES, "MaskedLanguageModel"),
 ]
 

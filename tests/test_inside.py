@@ -351,7 +351,7 @@ def test_contributions_sum_to_the_stream_and_shares_to_the_logits(kind):
         (W[5] - W[11], logits[..., 5] - logits[..., 11]),
         (W[logits.argmax(-1)], logits.max(-1).values),
     ):
-        shares = inside.direct_logits(model, found, direction)
+        shares = inside.direct_logits(model, parts, direction)
         assert_exact(sum(shares.values()), wanted)
         assert list(shares)[:-1] == list(parts)
         norm = getattr(model, stack).norm
@@ -359,6 +359,35 @@ def test_contributions_sum_to_the_stream_and_shares_to_the_logits(kind):
             centred = part - part.mean(-1, keepdim=True)
             expected = (centred / scale[..., None] * norm.weight * direction).sum(-1)
             assert_exact(shares[place], expected)
+
+
+def test_shares_of_heads_less_their_mean_do_not_depend_on_a_shift_of_the_values():
+    """All values of a head move by c, the bias of the projection by what they add: one function."""
+    model, (W, shift) = grouped(num_layers=2), (normal(12, seed=3), normal(12, seed=4))
+
+    def shares(centred):
+        with record(model) as found, torch.no_grad():
+            logits = model(TOKENS).logits
+        parts = inside.contributions(model, found)
+        for head in find_heads(model) if centred else []:
+            mean, bias = parts[head].mean((0, 1)), f"{head.layer}.out_proj.bias"
+            parts |= {head: parts[head] - mean, bias: parts[bias] + mean}
+        return logits, inside.direct_logits(model, parts, W)
+
+    logits, before = shares(centred=True)
+    _, raw = shares(centred=False)
+    layer = model.body.blocks[0].self_attn
+    with torch.no_grad():  # two key-value heads of width 2, each read by three heads
+        layer.v_proj.bias += shift[:4]
+        moved = shift[:4].view(2, 1, 2).expand(2, 3, 2).flatten()
+        layer.out_proj.bias -= layer.out_proj.weight @ moved
+    same, after = shares(centred=True)
+    assert_exact(same, logits)
+    assert after.keys() == before.keys()
+    for place, share in after.items():
+        assert_exact(share, before[place])
+    head = find_heads(model)[0]
+    assert not torch.allclose(shares(centred=False)[1][head], raw[head])
 
 
 def test_what_a_part_of_the_last_block_writes_is_what_is_missing_without_it():

@@ -150,7 +150,8 @@ def effects(model, found):
 
 
 def shares(model, found):
-    return [*I.direct_logits(model, found, meta(B, L, 12)).values()]
+    parts = I.contributions(model, found)
+    return [*I.direct_logits(model, parts, meta(B, L, 12)).values()]
 
 
 CALLS = {

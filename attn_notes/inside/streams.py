@@ -78,9 +78,7 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
         >>> torch.allclose(stream, activations["body.blocks.1"], atol=1e-6)
         True
     """
-    name, stack = last_stack(model)
-    if stack.config.norm != "pre":
-        raise ValueError(f"model must be pre-norm, got {stack.config.norm}-norm")
+    name, _ = _pre_norm_stack(model)
     parts: dict[Place, Tensor] = {}
     for place, module in walk(model):
         if not str(place).startswith(name) or isinstance(module, EncoderBlock | DecoderBlock):
@@ -97,17 +95,19 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
 
 
 def direct_logits(
-    model: nn.Module, activations: Mapping[Place, Tensor], direction: Tensor
+    model: nn.Module, parts: Mapping[Place, Tensor], direction: Tensor
 ) -> dict[Place, Tensor]:
     r"""Direct logit attribution: each part's share of a logit, or of a difference. Chapter 11.
 
     Elhage et al. (2021). The last norm divides by the standard deviation of the whole stream; with
     that number held fixed it is linear, so that the shares of `contributions` sum to the logit.
     They count what a part says to the vocabulary itself, and not what later parts make of it.
+    A head's constant can be moved to the bias of its layer without changing the model: shares that
+    do not depend on where it stands are those of parts from which the mean has been moved there.
 
     Args:
         model: a `Transformer` or `DecoderOnly`, pre-norm.
-        activations: as in `contributions`.
+        parts: (B, L, E) each, as `contributions` gives them; their sum is the stream.
         direction: a row of `model.out_proj.weight`, (E,), for a token's logit; the difference of
             two rows for the difference of two logits; or one for each position: any shape that
             broadcasts to (B, L, E).
@@ -118,7 +118,7 @@ def direct_logits(
 
     Raises:
         TypeError: if the model's logits are not linear in the output of its last norm.
-        ValueError: if the model is post-norm, an activation is missing, or the direction does not
+        ValueError: if the model is post-norm, the parts are activations, or the direction does not
             fit.
 
     Example:
@@ -127,14 +127,16 @@ def direct_logits(
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
         >>> with record(model) as activations:
         ...     logits = model(torch.tensor([[5, 6, 7]])).logits
-        >>> shares = direct_logits(model, activations, model.out_proj.weight[4])
+        >>> parts = contributions(model, activations)
+        >>> shares = direct_logits(model, parts, model.out_proj.weight[4])
         >>> torch.allclose(sum(shares.values()), logits[..., 4], atol=1e-6)
         True
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
-    name, stack = last_stack(model)
-    parts = contributions(model, activations)
+    name, stack = _pre_norm_stack(model)
+    if f"{name}blocks.0" in parts:
+        raise ValueError("parts must be those of contributions(model, activations), got activations")
     stream = torch.stack([*parts.values()]).sum(0)  # (B, L, E)
     check_broadcast("direction", direction, stream.shape, of="stream")
     scale = (stream.var(-1, correction=0) + stack.norm.eps).sqrt()  # (B, L)
@@ -142,6 +144,14 @@ def direct_logits(
     shares = {place: (x * read).sum(-1) / scale for place, x in parts.items()}
     shares[f"{name}norm.bias"] = (direction * stack.norm.bias).sum(-1).expand_as(scale)
     return shares
+
+
+def _pre_norm_stack(model: nn.Module) -> tuple[str, Any]:
+    """The last stack of a model; raise if the norms stand on its residual stream."""
+    name, stack = last_stack(model)
+    if stack.config.norm != "pre":
+        raise ValueError(f"model must be pre-norm, got {stack.config.norm}-norm")
+    return name, stack
 
 
 def last_stack(model: nn.Module) -> tuple[str, Any]:
