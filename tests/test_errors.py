@@ -1,32 +1,45 @@
-"""Every wrong input raises the right error, whose words say what must hold and what came.
+"""Wrong inputs raise the right exception, whose message names what is wrong.
 
-A row is (what it is, the call, the exception, words of the message). Whole shapes are among the
-words wherever shapes are to blame.
+A row is (the call, the exception, a phrase of the message). Each argument is tried once where it
+enters the package; whoever else takes it shares the check.
 """
+
+import datetime as dt
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from attn_notes import arguments as A
+from attn_notes import data, inside, training
 from attn_notes import kernels as K
 from attn_notes import masks as M
+from attn_notes import positions as P
 from attn_notes import scores as C
 from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
 from attn_notes.cache import KVCache
-from attn_notes.checks import (
-    check_causal,
-    check_padding_invariant,
-    check_permutation_equivariant,
-    check_weights,
-    influence,
-)
+from attn_notes.checks import check_causal, check_weights, influence, measured, share_seen
+from attn_notes.data import TextWindows, Vocabulary, make_batch, split_text
+from attn_notes.decoding import beam_search, greedy, sample, sampling_distribution, translate
 from attn_notes.flash import online_softmax, tiled_attention
-from attn_notes.masks import masked_softmax
+from attn_notes.inside import Head
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
+from attn_notes.ngrams import NGramModel
 from attn_notes.patterns import pattern_cells, pattern_score
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
-from tests import data_errors, inside_errors, models_errors, text_errors
+from attn_notes.pretrained import mean_pooling
+from attn_notes.source import show_source
+from attn_notes.transformer import (
+    Decoder,
+    DecoderBlock,
+    DecoderOnly,
+    Encoder,
+    Transformer,
+    TransformerConfig,
+)
 from tests.oracles import DV, B, D, H, L, S
 
 NAN, INF = float("nan"), float("inf")
@@ -37,160 +50,123 @@ def zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape)
 
 
-def ints(*shape: int) -> torch.Tensor:
-    return zeros(*shape).long()
+def ids(*shape: int) -> torch.Tensor:
+    return torch.ones(shape, dtype=torch.int64)
 
 
 def true(*shape: int) -> torch.Tensor:
     return torch.ones(shape, dtype=torch.bool)
 
 
-def each(callers: dict, cases: list[tuple]) -> list[tuple]:
-    """Every case for every caller: (what it is, the arguments, the exception, words)."""
-    return [
-        (f"{what}: {name}", lambda call=call, given=given: call(*given), error, *words)
-        for name, call in callers.items()
-        for what, given, error, *words in cases
-    ]
+def rows(call, *cases: tuple) -> list[tuple]:
+    """(arguments, exception, phrase) for one callable."""
+    return [(partial(call, *given), error, phrase) for given, error, phrase in cases]
 
 
-def pad(lengths, size=5, **keywords):
-    return lambda: M.padding_mask(lengths, size, **keywords)
+# The checks that all share
 
+CHECKS = [
+    *(
+        (partial(A.check_integers, 1, n=n), T, "n must be an integer")
+        for n in ("2", True, torch.tensor(True), [2], 2.0, torch.tensor([2]))
+    ),
+    (partial(A.check_integers, 1, n=0), V, "n must be at least 1, got 0"),
+    *((partial(A.check_finite, x=x), V, "x must be a finite number") for x in (NAN, INF)),
+    *((partial(A.check_positive, x=x), V, "x must be a positive") for x in (0, -1.0, NAN, INF)),
+    *((partial(A.check_fractions, x=x), V, "x must be from 0 to 1") for x in (-0.1, 1.01, NAN)),
+    (partial(A.check_finite, x="a"), T, "x must be a number"),
+    (partial(A.check_tensors, x=[1.0]), T, "x must be a tensor"),
+]
+
+# Attention: masks, biases, widths
+
+Q, KEY, VALUE = zeros(B, H, L, D), zeros(B, H, S, D), zeros(B, H, S, DV)
+TAKE_A_MASK = [
+    lambda mask: M.masked_softmax(zeros(B, H, L, S), mask),
+    lambda mask: attention_weights(Q, KEY, attn_mask=mask),
+    lambda mask: scaled_dot_product_attention(Q, KEY, VALUE, attn_mask=mask),
+    lambda mask: tiled_attention(Q, KEY, VALUE, attn_mask=mask),
+    lambda mask: Attention(C.DotProductScore())(Q, KEY, VALUE, mask),
+    lambda mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
+]
+WRONG_MASKS = [
+    ((zeros(L, S),), T, "mask must be a bool tensor"),
+    (([[True] * S] * L,), T, "mask must be a bool tensor"),
+    ((true(S, L),), V, f"({S}, {L})"),
+    ((true(1, B, H, L, S),), V, f"(1, {B}, {H}, {L}, {S})"),
+    ((true(B, L, S),), V, "mask[:, None]"),
+    ((true(H, L, S),), V, "mask[:, None]"),  # it would broadcast, and mean something else
+]
+TAKE_A_PAIR = [
+    attention_weights,
+    lambda q, k: scaled_dot_product_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
+    lambda q, k: tiled_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
+    C.GaussianScore(),
+    C.DotProductScore(),
+    C.ScaledDotProductScore(),
+]
+PAIR = "query and key must"
+WRONG_PAIRS = [
+    ((Q, VALUE), V, PAIR),
+    ((zeros(B, L, D), zeros(1, S, D)), V, PAIR),
+    ((zeros(B, L, D), zeros(S, D)), V, PAIR),
+    ((zeros(D), zeros(S, D)), V, PAIR),
+    ((zeros(L, 0), zeros(S, 0)), V, "head_dim"),
+    ((zeros(L, D), zeros(S, D).double()), T, "of the same dtype"),
+    ((ids(L, D), ids(S, D)), T, "floating point"),
+]
+TAKE_A_VALUE = [
+    lambda k, v: scaled_dot_product_attention(zeros(*k.shape[:-2], L, D), k, v),
+    lambda k, v: tiled_attention(zeros(*k.shape[:-2], L, D), k, v),
+    lambda k, v: Attention(C.DotProductScore())(zeros(*k.shape[:-2], L, D), k, v),
+]
+WRONG_VALUES = [
+    ((zeros(B, S, D), zeros(B, L, DV)), V, "key and value must"),
+    ((zeros(B, S, D), zeros(1, S, DV)), V, "key and value must"),
+    ((zeros(S, D), zeros(S, DV).double()), T, "of the same dtype"),
+]
+ATTENTION = [
+    *(row for take in TAKE_A_MASK for row in rows(take, *WRONG_MASKS)),
+    *(row for take in TAKE_A_PAIR for row in rows(take, *WRONG_PAIRS)),
+    *(row for take in TAKE_A_VALUE for row in rows(take, *WRONG_VALUES)),
+    *rows(
+        lambda bias: scaled_dot_product_attention(Q, KEY, VALUE, attn_bias=bias),
+        ((true(L, S),), T, "attn_bias must be floating point"),
+        ((1.0,), T, "attn_bias must be a tensor"),
+        ((zeros(S, L),), V, "attn_bias must broadcast"),
+    ),
+    (lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must"),
+    (lambda: [*online_softmax(zeros(L, S), zeros(L, S), tile=1)], V, "scores"),
+    (lambda: [*online_softmax(true(5), zeros(5, 2), tile=1)], T, "floating"),
+    (lambda: M.masked_softmax(ids(L, S)), T, "scores must be floating"),
+    (lambda: Attention("dot"), T, "such as"),
+    (lambda: Attention(C.DotProductScore(), 1.5), V, "dropout must be from 0 to 1"),
+    (lambda: Attention(lambda q, k: k @ q.mT)(Q, KEY, VALUE), V, f"scores ({B}, {H}, {S}, {L})"),
+    *rows(
+        C.AdditiveScore(2, 3, 5),
+        ((zeros(L, 3), zeros(S, 2)), V, "(..., L, 2)"),
+        ((zeros(B, L, 2), zeros(1, S, 3)), V, "(..., S, 3)"),
+    ),
+    (lambda: C.BilinearScore(-2, 3), V, "must be at least"),
+]
 
 MASKS = [
-    ("a negative length", pad([2, -1]), V, "from 0 to the size 5", "from -1 to 2"),
-    ("a length too long for meta", pad(torch.tensor([2, 6]), device="meta"), V, "from 2 to 6"),
-    ("float lengths", pad([2.0]), T, "lengths must be integers", "float32"),
-    ("lengths of three axes", pad([[[1]]]), V, "(B,) or (B, L)", "(1, 1, 1)"),
-    ("lengths in words", pad(["two"]), T, "lengths must be integers", "two"),
-    ("rows of several lengths", pad([[1, 2], [1]]), T, "as many in each row", "[[1, 2], [1]]"),
-    ("a negative size", pad([], -1), V, "size must be at least 0", "-1"),
-    ("a float offset", lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer", "0.5"),
-    ("no window", lambda: M.sliding_window_mask(3, window=0), V, "window must be at least 1", "0"),
-    ("a prefix beyond S", lambda: M.prefix_mask(3, 5, prefix=6), V, "from 0 to S = 5", "6"),
-    ("a negative prefix", lambda: M.prefix_mask(3, prefix=-1), V, "from 0 to S = 3", "-1"),
-    ("bool key segments", lambda: M.block_mask(ints(3), true(3)), T, "key_segments must be int"),
-    ("two batches", lambda: M.block_mask(ints(2, 3), ints(5, 3)), V, "and (..., S)", "(5, 3)"),
-    ("one number for segments", lambda: M.block_mask(ints()), V, "got query_segments ()"),
-    ("two batches of lengths", lambda: M.pair_mask([1, 2], [1], 3, 3), V, "both have shape (B,)"),
-    ("a query too long", lambda: M.pair_mask([4], [1], 3, 5), V, "size 3, got values from 4 to 4"),
-]
-
-# The checks that all share, on the values that each caller is then tried with once.
-NO_INTEGERS = ("2", True, torch.tensor(True), [2], 2.0, torch.tensor([2]))
-OF_NUMBERS = {
-    "a finite number": (A.check_finite, (NAN, INF, -INF)),
-    "a positive number": (A.check_positive, (0, -1.0, NAN, INF)),
-    "from 0 to 1": (A.check_fractions, (-0.1, 1.01, NAN)),
-}
-SHARED = [
-    *(
-        (f"{n!r} for an integer", lambda n=n: A.check_integers(1, n=n), T, "n must be an integer")
-        for n in NO_INTEGERS
+    *rows(
+        M.padding_mask,
+        (([2, -1], 5), V, "from 0 to the size 5"),
+        (([2.0], 5), T, "lengths must be integers"),
+        (([[[1]]], 5), V, "(B,) or (B, L)"),
+        (([[1, 2], [1]], 5), T, "as many in each row"),
+        (([], -1), V, "size must be at least 0"),
     ),
-    ("an integer too small", lambda: A.check_integers(1, n=0), V, "n must be at least 1, got 0"),
-    *(
-        (f"{x} for {must}", lambda f=f, x=x: f(x=x), V, f"x must be {must}, got {x!r}")
-        for must, (f, wrong) in OF_NUMBERS.items()
-        for x in wrong
-    ),
-    *(
-        (f"no number for {must}", lambda f=f: f(x="a"), T, "x must be a number")
-        for must, (f, _) in OF_NUMBERS.items()
-    ),
-    ("a list of numbers", lambda: A.check_tensors(x=[1.0]), T, "x must be a tensor, got list"),
+    (lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer"),
+    (lambda: M.causal_mask(-2), V, "L must be at least 0"),
+    (lambda: M.sliding_window_mask(3, window=0), V, "window must be at least 1"),
+    (lambda: M.prefix_mask(3, 5, prefix=6), V, "prefix"),
+    (lambda: M.block_mask(ids(3), true(3)), T, "key_segments"),
+    (lambda: M.block_mask(ids(2, 3), ids(5, 3)), V, "(5, 3)"),
+    (lambda: M.pair_mask([1, 2], [1], 3, 3), V, "(B,)"),
 ]
-
-SCORE = C.DotProductScore()
-Q, KEY, VALUE = zeros(B, H, L, D), zeros(B, H, S, D), zeros(B, H, S, DV)
-
-# Whoever takes a mask refuses the same masks, with the same words.
-TAKES_A_MASK = {
-    "masked_softmax": lambda mask: masked_softmax(zeros(B, H, L, S), mask),
-    "attention_weights": lambda mask: attention_weights(Q, KEY, attn_mask=mask),
-    "fused": lambda mask: scaled_dot_product_attention(Q, KEY, VALUE, attn_mask=mask),
-    "fused causal": lambda mask: scaled_dot_product_attention(
-        Q, KEY, VALUE, attn_mask=mask, is_causal=True
-    ),
-    "tiled": lambda mask: tiled_attention(Q, KEY, VALUE, attn_mask=mask),
-    "Attention": lambda mask: Attention(SCORE)(Q, KEY, VALUE, mask),
-    "check_weights": lambda mask: check_weights(torch.full((B, H, L, S), 1 / S), mask),
-}
-FITS = "must broadcast to the "
-WRONG_MASKS = [
-    ("a float mask", (zeros(L, S),), T, "mask must be a bool tensor (True = may", "float32"),
-    ("an integer mask", (ints(L, S),), T, "must be a bool tensor", "int64"),
-    ("a list for a mask", ([[True] * S] * L,), T, "must be a bool tensor", "list"),
-    ("a mask of other sizes", (true(S, L),), V, FITS, f"({S}, {L})"),
-    ("a mask of five axes", (true(1, B, H, L, S),), V, FITS, f"(1, {B}, {H}, {L}, {S})"),
-    ("a mask of three axes", (true(B, L, S),), V, "mask[:, None]", f"({B}, {L}, {S})"),
-    # Three heads and a batch of three: it would broadcast, and mean something else.
-    ("three axes that would fit", (true(H, L, S),), V, "mask[:, None]", f"({B}, {H}, {L}, {S})"),
-]
-
-TAKES_A_BIAS = {
-    "attention_weights": lambda bias: attention_weights(Q, KEY, attn_bias=bias),
-    "fused": lambda bias: scaled_dot_product_attention(Q, KEY, VALUE, attn_bias=bias),
-}
-WRONG_BIASES = [
-    ("a bool bias", (true(L, S),), T, "attn_bias must be floating point, got torch.bool"),
-    ("a number for a bias", (1.0,), T, "attn_bias must be a tensor, got float"),
-    ("a bias of other sizes", (zeros(S, L),), V, "attn_bias must broadcast", f"({S}, {L})"),
-]
-
-TAKES_QUERY_AND_KEY = {
-    "attention_weights": attention_weights,
-    "fused": lambda q, k: scaled_dot_product_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
-    "tiled": lambda q, k: tiled_attention(q, k, zeros(*k.shape[:-1], DV).to(k.dtype)),
-    "GaussianScore": C.GaussianScore(),
-    "DotProductScore": C.DotProductScore(),
-    "ScaledDotProductScore": C.ScaledDotProductScore(),
-}
-PAIR = "query and key must have shapes (..., L, D) and (..., S, D)"
-WRONG_PAIRS = [
-    ("two widths", (Q, VALUE), V, PAIR, f"({B}, {H}, {L}, {D}) and key ({B}, {H}, {S}, {DV})"),
-    ("a batch of one", (zeros(B, L, D), zeros(1, S, D)), V, PAIR, f"key (1, {S}, {D})"),
-    ("another number of axes", (zeros(B, L, D), zeros(S, D)), V, PAIR, f"key ({S}, {D})"),
-    ("one axis", (zeros(D), zeros(S, D)), V, PAIR, f"query ({D},)"),
-    ("no width", (zeros(L, 0), zeros(S, 0)), V, "head_dim of at least 1", f"query ({L}, 0)"),
-    ("two dtypes", (zeros(L, D), zeros(S, D).double()), T, "and of the same dtype"),
-    ("ids", (ints(L, D), ints(S, D)), T, "floating point", "got torch.int64 and torch.int64"),
-]
-
-TAKES_A_VALUE = {
-    "fused": lambda k, v: scaled_dot_product_attention(zeros(*k.shape[:-2], L, D), k, v),
-    "tiled": lambda k, v: tiled_attention(zeros(*k.shape[:-2], L, D), k, v),
-    "Attention": lambda k, v: Attention(SCORE)(zeros(*k.shape[:-2], L, D), k, v),
-}
-BUT_LAST = "key and value must have shapes (..., S, D) and (..., S, Dv)"
-WRONG_VALUES = [
-    ("fewer values", (zeros(B, S, D), zeros(B, L, DV)), V, BUT_LAST, f"({B}, {L}, {DV})"),
-    ("values of another batch", (zeros(B, S, D), zeros(1, S, DV)), V, BUT_LAST, f"(1, {S}, {DV})"),
-    ("double values", (zeros(S, D), zeros(S, DV).double()), T, "of the same dtype", "float64"),
-]
-
-WIDE_SCORES = {
-    "BilinearScore": C.BilinearScore(2, 3),
-    "AdditiveScore": C.AdditiveScore(2, 3, 5),
-    "ConcatScore": C.ConcatScore(2, 3, 5),
-}
-WRONG_WIDTHS = [
-    ("query and key swapped", (zeros(L, 3), zeros(S, 2)), V, "shapes (..., L, 2) and (..., S, 3)"),
-    ("a query of one axis", (zeros(2), zeros(S, 3)), V, "(..., L, 2)", "query (2,)"),
-    ("two batches", (zeros(B, L, 2), zeros(1, S, 3)), V, "(..., S, 3)", f"key (1, {S}, 3)"),
-]
-
-WITH_A_SIZE = {
-    "BilinearScore": lambda size: C.BilinearScore(size, 3),
-    "AdditiveScore": lambda size: C.AdditiveScore(2, 3, size),
-    "ConcatScore": lambda size: C.ConcatScore(2, size, 5),
-    "split_heads": lambda size: split_heads(zeros(L, 12), size),
-    "causal_mask": M.causal_mask,
-}
-HEAD_SIZES = (
-    "embed_dim", "num_heads", "num_kv_heads", "qdim", "kdim", "vdim", "qk_proj_dim", "v_proj_dim",
-)  # fmt: skip
 
 
 def nw(queries=None, keys=None, values=None, **keywords):
@@ -198,61 +174,19 @@ def nw(queries=None, keys=None, values=None, **keywords):
     return lambda: K.nadaraya_watson(*given, **keywords)
 
 
-def turned(query, key):
-    return key @ query.mT
-
-
-def summed(query, key=None):
-    return query.sum(-1)
-
-
-def shorter(x):
-    return x[..., :2, :]
-
-
-X, KEEPS = zeros(B, L, 12), "layer must keep the length"
-OTHERS = [
-    ("a bandwidth of 0", nw(bandwidth=0), V, "bandwidth must be a positive number, got 0"),
-    ("three bandwidths", nw(bandwidth=zeros(3, 1, 1) + 1), V, f"{FITS}weights", "(3, 1, 1)"),
-    ("keys without values", nw(values=zeros(L)), V, "(..., S) and (..., S)", f"({L},)"),
-    ("values of two axes", nw(values=zeros(S, 1)), V, "(..., S)", f"values ({S}, 1)"),
-    ("values of another dtype", nw(values=zeros(S).double()), T, "float32 and torch.float64"),
-    ("a batch of queries alone", nw(zeros(B, L)), V, "(..., L)", f"queries ({B}, {L})"),
-    ("the self of other queries", nw(zeros(L), exclude_self=True), V, f"({L},), keys ({S},)"),
-    ("a model from NaN", lambda: K.KernelRegression(NAN), V, "w must be a finite number", "nan"),
-    ("integer scores", lambda: masked_softmax(ints(L, S)), T, "scores must be floating", "int64"),
-    ("a word for a score", lambda: Attention("dot"), T, "such as", "'dot'"),
-    ("a class for a score", lambda: Attention(C.DotProductScore), T, "such as", "DotProductScore"),
-    ("a dropout above 1", lambda: Attention(SCORE, 1.5), V, "dropout must be from 0 to 1", "1.5"),
-    ("turned scores", lambda: Attention(turned)(Q, KEY, VALUE), V, f"scores ({B}, {H}, {S}, {L})"),
-    ("one score a query", lambda: Attention(summed)(Q, KEY, VALUE), V, f"scores ({B}, {H}, {L}),"),
-    # Tiles and patterns
-    ("a tile of no key", lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must be at"),
-    ("scores of two axes", lambda: [*online_softmax(X[0], X[0], tile=1)], V, "scores (5, 12)"),
-    ("fewer scores", lambda: [*online_softmax(zeros(3), X[0], tile=1)], V, "scores (3,)"),
-    ("scores of bools", lambda: [*online_softmax(true(5), X[0], tile=1)], T, "floating"),
-    ("no such pattern", lambda: pattern_cells("before", ["a"]), V, "one of previous, next, same"),
-    ("float cells", lambda: pattern_score(zeros(2, 2), zeros(2, 2)), T, "bool tensor"),
-    ("cells of each head", lambda: pattern_score(X, true(B, L, 12)), V, "cells (2, 5, 12)"),
-    # Checks
-    ("no noise for integers", lambda: influence(len, ints(3, 2)), T, "x must be floating", "int64"),
-    ("a place lost", lambda: check_permutation_equivariant(shorter, zeros(3, 2)), V, KEEPS),
-    ("a length beyond x", lambda: check_padding_invariant(len, X, ints(B) + 9), V, f"the size {L}"),
-    ("a layer that shortens", lambda: influence(shorter, X), V, KEEPS, f"output ({B}, 2, 12)"),
-    ("a layer that drops an axis", lambda: check_causal(summed, X), V, KEEPS, f"({B}, {L})"),
+KERNELS = [
+    (nw(bandwidth=0), V, "bandwidth must be a positive number"),
+    (nw(bandwidth=zeros(3, 1, 1) + 1), V, "bandwidth"),
+    (nw(values=zeros(L)), V, "values"),
+    (nw(values=zeros(S).double()), T, "float64"),
+    (nw(zeros(L), exclude_self=True), V, f"queries ({L},)"),
+    (lambda: K.KernelRegression(NAN), V, "finite"),
 ]
 
+# Heads, positions, caches
+
+X, MEMORY = zeros(B, L, 12), zeros(B, S, 12)
 HEADS = MultiHeadAttention(12, 3)
-PACKED = MultiHeadAttention(12, 3, packed=True)
-FUSED = MultiHeadAttention(12, 3, backend="fused")
-MEMORY, OTHER = zeros(B, S, 12), zeros(B, S, 11)
-
-
-def cached() -> KVCache:
-    """A cache that holds two keys and values."""
-    cache = KVCache()
-    HEADS(X[:, :2], cache=cache)
-    return cache
 
 
 def new(embed_dim=12, num_heads=3, **options):
@@ -263,92 +197,257 @@ def call(*tensors, heads=HEADS, **keywords):
     return lambda: heads(*tensors, **keywords)
 
 
-SHAPES = "shapes (B, L, 12), (B, S, 12) and (B, S, 12)"
-MULTIHEAD = [
-    ("3 heads of 16", new(16), V, "divide embed_dim, got num_heads = 3 and embed_dim = 16"),
-    ("3 heads of qk 7", new(qk_proj_dim=7), V, "divide qk_proj_dim, got num_heads = 3 and", "= 7"),
-    ("4 for 6 heads", new(12, 6, num_kv_heads=4), V, "num_heads, got num_kv_heads = 4 and", "= 6"),
+def append(key, value):
+    """To a cache of keys (2, 3, 5, 7) and values (2, 3, 5, 11)."""
+
+    def call():
+        cache = KVCache()
+        cache.update(zeros(2, 3, 5, 7), zeros(2, 3, 5, 11))
+        cache.update(key, value)
+
+    return call
+
+
+def rotate(x=(5, 4), angles=(5, 2), **layout):
+    return lambda: P.apply_rotary(zeros(*x), zeros(*angles), **layout)
+
+
+PARTS = [
+    (new(16), V, "num_heads = 3 and embed_dim = 16"),
+    (new(qk_proj_dim=7), V, "qk_proj_dim"),
+    (new(12, 6, num_kv_heads=4), V, "num_kv_heads"),
+    (new(vdim=0), V, "vdim must be at least 1"),
+    (new(backend="flash"), V, "'flash'"),
+    (new(dropout=2.0), V, "dropout must be from 0 to 1"),
+    (new(packed=True, kdim=11), V, "packed"),
+    (call(X, heads=new(backend="fused")(), need_weights=True), V, "for weights"),
+    (call(X, X + 1, heads=new(packed=True)()), V, "packed"),
+    (call(X, value=X), V, "key must be given"),
+    (call(X[0]), V, f"({L}, 12)"),
+    (call(X, zeros(B, S, 11)), V, f"({B}, {S}, 11)"),
+    (call(X, MEMORY, attn_mask=zeros(L, S)), T, "must be a bool tensor"),
+    (call(X, MEMORY, attn_mask=true(H, L, S)), V, f"({H}, {L}, {S})"),
+    (call(X, MEMORY, attn_bias=zeros(B, L, S)), V, f"({B}, {L}, {S})"),
+    (lambda: SelfAttention(11)(X), V, "(..., L, 11)"),
+    (lambda: split_heads(X, 5), V, "num_heads = 5"),
+    (lambda: merge_heads(zeros(L, D)), V, "(..., H, L, D)"),
     *(
-        (f"{name} of 0", new(**{name: 0}), V, f"{name} must be at least 1, got 0")
-        for name in HEAD_SIZES
+        (partial(make, 5), V, "even")
+        for make in (P.SinusoidalEncoding, partial(P.rotary_angles, 3))
     ),
-    ("one head of no width", lambda: SelfAttention(12, v_proj_dim=0), V, "v_proj_dim must be at"),
-    ("an unknown backend", new(backend="flash"), V, '"explicit" or "fused", got \'flash\''),
-    ("a dropout of 2", new(dropout=2.0), V, "dropout must be from 0 to 1, got 2.0"),
-    ("weights of the fused backend", call(X, heads=FUSED, need_weights=True), V, "for weights"),
-    ("a packed layer of two widths", new(packed=True, kdim=11), V, "got 12, 11, 12, and 12, 12"),
-    ("packed heads of two widths", new(packed=True, v_proj_dim=24), V, "12, 12, and 12, 24"),
-    ("a key in a packed layer", call(X, X + 1, heads=PACKED), V, "must be the query in a packed"),
-    ("a value without a key", call(X, value=X), V, "key must be given where value is"),
-    ("a query of two axes", call(X[0]), V, SHAPES, f"({L}, 12)"),
-    ("a key of another width", call(X, OTHER), V, SHAPES, "key (2, 7, 11)"),
-    ("values of another length", call(X, MEMORY, X), V, SHAPES, f"({B}, {L}, 12)"),
-    ("a float mask of heads", call(X, MEMORY, attn_mask=zeros(L, S)), T, "must be a bool tensor"),
-    ("a mask of heads", call(X, MEMORY, attn_mask=true(H, L, S)), V, FITS, f"({H}, {L}, {S})"),
-    ("a bias of each text", call(X, MEMORY, attn_bias=zeros(B, L, S)), V, FITS, f"({B}, {L}, {S})"),
-    (
-        "a mask of other sizes with a cache",
-        lambda: HEADS(X, attn_mask=true(L, L), is_causal=True, cache=cached()),
-        V,
-        f"{FITS}scores, got mask ({L}, {L}) and scores ({B}, 3, {L}, {L + 2})",
-    ),
-    ("one head of another width", lambda: SelfAttention(11)(X), V, "(..., L, 11)", f"{L}, 12)"),
-    ("a split into five", lambda: split_heads(X, 5), V, f"x ({B}, {L}, 12) and num_heads = 5"),
-    ("a split of one axis", lambda: split_heads(zeros(12), 3), V, "(..., L, E)", "(12,)"),
-    ("a merge of two axes", lambda: merge_heads(zeros(L, D)), V, "(..., H, L, D)", f"({L}, {D})"),
+    (lambda: P.sinusoidal_encoding(3, 4, base=0), V, "base must be a positive number"),
+    (lambda: P.sinusoidal_encoding(3, 4, dtype=torch.int64), T, "dtype must be floating point"),
+    (lambda: P.alibi_bias(2, 3, offset=0.5), T, "offset must be an integer"),
+    (lambda: P.alibi_slopes(0), V, "num_heads must be at least 1"),
+    (lambda: P.rotary_angles(3, 4, scale=0.0), V, "scale must be a positive"),
+    (lambda: P.LearnedEncoding(8, 4)(zeros(4)), V, "x must have shape (..., L, 4)"),
+    (rotate(angles=(3, 2)), V, "angles (3, 2)"),
+    (rotate(layout="half"), V, "layout"),
+    (append(zeros(1, 3, 1, 7), zeros(1, 3, 1, 11)), V, "(1, 3, 1, 7)"),
+    (append(zeros(2, 3, 1, 7), zeros(2, 3, 1, 8)), V, "(2, 3, 5, 11)"),
+    (append(zeros(2, 3, 1, 7).double(), zeros(2, 3, 1, 11).double()), T, "float64"),
 ]
+
+# Models and decoding
+
+
+def config(**changes) -> TransformerConfig:
+    sizes = {"vocab_size": 13, "embed_dim": 6, "num_heads": 3, "max_length": 5, "norm": "pre"}
+    return TransformerConfig(**sizes | changes)
+
+
+LENGTHS, WRITER = torch.tensor([4, 2]), DecoderOnly(config())
+
+
+def model(source=(2, 4), lengths=LENGTHS, inputs=(2, 3), *, weights=False, **changes):
+    whole = Transformer(config(**changes))
+    return lambda: whole(ids(*source), lengths, ids(*inputs), need_weights=weights)
+
+
+def step(*shape):
+    def call():
+        _, state = WRITER.start(ids(2, 3))
+        WRITER.step(ids(*shape), state)
+
+    return call
+
+
+def of(family, *tensors, caches=None, **changes):
+    return lambda: family(config(**changes))(*tensors, caches=caches)
+
+
+def decode(search=sample, max_length=2, **choices):
+    return lambda: search(WRITER, ids(2, 3), max_length=max_length, **choices)
+
+
+NOTHING = Vocabulary([])
+ELSEWHERE = SimpleNamespace(device=torch.device("meta"))
+MODELS = [
+    (model(lengths=ids(3)), V, "lengths (3,)"),
+    (model(lengths=LENGTHS.float()), T, "must be integers"),
+    (model(inputs=(3,)), V, "tokens must have shape (B, L)"),
+    (model(weights=True, backend="fused"), V, "for weights"),
+    (step(3), V, "(3,)"),
+    (of(Encoder, ids(2, 3), caches=()), V, "got 0"),
+    (of(Encoder, zeros(2, 3)), T, "tokens must be integers"),
+    (of(Encoder, 13 * ids(1, 2)), V, "tokens must be ids from 0 to 12"),
+    (of(Encoder, ids(2, 3), ids(2, 3)), V, "num_token_types is 0"),
+    (of(Encoder, ids(1, 1), 2 * ids(1, 1), num_token_types=2), V, "be ids from 0 to 1"),
+    (of(Decoder, ids(2, 3), zeros(2, 4, 7)), V, "(2, 4, 7)"),
+    (lambda: DecoderBlock(config())(zeros(2, 5, 6), zeros(3, 4, 6)), V, "(3, 4, 6)"),
+    (of(DecoderOnly, num_token_types=2), V, "num_token_types must be 0"),
+    (lambda: WRITER.start(ids(3)), V, "source must have shape (B, S)"),
+    (lambda: WRITER.start(ids(2, 3), torch.tensor([3, 2])), V, "prompts must have the same length"),
+    (partial(config, ffn_dim=0), V, "ffn_dim must be at least 1"),
+    (partial(config, num_heads=4), V, "num_heads must divide embed_dim"),
+    (partial(config, norm="first"), V, "norm must be one of"),
+    (partial(config, tie_embeddings="no"), V, "tie_embeddings must be one of"),
+    (partial(config, embed_dim=9, positions="rotary"), V, "must be even"),
+    (partial(config, layer_norm_eps=0.0), V, "layer_norm_eps must be a positive number"),
+    (decode(temperature=0), V, "temperature"),
+    (decode(top_k=0), V, "top_k must be at least 1"),
+    (decode(top_p=1.01), V, "top_p must be from 0 to 1"),
+    (decode(generator=ELSEWHERE), V, "generator"),
+    (decode(greedy, max_length=0), V, "max_length must be at least 1"),
+    (decode(beam_search, beam_size=0), V, "beam_size must be at least 1"),
+    (decode(beam_search, length_penalty=-0.5), V, "length_penalty"),
+    (lambda: sampling_distribution(ids(7)), T, "floating point"),
+    (lambda: translate(WRITER, ["ab"], NOTHING, NOTHING, max_length=2), T, "sequence of tokens"),
+    (lambda: mean_pooling(zeros(2, 3, 4), zeros(2, 3)), T, "bool"),
+    (lambda: mean_pooling(zeros(2, 3, 4), true(2, 1, 3)), V, "mask must broadcast"),
+]
+
+# Looking inside
+
+NAME = "body.blocks.0.self_attn"
+HEAD, CROSS = Head(NAME, 2), Head("decoder.blocks.0.cross_attn", 0)
+TOKENS = ids(2, 5)
+
+
+def patched(place, change):
+    def call():
+        with inside.patch(WRITER, {place: change}):
+            WRITER(TOKENS)
+
+    return call
+
+
+def parts(model, left_out=None):
+    """The contributions of a run, of which one activation is forgotten."""
+
+    def call():
+        with inside.record(model) as found:
+            model(TOKENS)
+        found.pop(left_out, None)
+        inside.contributions(model, found)
+
+    return call
+
+
+INSIDE = [
+    (patched(Head(NAME, 3), 0.0), V, "a place must be a head"),
+    (patched("body.blocks.2", 0.0), V, "a place must be a head"),
+    (patched(HEAD, zeros(3)), V, "must broadcast to the activation"),
+    (patched(HEAD, "zero"), T, "must be a number"),
+    (patched(HEAD, lambda x: None), T, "NoneType"),
+    (lambda: inside.logit_lens(Encoder(config()), zeros(6)), T, "model must predict tokens"),
+    (parts(DecoderOnly(config(norm="post"))), V, "pre-norm"),
+    (parts(WRITER, HEAD), V, "all that record(model)"),
+    (lambda: inside.prefix_matching_score(zeros(3, 5, 5), TOKENS), V, "weights and tokens"),
+    (lambda: inside.copying_score(Transformer(config()), CROSS), V, "self-attention"),
+    (lambda: inside.composition(WRITER, HEAD, Head(NAME, 0)), V, "an earlier and a later block"),
+    (lambda: inside.rollout([]), V, "weights must be (..., H, L, L) of each layer"),
+    (lambda: inside.rollout([zeros(1, 3, 3), zeros(1, 2, 2)]), V, "weights must be"),
+    (lambda: inside.integrated_gradients(torch.sin, zeros(2), steps=0), V, "steps must be"),
+    (lambda: inside.integrated_gradients(torch.sin, zeros(2), zeros(4)), V, "baseline"),
+]
+
+# Data, texts and training
+
+WORDS, LINEAR = Vocabulary([*"abcdef"]), nn.Linear(1, 1)
+numbers = partial(data.number_pairs, "de", "en")
+
+
+def windows(texts=("abcdef", "abc"), **changes):
+    return lambda: TextWindows([*texts], WORDS, **{"length": 4, "batch_size": 6} | changes)
+
+
+def fit(model=LINEAR, **how):
+    square = lambda model, x: model(x).square().sum()  # noqa: E731
+    how = {"loss": square, "steps": 1} | how
+    return lambda: training.fit(model, lambda n: torch.ones(1, 1), **how)
+
+
+DATA = [
+    (lambda: Vocabulary(["a", "b", "a"]), V, "distinct"),
+    (lambda: Vocabulary("drei"), T, "sequence of strings"),
+    (lambda: WORDS.encode("ab"), T, "sequence of strings"),
+    (lambda: WORDS.decode([4, 60]), V, "ids must be from 0"),
+    (lambda: data.number_words(1, "xx"), V, "language must be one of"),
+    (lambda: data.number_words(-1, "de"), V, "-1"),
+    (partial(numbers, count=101, digits=(1, 2)), V, "count must be at most 100"),
+    (partial(numbers, count=1, balance=1.1), V, "balance must be from 0 to 1"),
+    (lambda: data.date_characters(dt.date(1969, 7, 21), "tlh"), V, "locale must be one of"),
+    (lambda: make_batch([], WORDS, WORDS), V, "at least one pair"),
+    (lambda: make_batch([((), ("a",))], WORDS, WORDS), V, "source must have a token"),
+    (lambda: data.read_pairs("no-such-file"), FileNotFoundError, "no-such-file"),
+    (lambda: data.read_text(__file__, encoding="utf-9"), V, "utf-9"),
+    (partial(split_text, "ab"), T, "must be a list of texts"),
+    (partial(split_text, []), V, "either side"),
+    (windows(length=13), V, "at least length + 1 = 14 ids"),
+    (windows(batch_size=0), V, "batch_size must be at least 1"),
+    (lambda: windows()()(-1), V, "step must be at least 0"),
+    (lambda: NGramModel(0, ["ab"], WORDS), V, "order must be at least 1"),
+    (lambda: NGramModel(2, ["ab"], WORDS, discount=-0.1), V, "discount must be from 0 to 1"),
+    (lambda: share_seen(["a"], [""]), V, "must hold a character"),
+]
+TRAINING = [
+    (lambda: training.language_model_loss(LINEAR, ids(3)), V, "tokens must have shape"),
+    (lambda: training.masked_cross_entropy(zeros(2, 5, 11), ids(2, 6)), V, "labels (2, 6)"),
+    (lambda: training.exact_match([], []), V, "got 0 and 0"),
+    (lambda: training.bleu("abc", "abc"), T, "must be lists"),
+    (fit(lr=0.0), V, "lr must be a positive number"),
+    (fit(max_norm=-1.0), V, "max_norm must be a positive number"),
+    (fit(precision="int8"), V, "'int8'"),
+    (fit(checkpoint_every=0), V, "checkpoint_every must be at least"),
+    (fit(steps=-1), V, "steps must be at least 0"),
+    (fit(nn.Linear(1, 1).requires_grad_(False)), V, "parameters that require a gradient"),
+    (lambda: training.linear_decay(-1, 10), V, "warmup -1 and total 10"),
+    (lambda: training.noam(8, 0), V, "warmup must be at least 1"),
+    (lambda: measured(1.0, 0), V, "above 0"),
+]
+
+
+# What shows and checks
 
 
 def plot(*shape, fill=0.0, draw=plot_attention, **keywords):
     return lambda: draw(torch.full(shape, fill), **keywords)
 
 
-def heads(*shape, **keywords):
-    return plot(*shape, draw=plot_heads, **keywords)
-
-
-PLOTS = [
-    ("NaN", plot(L, S, fill=NAN), V, "weights must be finite", "NaN"),
-    ("three axes", plot(H, L, S), V, "shape (L, S)", f"({H}, {L}, {S})"),
-    ("too few query tokens", plot(L, S, query_tokens=["a"]), V, f"tokens must be {L}", "got 1"),
-    ("a float mask", plot(L, S, mask=zeros(L, S)), T, "bool", "float32"),
-    ("a mask of other sizes", plot(L, S, mask=true(S, L)), V, f"{FITS}weights", f"({S}, {L})"),
-    ("heads of two axes", heads(L, S), V, "(H, L, S)", f"({L}, {S})"),
-    ("no head", heads(0, L, S), V, "(H, L, S)", f"(0, {L}, {S})"),
-    ("masks of other heads", heads(3, L, S, mask=true(2, L, S)), V, FITS, f"(2, {L}, {S})"),
-    ("runs of one axis", lambda: plot_band([1, 2], zeros(2)), V, "must have shape (R, 2)", "(2,)"),
-    ("runs of another length", lambda: plot_band([1, 2], zeros(5, 3)), V, "(R, 2)", "(5, 3)"),
+SHOWN = [
+    (plot(L, S, fill=NAN), V, "weights must be finite"),
+    (plot(H, L, S), V, "shape (L, S)"),
+    (plot(L, S, query_tokens=["a"]), V, "tokens must be"),
+    (plot(L, S, mask=zeros(L, S)), T, "bool"),
+    (plot(0, L, S, draw=plot_heads), V, f"(0, {L}, {S})"),
+    (lambda: plot_band([1, 2], zeros(5, 3)), V, "(R, 2)"),
+    (lambda: pattern_cells("before", ["a"]), V, "one of previous"),
+    (lambda: pattern_score(X, true(B, L, 12)), V, f"cells ({B}, {L}, 12)"),
+    (partial(show_source, torch.zeros), T, "written in Python"),
+    (lambda: influence(len, ids(3, 2)), T, "x must be floating"),
+    (lambda: check_causal(lambda x: x.sum(-1), X), V, "layer must keep the length"),
 ]
 
-TABLE = [
-    *data_errors.TABLE,
-    *inside_errors.TABLE,
-    *models_errors.TABLE,
-    *text_errors.TABLE,
-    *MASKS,
-    *OTHERS,
-    *MULTIHEAD,
-    *SHARED,
-    *PLOTS,
-    *each(TAKES_A_MASK, WRONG_MASKS),
-    *each(TAKES_A_BIAS, WRONG_BIASES),
-    *each(TAKES_QUERY_AND_KEY, WRONG_PAIRS),
-    *each(TAKES_A_VALUE, WRONG_VALUES),
-    *each(WIDE_SCORES, WRONG_WIDTHS),
-    *each(WITH_A_SIZE, [("a size of -2", (-2,), V, "must be at least")]),
-]
+TABLE = [*CHECKS, *ATTENTION, *MASKS, *KERNELS, *PARTS, *MODELS, *INSIDE, *DATA, *TRAINING, *SHOWN]
 
 
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: case[0].replace(" ", "_"))
-def test_a_wrong_input_is_named(case):
-    _, call, error, *words = case
+@pytest.mark.parametrize(("call", "error", "phrase"), TABLE)
+def test_a_wrong_input_is_named(call, error, phrase):
     with pytest.raises(error) as caught:
         call()
-    message = str(caught.value)
     assert type(caught.value) is error
-    missing = [word for word in words if word not in message]
-    assert not missing, f"{message!r} does not say {missing}"
-    assert "\n" not in message
+    assert phrase in str(caught.value)
 
 
 def test_a_refused_plot_leaves_the_figure_it_was_given_alone():
