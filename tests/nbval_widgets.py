@@ -11,8 +11,7 @@ tokens, shapes, whole numbers, masks. The decimals of its table and of its one-l
 may differ by one unit in their last place.
 
 A cell tagged `needs-triton` runs everywhere, but its output is compared only where triton is
-installed and can run, and one tagged `needs-topics` only where the topics of Python's `help()` are
-those that the outputs were made with; elsewhere the last lines of the report count such cells.
+installed and can run; elsewhere the last lines of the report count such cells.
 
 Where the system has sockets that are files, kernels are spoken to through those. A port is chosen
 in one process and bound a second later in another; whoever takes it in between leaves a kernel that

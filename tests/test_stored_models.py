@@ -17,15 +17,15 @@ from attn_notes import cli
 from attn_notes.cli import Translator, load_translator
 from attn_notes.cli.commands import parse
 from attn_notes.cli.settings import Settings
-from attn_notes.cli.train import load_pairs
-from attn_notes.data import Pair, Vocabulary, number_words, python_documentation, split_text
+from attn_notes.cli.train import digest, load_pairs
+from attn_notes.data import Pair, Vocabulary, number_words, read_text, split_text
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, exact_match
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from tools.notebooks import has_topics
 
-DATA = Path(__file__).parents[1] / "book" / "_data"
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "book" / "_data"
 README = (DATA / "README.md").read_text(encoding="utf-8")
 ROWS = [row.strip("| ").split(" | ") for row in README.splitlines() if row.startswith("| `")]
 # By name, the figures behind what a model reads and writes.
@@ -68,9 +68,6 @@ def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
     assert (sorted(STATED), sorted(STATED_OF_WRITERS)) == (FOLDERS, WRITERS)
     assert FOLDERS
     assert WRITERS
-
-
-WITH_TOPICS = pytest.mark.skipif(not has_topics(), reason="help() of this Python has another text")
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -164,10 +161,10 @@ def stored(request) -> tuple[str, cli.models.LanguageModel]:
 
 @pytest.fixture(scope="module")
 def texts() -> tuple[list[str], list[str]]:
-    return split_text(python_documentation())
+    paths = sorted((DATA / "python-topics").glob("*.txt"))
+    return split_text([read_text(path) for path in paths])
 
 
-@WITH_TOPICS
 def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
     name, writer = stored
     parameters, characters, *stated = STATED_OF_WRITERS[name]
@@ -181,7 +178,6 @@ def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
         assert bits == pytest.approx(float(figure), abs=0.002)
 
 
-@WITH_TOPICS
 def test_counts_need_the_bits_that_are_stated_beside_a_language_models(texts):
     stated = re.findall(r"order\s(\d)\sneeds\s([\d.]+\d)", README)
     assert len(stated) == 2
@@ -192,10 +188,12 @@ def test_counts_need_the_bits_that_are_stated_beside_a_language_models(texts):
         assert needed == pytest.approx(float(figure), abs=0.002)
 
 
-def test_the_command_of_a_language_model_is_the_one_that_was_run(stored):
+def test_the_command_of_a_language_model_is_the_one_that_was_run(stored, texts):
     name, writer = stored
     command = parse(words_of_the_command(name))
     assert (command.model, command.training) == (writer.settings.model, writer.settings.training)
     assert writer.settings.training.seed == 0
-    assert not command.text
+    read = [path for words in command.text for path in sorted(ROOT.glob(str(words)))]
+    assert read == sorted((DATA / "python-topics").glob("*.txt"))
+    assert digest(texts) == writer.settings.digest
     assert not [*(DATA / name).glob("weights-*")]

@@ -2,7 +2,7 @@
 
 A pair is two tuples of tokens; a `Vocabulary` turns tokens into ids, `Batches` and `TextWindows`
 into the tensors of training (chapters 4 and 8). Nothing is downloaded: number words and dates are
-written on demand (`numbers.NUMBER_LANGUAGES`, `dates.DATE_LOCALES`), the text is Python's own.
+written on demand (`numbers.NUMBER_LANGUAGES`, `dates.DATE_LOCALES`), the text is Python's `help()`.
 """
 
 from attn_notes.data.batches import Batch, Batches, make_batch
