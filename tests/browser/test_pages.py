@@ -26,6 +26,10 @@ RAW = "[...document.querySelectorAll('.math')].filter((one) => !one.querySelecto
 LEFT_TO_PRINT = f"{PRINTED}, {RAW}.length"  # in one task: a printer waits for no other
 FOLD = "document.querySelectorAll('attn-widget details').forEach((one) => { one.open = false; })"
 CELLS = "(table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent))"
+# Whatever fonts and widgets take, no formula is near: a page that opens has none to typeset.
+FAR_BELOW = """const sheet = new CSSStyleSheet();
+sheet.replaceSync(".math { position: relative; top: 20000px; }");
+document.adoptedStyleSheets.push(sheet);"""
 # The theme hides its contents beside a widget that takes the margin: the corner is seen.
 UNCOVERED = """(one) => {
   const { right, top } = one.getBoundingClientRect();
@@ -210,16 +214,26 @@ def weight(paths: set[str]) -> int:
     )
 
 
-def test_the_opening_page_is_light_and_typesets_its_formulas_when_they_come_near(turn, visit):
-    page = turn(PAGES[0])
-    page.locator(".attn-root").first.wait_for()
-    settle(page)
+@pytest.fixture
+def opening(visit: Visitor, book: dict[str, str]) -> Page:
+    """The opening page, which has few formulas, with all of them far below what is seen."""
+    visit.expected = (THEME_LOGS,)
+    page = visit("about:blank")
+    page.add_init_script(FAR_BELOW)
+    page.goto(f"{book['http']}/{PAGES[0]}.html")
+    return page
+
+
+def test_the_opening_page_is_light_and_typesets_its_formulas_when_they_come_near(opening, visit):
+    opening.locator("attn-widget").first.scroll_into_view_if_needed()
+    opening.locator(".attn-root").first.wait_for()
+    settle(opening)
     asked = {unquote(urlsplit(url).path) for url in visit.requests}
     assert not any("mathjax" in path for path in asked)
     assert 100_000 < weight(asked) <= 500_000
-    assert page.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
-    page.locator(".math").first.scroll_into_view_if_needed()
-    page.locator("mjx-container").first.wait_for()
+    assert opening.evaluate("document.fonts.check('900 16px \"Font Awesome 6 Free\"', '\\uf0c9')")
+    opening.locator(".math").first.scroll_into_view_if_needed()
+    opening.locator("mjx-container").first.wait_for()
 
 
 # Chapters
@@ -334,12 +348,11 @@ def test_a_link_to_a_section_lands_on_its_heading_and_stays_there(visit, book, n
         assert -5 <= top <= 250, place
 
 
-def test_the_opening_page_is_printed_typeset_before_its_formulas_come_near(turn):
-    page = turn(PAGES[0])
-    assert page.evaluate(f"!MathJax.typeset && {RAW}.length") > 5
-    page.mouse.move(200, 200)  # on the way to the browser's menu
-    page.wait_for_function("Boolean(window.MathJax?.typeset)")
-    assert page.evaluate(LEFT_TO_PRINT) == 0
+def test_the_opening_page_is_printed_typeset_before_its_formulas_come_near(opening):
+    assert opening.evaluate(f"!MathJax.typeset && {RAW}.length") > 5
+    opening.mouse.move(200, 200)  # on the way to the browser's menu
+    opening.wait_for_function("Boolean(window.MathJax?.typeset)")
+    assert opening.evaluate(LEFT_TO_PRINT) == 0
 
 
 def test_what_scrolls_can_be_reached_by_keyboard_once_it_is_unfolded(visit, book):
@@ -358,28 +371,26 @@ def test_what_scrolls_can_be_reached_by_keyboard_once_it_is_unfolded(visit, book
     }""")
 
 
-def test_the_opening_page_prints_without_any_deed_and_no_formula_twice(turn):
-    page = turn(PAGES[0])
-    page.emulate_media(media="print")
+def test_the_opening_page_prints_without_any_deed_and_no_formula_twice(opening):
+    opening.emulate_media(media="print")
     seen = "(all) => all.filter((one) => one.checkVisibility()).length"
-    typed, instead = page.locator("span.math"), page.locator("span.math + math")
+    typed, instead = opening.locator("span.math"), opening.locator("span.math + math")
     assert typed.evaluate_all(seen) == 0
     assert instead.evaluate_all(seen) == typed.count() > 5
-    sheets = pypdf.PdfReader(BytesIO(page.pdf())).pages
+    sheets = pypdf.PdfReader(BytesIO(opening.pdf())).pages
     assert not TEX.search("".join(sheet.extract_text() for sheet in sheets))
-    page.wait_for_function(f"{RAW}.length === 0")  # a page that is printed asks for MathJax
+    opening.wait_for_function(f"{RAW}.length === 0")  # a page that is printed asks for MathJax
     assert typed.evaluate_all(seen) == typed.count()
     assert instead.evaluate_all(seen) == 0
 
 
-def test_the_keys_that_print_wait_for_the_formulas(turn):
-    page = turn(PAGES[0])
-    page.evaluate(f"void (window.print = () => {{ window.leftRaw = {RAW}.length; }})")
-    assert page.evaluate(f"{RAW}.length") > 5
-    page.keyboard.press("Control+p")
-    page.wait_for_function("window.leftRaw !== undefined")
-    assert page.evaluate("leftRaw") == 0
-    assert page.evaluate("[...document.fonts].every((font) => font.status !== 'loading')")
+def test_the_keys_that_print_wait_for_the_formulas(opening):
+    opening.evaluate(f"void (window.print = () => {{ window.leftRaw = {RAW}.length; }})")
+    assert opening.evaluate(f"{RAW}.length") > 5
+    opening.keyboard.press("Control+p")
+    opening.wait_for_function("window.leftRaw !== undefined")
+    assert opening.evaluate("leftRaw") == 0
+    assert opening.evaluate("[...document.fonts].every((font) => font.status !== 'loading')")
 
 
 def test_a_chapter_reads_without_scripts(turn):
