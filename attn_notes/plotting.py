@@ -4,6 +4,7 @@ A heatmap of weights runs from 0 to 1 in cividis on every page, so that two pane
 compared; masked cells are hatched and not merely dark.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attn_notes.arguments import check_mask, extra
-from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL
+from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL, visible
 
 with extra("plot"):
     import matplotlib.pyplot as plt
@@ -24,6 +25,7 @@ with extra("plot"):
     from matplotlib.patches import Rectangle
 
 MOST_LABELS = 60  # of an axis
+LONGEST_TOKEN, LONGEST_TITLE = 24, 60  # characters that are drawn; of a title, in a line
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
@@ -78,10 +80,11 @@ def plot_attention(
 
     Args:
         weights: (L, S), from 0 to `vmax`; or any sign with `signed`.
-        query_tokens, key_tokens: L and S labels; the rows' serve the columns too where L = S.
+        query_tokens: L labels, of which at most 24 characters are drawn.
+        key_tokens: S labels; the rows' serve the columns too where L = S.
         mask: (L, S) bool, `True` = may attend; the cells that may not are hatched.
         ax: where to draw; a new figure by default.
-        title: of the panel.
+        title: of the panel, as plain text: a dollar is a dollar.
         vmax: the top of the scale. Leave it at 1 so that panels can be compared.
         signed: colours diverge around 0, from `-vmax` to `vmax`.
         annotate: write the number in each cell; by default in panels of up to 8 by 8.
@@ -103,12 +106,15 @@ def plot_attention(
         if tokens is not None and len(tokens) != size:
             raise ValueError(f"tokens must be {size}, one a row or column, got {len(tokens)}")
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.8 + 0.42 * min(columns, 24), 1.2 + 0.42 * min(rows, 24)))
+        beside, below = map(_room_for, (query_tokens, key_tokens))
+        figsize = 1.8 + beside + 0.42 * min(columns, 24), 1.2 + below + 0.42 * min(rows, 24)
+        _, ax = plt.subplots(figsize=figsize)
     cmap, vmin = (SIGNED, -vmax) if signed else (plt.get_cmap(SEQUENTIAL), 0.0)
     shown = weights.masked_fill(~allowed, float("nan"))
     image: Any = ax.imshow(shown.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="equal")
     _label(ax, query_tokens, key_tokens)
-    ax.set_title(title)
+    lines = title.split("\n")
+    ax.set_title("\n".join(_drawn(line, LONGEST_TITLE) for line in lines), parse_math=False)
     hatching: Any = {"facecolor": "none", "edgecolor": FIGURE_INK, "hatch": "////", "linewidth": 0}
     for i, start, size in _runs(~allowed):
         ax.add_patch(Rectangle((start - 0.5, i - 0.5), size, 1, **hatching))
@@ -234,18 +240,33 @@ def _runs(cells: Tensor) -> list[tuple[int, int, int]]:
 
 def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[str] | None) -> None:
     """Tokens on both axes, and which axis is which."""
-    if key_tokens is not None:
-        upright = max((len(token) for token in key_tokens), default=0) <= 2
-        style: Any = {"rotation": 0 if upright else 60, "parse_math": False}  # a dollar is a dollar
-        every = 1 + len(key_tokens) // MOST_LABELS
-        ax.set_xticks(range(0, len(key_tokens), every), key_tokens[::every], **style)
-    if query_tokens is not None:
-        every = 1 + len(query_tokens) // MOST_LABELS
-        places = range(0, len(query_tokens), every)
-        ax.set_yticks(places, query_tokens[::every], parse_math=False)
+    for tokens, axis in ((key_tokens, ax.xaxis), (query_tokens, ax.yaxis)):
+        if tokens is None:
+            continue
+        every = 1 + len(tokens) // MOST_LABELS
+        shown = [_drawn(token, LONGEST_TOKEN) for token in tokens[::every]]
+        slanted = axis is ax.xaxis and max(map(len, tokens), default=0) > 2
+        style: Any = {"rotation": 60 if slanted else 0, "parse_math": False}  # a dollar is a dollar
+        axis.set_ticks(range(0, len(tokens), every), shown, **style)
     ax.set(xlabel="keys (are read)", ylabel="queries (read)")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
+
+
+def _room_for(tokens: Sequence[str] | None) -> float:
+    """The inches that long tokens need beside what short ones need."""
+    longest = max(map(len, tokens or ()), default=0)
+    return 0.14 * max(min(longest, LONGEST_TOKEN) - 10, 0)
+
+
+def _drawn(text: str, most: int) -> str:
+    """A text on one line of at most so many characters, each of which the font or a file can hold.
+
+    It is cut as in a widget; a control character has no picture in the font.
+    """
+    if text.strip(" "):
+        text = re.sub("[\u2400-\u2421]", "\ufffd", visible(text[: most + 1]))
+    return text if len(text) <= most else f"{text[: most - 1]}\u2026"
 
 
 def _ink_on(colour: Sequence[float]) -> str:

@@ -1,5 +1,7 @@
 """Figures show the numbers they were given, on one scale, in one language."""
 
+import xml.etree.ElementTree as ET
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -7,8 +9,9 @@ import torch
 from matplotlib.colors import to_hex, to_rgba
 
 from attn_notes.palette import CATEGORICAL, FIGURE_INK
-from attn_notes.plotting import plot_attention, plot_band, plot_heads, use_style
+from attn_notes.plotting import plot_attention, plot_band, plot_heads, save_attention, use_style
 from tests.colours import contrast
+from tests.hostile import HOSTILE
 from tests.oracles import H, L, S, coin, normal
 
 
@@ -91,6 +94,38 @@ def test_tokens_are_drawn_as_they_are(token):
     shown, is_math = label._preprocess_math(label.get_text())
     assert not is_math
     assert shown == token
+
+
+CONTROLS = ("\x00", "a\x0bb", "\x1b[0m", "\x7f", "\x85", "\ufffe", "\uffff", "\ud800", "two\nlines")
+
+
+def saved_width(path, *tokens: str, title: str = "") -> float:
+    """The width of a saved picture in points, read as XML."""
+    picture = {"weights": torch.eye(len(tokens)), "query_tokens": tokens, "title": title}
+    save_attention(path, picture)
+    return float(ET.parse(path).getroot().get("width").removesuffix("pt"))
+
+
+@pytest.mark.parametrize("text", [*CONTROLS, "<!--", "a--b", "]]>", r"$\frac$", "$x$", r"\frac{"])
+def test_any_token_and_any_title_give_a_valid_picture(text, tmp_path):
+    for tokens, title in (((text, "b"), ""), (("a", "b"), text)):
+        assert 0 < saved_width(tmp_path / "picture.svg", *tokens, title=title) < 400
+
+
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from font:UserWarning")
+def test_hostile_tokens_give_a_valid_picture(tmp_path):
+    assert 0 < saved_width(tmp_path / "picture.svg", *HOSTILE, title=" ".join(HOSTILE)) < 1200
+
+
+@pytest.mark.parametrize("size", [200, 10_000])
+def test_a_long_token_or_title_is_cut_as_in_a_widget(size, tmp_path):
+    long = "x" * size
+    for tokens, title in (((long, "b"), ""), (("a", "b"), long)):
+        assert 0 < saved_width(tmp_path / "picture.svg", *tokens, title=title) < 600
+    ax = plot_attention(torch.eye(2), query_tokens=[long, "y" * 24])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["x" * 23 + "\u2026", "y" * 24]
+    ax = plot_attention(torch.eye(2), title=f"two\n{long}")
+    assert ax.get_title().startswith("two\nxxx")
 
 
 def test_it_draws_where_it_is_told():

@@ -19,11 +19,12 @@ from torch.testing import assert_close
 from attn_notes import widgets
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.palette import visible
 from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
 from attn_notes.widgets import assets
 from attn_notes.widgets.base import BookWidget, Offered
-from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
+from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots
 from tests import widgets as made
 from tests.hostile import HOSTILE
 from tests.oracles import coin

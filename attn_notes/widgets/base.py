@@ -9,8 +9,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from attn_notes.palette import visible
 from attn_notes.widgets.assets import module_source, page_of_its_own, page_style
-from attn_notes.widgets.encoding import visible
 
 # (caption, column headers, rows of (header, *cells)): the widget without JavaScript.
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]

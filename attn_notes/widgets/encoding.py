@@ -15,10 +15,6 @@ ROUNDING = 1e-4  # how far outside 0 to 1 a weight may be
 LONGEST = 10_000  # characters of a token, of which a page shows the first few
 LOOSE = 0.01  # how far from 1 the sum of a row may be: half precision on a long sequence
 
-# C1 controls; line separators and marks that would turn the text around them; isolates, whose end
-# could be forged; halves of a surrogate pair, which no file can hold.
-UNPRINTABLE = "[\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-
 
 def as_finite(name: str, numbers: Any, *axes: int) -> Tensor:
     """A float64 copy on the CPU of finite numbers with one of these numbers of axes."""
@@ -80,14 +76,6 @@ def check_axes(
 def replace_surrogates(text: str) -> str:
     """The text with U+FFFD for each half of a surrogate pair, which UTF-8 cannot encode."""
     return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
-
-
-def visible(token: str) -> str:
-    """The token on one line, with control characters and lone spaces made visible."""
-    if not token.strip(" "):
-        return "␣" * max(1, len(token))
-    text = re.sub(UNPRINTABLE, "\ufffd", token).replace("\x7f", "␡")
-    return re.sub("[\x00-\x1f]", lambda found: chr(0x2400 + ord(found[0])), text)
 
 
 def encode(numbers: Tensor, low: float = 0.0, high: float = 1.0, bits: int = 16) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import traitlets
 from torch import Tensor
 
 from attn_notes.masks import prefix_mask
+from attn_notes.palette import visible
 from attn_notes.widgets.base import DataWidget, Table, plural
-from attn_notes.widgets.encoding import check_tokens, visible
+from attn_notes.widgets.encoding import check_tokens
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder", "prefix")
 MASK, START, END = "[MASK]", "<start>", "<end>"

@@ -11,9 +11,10 @@ from torch import Tensor
 from attn_notes.data import START, Vocabulary
 from attn_notes.inside import record
 from attn_notes.multihead import split_heads
+from attn_notes.palette import visible
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
 from attn_notes.widgets.base import Offered, Table
-from attn_notes.widgets.encoding import check_tokens, visible
+from attn_notes.widgets.encoding import check_tokens
 from attn_notes.widgets.packing import checksum, pack_transformer
 from attn_notes.widgets.player import ModelWidget, check_vocabulary
 from attn_notes.widgets.translator import SPECIAL, TransformerPlayer

@@ -11,9 +11,10 @@ from traitlets import TraitError
 
 from attn_notes.data import END, PAD, START, Vocabulary
 from attn_notes.decoding import sampling_distribution
+from attn_notes.palette import visible
 from attn_notes.transformer import DecoderOnly
 from attn_notes.widgets.base import Table
-from attn_notes.widgets.encoding import check_tokens, replace_surrogates, visible
+from attn_notes.widgets.encoding import check_tokens, replace_surrogates
 from attn_notes.widgets.packing import pack_transformer
 from attn_notes.widgets.player import ModelWidget, chance, check_vocabulary, drawn
 

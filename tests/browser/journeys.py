@@ -10,10 +10,11 @@ from playwright.sync_api import expect
 from torch import Tensor
 
 from attn_notes.masks import causal_mask, masked_softmax, prefix_mask
+from attn_notes.palette import visible
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_notes.widgets import FamilyDiagram
 from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode, visible
+from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.family import FAMILIES
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.mask import PRESETS

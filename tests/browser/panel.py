@@ -8,7 +8,7 @@ import matplotlib as mpl
 from playwright.sync_api import Locator, Page
 from torch import Tensor
 
-from attn_notes.widgets.encoding import visible
+from attn_notes.palette import visible
 from tests.colours import LIGHT
 
 # Sweeps the pointer over a heatmap and asks the readout which cell it is in: the centres of the

@@ -122,9 +122,10 @@ function largest(values) {
 // ---------------------------------------------------------------- words
 
 // C1 controls, line separators and marks that turn the text around them, isolates whose end could
-// be forged, halves of a surrogate pair: as in attn_notes.widgets.encoding.
+// be forged, halves of a surrogate pair, what no XML may hold: as in attn_notes.palette.
 const LONGEST = 1000; // characters of a token that are looked at
-const UNPRINTABLE = [[0x80, 0x9f], [0x2028, 0x202e], [0x2066, 0x2069], [0xd800, 0xdfff]];
+const UNPRINTABLE = [[0x80, 0x9f], [0x2028, 0x202e], [0x2066, 0x2069], [0xd800, 0xdfff],
+  [0xfffe, 0xffff]];
 
 // A token as it can be drawn: control characters and lone spaces made visible. Of a very long one only
 // as much is looked at as could be shown.
