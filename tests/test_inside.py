@@ -171,6 +171,55 @@ def test_the_model_is_as_before_after_the_context_and_after_an_error():
     assert all(torch.equal(before[name], x) for name, x in model.state_dict().items())
 
 
+UNVISITED = {
+    "a container": "body.blocks",
+    "a dropout that the fused path skips": "body.blocks.0.self_attn.dropout",
+}
+
+
+@pytest.mark.parametrize("place", UNVISITED.values(), ids=UNVISITED)
+@pytest.mark.parametrize("kind", ["record", "patch"])
+def test_a_place_that_the_run_never_visits_is_refused(kind, place):
+    model, head = grouped(), find_heads(grouped())[0]
+    context = {
+        "record": lambda: record(model, [head, place]),
+        "patch": lambda: patch(model, {head: 0.0, place: 0.0}),
+    }[kind]
+    with pytest.raises(ValueError, match=f"the run never visits '{place}'"), context():
+        model(TOKENS)
+    with pytest.raises(ZeroDivisionError), context():  # an error on its way is not replaced
+        1 / 0  # noqa: B018
+    assert hooks(model) == 0
+
+
+def test_a_run_that_is_forgotten_is_refused_for_places_with_names_alone():
+    model = transformer()
+    with pytest.raises(ValueError, match=r"never visits 'encoder\.embeddings'"):
+        effects(model, float, {"encoder.embeddings": 0.0})
+    with record(model) as found:  # by default whatever is computed is kept: here no decoder
+        model.encoder(SOURCE)
+    assert {str(place).partition(".")[0] for place in found} == {"encoder"}
+    with record(model, []), patch(model, {}):
+        pass
+
+
+def test_dropouts_are_places_like_any_other():
+    model = transformer(norm="post")
+    places = [name for name, module in model.named_modules() if isinstance(module, nn.Dropout)]
+    places = [name for name in places if "attn" not in name]
+    with torch.no_grad():
+        untouched = model(*BATCH)[0]
+    for place in places:
+        with patch(model, {place: 0.5}), torch.no_grad():
+            assert not torch.allclose(model(*BATCH)[0], untouched), place
+
+
+def test_a_model_without_parts_that_are_known_is_refused():
+    for look in (find_heads, inside.find_streams, lambda model: record(model).__enter__()):
+        with pytest.raises(ValueError, match="of attn_notes, got TransformerEncoderLayer"):
+            look(nn.TransformerEncoderLayer(8, 2))
+
+
 def test_nothing_is_changed_in_place():
     model, value = grouped(), normal(2).detach()
     before, (head, *_, last) = value.clone(), find_heads(model)
@@ -359,6 +408,8 @@ def test_contributions_sum_to_the_stream_and_shares_to_the_logits(kind):
             centred = part - part.mean(-1, keepdim=True)
             expected = (centred / scale[..., None] * norm.weight * direction).sum(-1)
             assert_exact(shares[place], expected)
+    with pytest.raises(ValueError, match="what contributions gives, got activations"):
+        inside.direct_logits(model, found, W[7])
 
 
 def test_shares_of_heads_less_their_mean_do_not_depend_on_a_shift_of_the_values():

@@ -1,6 +1,6 @@
 """Activations by name: read them, change them, and measure what a change does (chapter 11)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +55,9 @@ def find_heads(model: nn.Module) -> list[Head]:
     Returns:
         The heads in the order in which the model computes them.
 
+    Raises:
+        ValueError: if the model has no part of `attn_notes`: other libraries' are not recognised.
+
     Example:
         >>> from attn_notes.transformer import Encoder, TransformerConfig
         >>> print(*find_heads(Encoder(TransformerConfig(vocab_size=9, num_heads=2, num_layers=1))))
@@ -94,13 +97,15 @@ def record(
         model: any that `find_heads` takes.
         places: each a `Head`, whose activation (B, L, D) is what it passes to `out_proj`, or the
             name of any module, such as "body.blocks.0", (B, L, E), its output or the first of
-            several. By default all heads, embeddings, blocks and feed-forward networks.
+            several. By default those of all heads, embeddings, blocks and feed-forward networks
+            that are computed.
 
     Returns:
         A context manager that gives a dictionary, empty at first, from place to activation.
 
     Raises:
-        ValueError: if a place is not in the model.
+        ValueError: if a place is not in the model, or, at the end, has not been visited: a
+            container is never called, nor is what the fused attention leaves out.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -118,10 +123,12 @@ def record(
         found[place] = x
         return x
 
+    named = [] if places is None else list(places)
     with ExitStack() as hooks:
-        for place in [place for place, _ in walk(model)] if places is None else places:
+        for place in [place for place, _ in walk(model)] if places is None else named:
             hooks.callback(_hook(model, place, partial(keep, place)).remove)
         yield found
+    _check_visited(named, found)
 
 
 @contextmanager
@@ -142,7 +149,8 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
         A context manager.
 
     Raises:
-        ValueError: if a place is not in the model, or, while it runs, a change does not fit.
+        ValueError: if a place is not in the model; while it runs, if a change does not fit; at the
+            end, if a place has not been visited, as in `record`.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -153,10 +161,17 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
         >>> bool(activations[head].any())
         False
     """
+    visited = set()
+
+    def visit(place: Place, change: Change, x: Tensor) -> Tensor:
+        visited.add(place)
+        return _changed(place, change, x)
+
     with ExitStack() as hooks:
         for place, change in changes.items():
-            hooks.callback(_hook(model, place, partial(_changed, place, change)).remove)
+            hooks.callback(_hook(model, place, partial(visit, place, change)).remove)
         yield
+    _check_visited(changes, visited)
 
 
 def effects(
@@ -194,6 +209,10 @@ def effects(
 
 def walk(model: nn.Module) -> Iterator[tuple[Place, Any]]:
     """Every place that `record` keeps by default, and its module, in the order of computation."""
+    parts = (MultiHeadAttention, FeedForward, *STREAMS)
+    if not any(isinstance(module, parts) for module in model.modules()):
+        wanted = "attention, blocks or embeddings of attn_notes"
+        raise ValueError(f"model must have {wanted}, got {type(model).__name__}")
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             yield from ((Head(name, index), module) for index in range(module.num_heads))
@@ -230,6 +249,14 @@ def find_module(model: nn.Module, place: Place) -> Any:
         wanted = "a head of find_heads(model), or the name of a module"
         raise ValueError(f"a place must be {wanted}, got {place!r}")
     return module
+
+
+def _check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:
+    """Raise for the first place at which no activation was computed."""
+    for place in places:
+        if place not in visited:
+            wanted = "name a module that it calls, and run the model inside the `with`"
+            raise ValueError(f"the run never visits {str(place)!r}: {wanted}")
 
 
 def _changed(place: Place, change: Any, x: Tensor) -> Tensor:

@@ -136,7 +136,7 @@ def direct_logits(
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
     name, stack = _pre_norm_stack(model)
     if f"{name}blocks.0" in parts:
-        raise ValueError("parts must be those of contributions(model, activations), got activations")
+        raise ValueError("parts must be what contributions gives, got activations")
     stream = torch.stack([*parts.values()]).sum(0)  # (B, L, E)
     check_broadcast("direction", direction, stream.shape, of="stream")
     scale = (stream.var(-1, correction=0) + stack.norm.eps).sqrt()  # (B, L)

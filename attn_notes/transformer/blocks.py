@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
         self.linear1 = nn.Linear(config.embed_dim, config.ffn_dim)
-        self.dropout = _Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class EncoderBlock(nn.Module):
         self.norm1 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.norm2 = _layer_norm(config)
-        self.dropout = _Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, **how: Any) -> tuple[Tensor, Tensor | None]:
         """From the residual stream before the block to the residual stream after it.
@@ -122,7 +122,7 @@ class DecoderBlock(nn.Module):
         self.norm2 = _layer_norm(config)
         self.feed_forward = FeedForward(config)
         self.norm3 = _layer_norm(config)
-        self.dropout = _Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -181,13 +181,6 @@ class DecoderBlock(nn.Module):
 def last_norm(config: TransformerConfig) -> nn.Module:
     """The norm after the last block, which pre-norm alone needs."""
     return _layer_norm(config) if config.norm == "pre" else nn.Identity()
-
-
-class _Dropout(nn.Dropout):
-    """Dropout without a module's hooks, whose cost a step of decoding would feel."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.p) if self.training else x
 
 
 def _layer_norm(config: TransformerConfig) -> nn.LayerNorm:
