@@ -411,6 +411,8 @@ TRAINING = [
     (fit(precision="int8"), V, "'int8'"),
     (fit(checkpoint_every=0), V, "checkpoint_every must be at least"),
     (fit(steps=-1), V, "steps must be at least 0"),
+    (fit(loss=lambda _, x: x.sum()), T, "a tensor () with a gradient"),
+    (fit(loss=lambda model, x: (model(x).sum(), "8")), T, "by a number, got '8'"),
     (fit(nn.Linear(1, 1).requires_grad_(False)), V, "parameters that require a gradient"),
     (lambda: training.linear_decay(-1, 10), V, "warmup -1 and total 10"),
     (lambda: training.noam(8, 0), V, "warmup must be at least 1"),

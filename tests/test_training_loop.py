@@ -1,5 +1,6 @@
 """The loop does what a loop written out does, and resumed ends the same; and its schedules."""
 
+import copy
 import io
 import itertools
 import math
@@ -16,7 +17,7 @@ from torch import nn
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import fit, processes, schedules
+from attn_notes.training import fit, masked_cross_entropy, processes, schedules, translation_loss
 from attn_notes.training.files import load_checkpoint
 from attn_notes.training.loop import READ_EVERY, _Run
 from tests.oracles import rng
@@ -271,6 +272,42 @@ def test_accumulated_batches_give_what_the_larger_batch_gives_however_uneven():
     assert asked == list(range(24))
     assert found == pytest.approx(expected, rel=1e-9)
     torch.testing.assert_close(one.state_dict(), other.state_dict())
+
+
+def test_a_metric_logged_inside_the_loss_does_not_weight_its_batch():
+    def logging(model, batch):
+        with torch.no_grad():  # many tokens, so that every batch would count almost alike
+            masked_cross_entropy(torch.zeros(1, 99, 5), torch.ones(1, 99, dtype=torch.long))
+        return translation_loss(model, batch)
+
+    draw = lambda n: of_words(slice(n % 2, n % 2 + 1))  # noqa: E731, of 2 and of 8 tokens
+    how = {"steps": 4, "lr": 0.05, "accumulate": 2}
+    assert fit(a_translator(), draw, logging, **how) == fit(a_translator(), draw, **how)
+
+
+def part_of_a_batch(n: int) -> torch.Tensor:
+    """A third of a batch, of 1, 2 or 5 rows."""
+    first, end = ((0, 1), (1, 3), (3, 8))[n % 3]
+    return batches(n // 3)[first:end].double()
+
+
+@pytest.mark.parametrize("as_count", [int, float, torch.tensor])
+def test_a_batch_counts_as_its_loss_says(as_count):
+    weighted = lambda model, x: (loss(model, x), as_count(len(x)))  # noqa: E731
+    one = nn.Linear(3, 2).double()
+    other = copy.deepcopy(one)
+    how = {"steps": 5, "lr": 0.1}
+    expected = fit(one, lambda n: batches(n).double(), loss, **how)
+    found = fit(other, part_of_a_batch, weighted, accumulate=3, **how)
+    assert found == pytest.approx(expected, rel=1e-12)
+    torch.testing.assert_close(one.state_dict(), other.state_dict())
+
+
+def test_a_batch_counts_once_where_its_loss_does_not_say():
+    model = nn.Linear(3, 2).double()
+    parts = [loss(model, part_of_a_batch(n)).item() for n in range(3)]
+    found = fit(model, part_of_a_batch, loss, accumulate=3, steps=1)
+    assert found == pytest.approx([sum(parts) / 3], rel=1e-12)
 
 
 # The best weights

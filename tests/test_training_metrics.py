@@ -73,8 +73,10 @@ def test_the_model_is_given_each_token_and_asked_for_the_next():
         says = torch.tensor([[4, 5, END], [6, END, END]])  # as it should
         return 50.0 * F.one_hot(says, V).float(), None
 
-    assert T.translation_loss(model, BATCH) < 1e-6
-    assert T.translation_loss(model, BATCH, label_smoothing=0.3) > 1
+    mean, count = T.translation_loss(model, BATCH)
+    assert mean < 1e-6
+    assert count == 5  # padding aside
+    assert T.translation_loss(model, BATCH, label_smoothing=0.3)[0] > 1
     source, lengths, inputs = asked[0]
     assert torch.equal(source, BATCH.source)
     assert torch.equal(lengths, BATCH.lengths)
@@ -92,7 +94,9 @@ def test_of_a_decoder_it_is_the_mean_of_what_each_prefix_says_of_the_next(smooth
     how = {"label_smoothing": smoothing}
     prefixes = [(model(tokens[:, :n]).logits[:, -1], tokens[:, n]) for n in range(1, L + 1)]
     expected = torch.stack([T.masked_cross_entropy(*pair, **how) for pair in prefixes]).mean()
-    assert_close(T.language_model_loss(model, tokens, **how), expected)
+    found, count = T.language_model_loss(model, tokens, **how)
+    assert_close(found, expected)
+    assert count == B * L
 
 
 # Metrics

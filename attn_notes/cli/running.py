@@ -57,7 +57,7 @@ class Job:
     run: Run
     settings: Settings
     batches: Callable[[int], Any]
-    loss: Callable[..., Tensor]
+    loss: Callable[..., Any]
     measure: Callable[[Any], float]
     unit: str
 

@@ -24,7 +24,6 @@ from attn_notes.cli.settings import (
 from attn_notes.data import Batches, Pair, Vocabulary
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
-from attn_notes.training.metrics import counting_tokens
 
 Pairs = tuple[list[Pair], list[Pair]]
 
@@ -164,7 +163,6 @@ def _bits_per_token(held_out: Batches, model: Any) -> float:
     """The mean loss of the tokens in these batches, END included."""
     device = next(model.parameters()).device
     batches = (held_out(n).to(device) for n in range(len(held_out)))
-    with counting_tokens() as counts:
-        losses = [training.translation_loss(model, batch) for batch in batches]
-    nats = sum(loss * count for loss, count in zip(losses, counts, strict=True))
-    return float(nats / sum(counts)) / math.log(2)
+    losses = [training.translation_loss(model, batch) for batch in batches]
+    nats = sum(loss * count for loss, count in losses)
+    return float(nats / sum(count for _, count in losses)) / math.log(2)

@@ -4,8 +4,9 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from attn_notes.arguments import check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
 from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
-from attn_notes.training.metrics import counting_tokens, translation_loss
+from attn_notes.training.metrics import translation_loss
 from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
 from attn_notes.training.sharding import from_first, gather, is_divided, share, whole
@@ -25,7 +26,7 @@ READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait fo
 def fit(
     model: nn.Module,
     batches: Callable[[int], Any],
-    loss: Callable[[Any, Any], Tensor] = translation_loss,
+    loss: Callable[[Any, Any], Any] = translation_loss,
     *,
     steps: int,
     lr: float = 3e-3,
@@ -47,13 +48,14 @@ def fit(
 
     The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
     train together, with a model that `shard` has divided or a whole one in each. Their batches and
-    the accumulated ones make one large batch: each loss of this package counts by its real tokens,
-    any other once.
+    the accumulated ones make one large batch, in which each counts as its loss says.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
         batches, loss: `batches(n)` is batch 0, 1, …, with a method `to(device)`, a function of n
-            alone, so that a resumed training sees the same; `loss(model, batch) -> ()`.
+            alone, so that a resumed training sees the same; `loss(model, batch)` gives the mean
+            loss (), or a tuple of it and how much it counts, such as its number of tokens;
+            otherwise a batch counts once.
         steps, seed: the number of updates, a checkpoint's included; dropout's seed, 0 or more.
         lr, schedule, weight_decay: of AdamW; the schedule maps a step to a factor of `lr`.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
@@ -112,6 +114,10 @@ def fit(
         if run.best["model"]:
             model.load_state_dict(run.best["model"])
     return run.losses
+
+
+def _is_scalar(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, Tensor) and x.dim() == 0
 
 
 class _Run:
@@ -175,23 +181,29 @@ class _Run:
             weight = count if is_shared else 1
             (value * weight).backward()
             parts.append(torch.stack((value.detach(), torch.ones_like(value))) * weight)  # (2,)
-        total, weights = sums = torch.stack(parts).sum(0)
+        sums = torch.stack(parts).sum(0)
         if self.world_size > 1:
             dist.all_reduce(sums)
+        total, weights = sums
+        weights = torch.where(weights > 0, weights, 1)  # batches of padding alone count 0
         for parameter in self.parameters if is_shared else ():
             if parameter.grad is not None:  # by now the mean over the processes
-                parameter.grad *= self.world_size / weights.clamp(min=1)
-        return total / weights.clamp(min=1)
+                parameter.grad *= self.world_size / weights
+        return total / weights
 
-    def loss_of(self, batch: Any) -> tuple[Tensor, Tensor | int]:
-        """The loss of one batch, and how much it counts: its number of tokens, or 1."""
+    def loss_of(self, batch: Any) -> tuple[Tensor, Any]:
+        """The loss of one batch, and how much it counts."""
         is_lower = self.settings["precision"] == "bfloat16"
         cast = torch.autocast(self.device.type, torch.bfloat16) if is_lower else nullcontext()
-        with cast, counting_tokens() as counts:
-            value = self.loss(self.trained, batch.to(self.device))
-        if not (isinstance(value, Tensor) and value.dim() == 0 and value.requires_grad):
+        with cast:
+            found = self.loss(self.trained, batch.to(self.device))
+        is_pair = isinstance(found, tuple) and len(found) == 2
+        value, count = found if is_pair else (found, 1)
+        if not (_is_scalar(value) and value.requires_grad):
             raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
-        return value, sum(counts) if counts else 1
+        if not (isinstance(count, Real) or (_is_scalar(count) and not count.requires_grad)):
+            raise TypeError(f"loss must count its batch by a number, got {count!r}")
+        return value, count
 
     def read(self) -> None:
         """Turn the losses that are still on the device into numbers."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,18 +13,6 @@ from attn_notes.arguments import check_fractions, check_integers, check_shapes
 from attn_notes.data import PAD, Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.decoding.generate import evaluating
-
-_counters: list[list[Tensor]] = []
-
-
-@contextmanager
-def counting_tokens() -> Iterator[list[Tensor]]:
-    """Collect how many tokens each loss inside is the mean of, so that `fit` can weight it."""
-    _counters.append([])
-    try:
-        yield _counters[-1]
-    finally:
-        _counters.pop()
 
 
 def masked_cross_entropy(
@@ -58,13 +45,12 @@ def masked_cross_entropy(
         reduction="sum",
         label_smoothing=label_smoothing,
     )
-    count = (labels != ignore_index).sum()
-    if _counters:
-        _counters[-1].append(count)
-    return total / count.clamp(min=1)
+    return total / (labels != ignore_index).sum().clamp(min=1)
 
 
-def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
+def translation_loss(
+    model: nn.Module, batch: Batch, *, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Teacher forcing: from the source and the tokens so far, predict each next token. Chapter 4.
 
     The target START a b END gives the inputs START a b and the labels a b END.
@@ -75,23 +61,24 @@ def translation_loss(model: nn.Module, batch: Batch, *, label_smoothing: float =
         label_smoothing: as in `masked_cross_entropy`.
 
     Returns:
-        (), the mean over the target's real tokens.
+        The mean over the target's real tokens, in nats, and their number, () each: `fit` weights
+        the mean of a batch by it.
 
     Example:
         >>> from attn_notes.data import Vocabulary, make_batch
         >>> vocabulary = Vocabulary(["a", "b"])
         >>> batch = make_batch([(("a", "b"), ("b",))], vocabulary, vocabulary)
         >>> model = lambda source, lengths, inputs: (torch.zeros(*inputs.shape, 6), None)
-        >>> translation_loss(model, batch)  # log 6
-        tensor(1.7918)
+        >>> translation_loss(model, batch)  # log 6, of "b" and END
+        (tensor(1.7918), tensor(2))
     """
     logits, _ = model(batch.source, batch.lengths, batch.target[:, :-1])
-    return masked_cross_entropy(logits, batch.target[:, 1:], label_smoothing=label_smoothing)
+    return _mean_and_count(logits, batch.target[:, 1:], label_smoothing)
 
 
 def language_model_loss(
     model: nn.Module, tokens: Tensor, *, label_smoothing: float = 0.0
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """From the tokens so far, predict each next one: a sequence is its own label. Chapter 9.
 
     The tokens a b c d give the inputs a b c and the labels b c d.
@@ -103,18 +90,18 @@ def language_model_loss(
         label_smoothing: as in `masked_cross_entropy`.
 
     Returns:
-        (), the mean over the predicted tokens, in nats.
+        The mean over the predicted tokens, in nats, and their number, as in `translation_loss`.
 
     Example:
         >>> model = lambda inputs: (torch.zeros(*inputs.shape, 6),)
         >>> language_model_loss(model, torch.tensor([[1, 4, 5, 2]]))  # log 6
-        tensor(1.7918)
+        (tensor(1.7918), tensor(3))
     """
     if tokens.dim() != 2 or tokens.shape[1] < 2:
         got = tuple(tokens.shape)
         raise ValueError(f"tokens must have shape (B, L + 1), L of 1 or more, got {got}")
     logits, *_ = model(tokens[:, :-1])
-    return masked_cross_entropy(logits, tokens[:, 1:], label_smoothing=label_smoothing)
+    return _mean_and_count(logits, tokens[:, 1:], label_smoothing)
 
 
 def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> float:
@@ -197,8 +184,17 @@ def bits_per_character(
             padded = (pad_sequence(x, batch_first=True, padding_value=PAD) for x in sides)
             inputs, labels = (x.to(device) for x in padded)  # (B, L) each
             logits, *_ = model(inputs)
-            nats += float(masked_cross_entropy(logits, labels)) * int((labels != PAD).sum())
+            mean, count = _mean_and_count(logits, labels)
+            nats += float(mean) * int(count)
     return nats / math.log(2) / characters
+
+
+def _mean_and_count(
+    logits: Tensor, labels: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The loss of the labels that are not padding, and how many there are."""
+    mean = masked_cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    return mean, (labels != PAD).sum()
 
 
 def _windows(text: str, vocab: Vocabulary, length: int) -> Iterator[tuple[Tensor, Tensor]]:
