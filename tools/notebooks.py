@@ -4,7 +4,8 @@ python tools/notebooks.py                   execute every notebook, then clean i
 python tools/notebooks.py book/index.ipynb  the same for one
 python tools/notebooks.py --clean-only      clean without executing
 python tools/notebooks.py --check           change nothing; fail where cleaning would change
-                                            something, or a rule of notebook_rules is broken
+                                            something, or a rule of notebook_rules is broken;
+                                            its warnings are only printed
 """
 
 import argparse
@@ -126,22 +127,11 @@ def execute(path: Path) -> str:
 
 
 def not_to_be_made_here() -> dict[str, str]:
-    """Tags of the cells whose outputs come from another machine or Python, and why."""
+    """Tags of the cells whose outputs come from another machine, and why."""
     why = {}
     if not runs_triton():
         why["needs-triton"] = "triton cannot run here"
-    if not has_topics():
-        why["needs-topics"] = "the topics of this Python's help() are another text"
     return why
-
-
-def has_topics() -> bool:
-    """Whether the topics of `help()` are the text that the stored outputs were made with."""
-    from attn_notes.cli.train import digest
-    from attn_notes.data import python_documentation, split_text
-
-    settings = (BOOK / "_data/python-docs/settings.json").read_text(encoding="utf-8")
-    return digest(split_text(python_documentation())) == json.loads(settings)["digest"]
 
 
 def runs_triton() -> bool:
@@ -191,12 +181,15 @@ def tidy(paths: list[Path], *, write: bool) -> int:
 
 
 def complain(paths: list[Path]) -> int:
-    """Print which rules the notebooks break, and where; return how many complaints there are."""
-    complaints = [
-        f"{path.name}: {found}" for path in paths for found in notebook_rules.broken(path)
-    ]
-    print(*complaints, sep="\n", end="\n" if complaints else "")
-    return len(complaints)
+    """Print what the rules say of the notebooks; return how many complaints are no warnings."""
+    count = 0
+    for path in paths:
+        for found in notebook_rules.complaints(path, notebook_rules.RULES):
+            count += 1
+            print(f"{path.name}: {found}")
+        for found in notebook_rules.complaints(path, notebook_rules.WARNINGS):
+            print(f"{path.name}: (warning) {found}")
+    return count
 
 
 def main(arguments: list[str] | None = None) -> int:
