@@ -1,10 +1,12 @@
 """What the tools make: the environment, launch cells, copies of chapters, new ones, releases."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -20,73 +22,90 @@ from tools import notebook_rules as rules
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
 
-# The environment: why it cannot be made, in words, and nothing half made that looks whole
-
-BOTH = ["venv", "ensurepip"]
+# The environment: a Python that fits, what pip is told, and nothing half made that looks whole
 
 
-@pytest.mark.parametrize(
-    ("version", "modules", "words"),
-    [
-        ((3, 6, 15), BOTH, "is too old. The book needs 3.11, 3.12 or 3.13"),
-        ((3, 14, 0), BOTH, "is newer than any that the pinned packages"),
-        ((3, 12, 3), ["venv"], "lacks venv. On Debian and Ubuntu `sudo apt install python3.12-"),
-    ],
-)
-def test_a_python_that_cannot_make_the_environment_is_told_why(version, modules, words):
-    here = f"Python {'.'.join(map(str, version))} ({sys.executable})"
-    assert environment.problem(version, modules).startswith(f"{here} {words}")
+def test_the_pythons_that_fit_are_those_of_the_metadata():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    stated = re.findall(r"Python :: 3\.(\d+)", " ".join(project["classifiers"]))
+    fitting = [minor for minor in range(30) if environment.fits((3, minor, 0))]
+    assert fitting == [int(minor) for minor in stated]
 
 
-def test_the_script_says_so_and_fails_before_it_touches_anything(monkeypatch, capsys):
-    for version in ((3, 11, 0), (3, 12, 13), (3, 13, 9)):
-        assert environment.problem(version, BOTH) == ""
-    monkeypatch.setattr(environment.sys, "version_info", (3, 10, 13))
+def test_a_python_without_venv_is_told_what_brings_it(monkeypatch):
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name == "venv")
     monkeypatch.setattr(environment, "install", pytest.fail)
-    assert environment.main(["book"]) == 1
-    assert "too old" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"lacks venv.*python3\.\d+-venv"):
+        environment.main(["book"])
 
 
+@pytest.mark.slow
+def test_where_no_other_python_can_be_had_the_reader_is_told_what_to_install(
+    tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr(environment, "NEWEST", (3, 10))  # so this Python is a newer one
+    monkeypatch.setattr(environment, "PINS", ("--no-index", "--find-links", str(tmp_path)))
+    with pytest.raises(SystemExit, match=r"Install a Python from 3\.11"):
+        environment.make(tmp_path / "env")
+    assert "uv brings 3.13" in capfd.readouterr().out
+    assert not (tmp_path / "env").exists()
+
+
+@pytest.mark.slow
 def test_an_install_that_breaks_off_leaves_no_stamp_and_nothing_of_the_one_before(
     tmp_path, monkeypatch
 ):
-    def broken(*arguments):
-        raise ConnectionError
-
-    old = [tmp_path / name for name in ("python-of-another-release", "book", "ready")]
-    for left in old:
-        left.touch()
-    run = subprocess.run  # without pip it takes no time
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: run([*command, "--without-pip"]))
-    monkeypatch.setattr(environment, "ENVIRONMENT", tmp_path)
-    monkeypatch.setattr(environment, "warn_of_cuda", lambda: None)
-    monkeypatch.setattr(environment, "pip", broken)
-    with pytest.raises(ConnectionError):
-        environment.install("book")
-    assert not {*old} & {*tmp_path.iterdir()}
-    assert (tmp_path / "pyvenv.cfg").is_file()
-    monkeypatch.setattr(environment, "pip", lambda *arguments: "")
-    environment.install("ready")
-    assert (tmp_path / "ready").is_file()
+    folder = tmp_path / ".venv-audit"
+    folder.mkdir()
+    (folder / "audit").touch()
+    (folder / "python-of-another-release").touch()
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "PINS", ("--no-index",))
+    with pytest.raises(subprocess.CalledProcessError):  # uv cannot be had
+        environment.install("audit")
+    assert (folder / "pyvenv.cfg").is_file()
+    assert not {"audit", "python-of-another-release"} & {path.name for path in folder.iterdir()}
 
 
-CUBLAS = ["nvidia-cublas==13.0; platform_system == 'Linux'"]
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """This environment, with a configuration of pip's of its own and none for uv."""
+    names = [name for name in os.environ if name.startswith(("PIP_", "UV_"))]
+    for name in [*names, "SSL_CERT_FILE", "TORCH_INDEX"]:
+        monkeypatch.delenv(name, raising=False)
+    lines = ["[global]", "index-url = https://one.test/simple", "find-links = /a", "    /b"]
+    (tmp_path / "pip.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    return Path(sys.prefix)
 
 
-@pytest.mark.parametrize(
-    ("needs", "card", "is_told"),
-    [(CUBLAS, None, True), (CUBLAS, "/usr/bin/nvidia-smi", False), (["sympy"], None, False)],
-)
-def test_a_build_for_a_card_that_is_not_there_is_named_before_the_download(
-    monkeypatch, capsys, needs, card, is_told
-):
-    report = json.dumps({"install": [{"metadata": {"requires_dist": needs}}]})
-    monkeypatch.setattr(environment.sys, "platform", "linux")
-    monkeypatch.setattr(environment.shutil, "which", lambda _: card)
-    monkeypatch.setattr(environment.Path, "exists", lambda _: False)
-    monkeypatch.setattr(environment, "pip", lambda *_: report)
-    environment.warn_of_cuda()
-    assert ("TORCH_INDEX" in capsys.readouterr().out) is is_told
+def test_uv_is_told_what_pip_is_told(here, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "https://two.test/simple")
+    told = environment.variables(here)
+    assert told["UV_DEFAULT_INDEX"] == "https://two.test/simple"
+    assert told["UV_FIND_LINKS"] == "/a,/b"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://three.test/simple")
+    assert environment.variables(here)["UV_DEFAULT_INDEX"] == "https://three.test/simple"
+
+
+def test_a_named_index_of_torch_counts_beside_the_others_and_none_is_chosen(here, monkeypatch):
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://more.test/simple")
+    monkeypatch.setenv("TORCH_INDEX", "https://torch.test/cpu")
+    told = environment.variables(here)
+    assert told["UV_INDEX"] == "https://torch.test/cpu https://more.test/simple"
+    assert told["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+    environment.choose_torch(["an install that must not be asked"], told, ())
+    assert "UV_TORCH_BACKEND" not in told
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_uv_chooses_the_build_of_torch_where_its_index_answers(capsys, answers):
+    code = "import sys; sys.exit('  cause: no route')" if not answers else "pass"
+    told = dict(os.environ, TORCH_INDEX="")
+    told.pop("UV_TORCH_BACKEND", None)
+    environment.choose_torch([sys.executable, "-c", code], told, ())
+    assert (told.get("UV_TORCH_BACKEND") == "auto") is answers
+    assert ("no route" in capsys.readouterr().out) is not answers
 
 
 # The cell that brings what is missing: the same everywhere, and silent where nothing is
@@ -184,14 +203,45 @@ def test_code_and_outputs_are_those_of_the_book(copies):
         assert ours == theirs
 
 
-def test_a_copy_follows_the_book_until_its_reader_changes_it(copies):
-    changed, other = copies / "01_kernel_regression.ipynb", copies / "02_score_functions.ipynb"
-    changed.write_text(before := changed.read_text("utf-8") + " ", encoding="utf-8")
-    other.write_text("an older edition", encoding="utf-8")
-    lab.os.utime(other, (lab.UNTOUCHED, lab.UNTOUCHED))
-    assert lab.copy(BOOK, copies) == [changed.name]
-    assert changed.read_text("utf-8") == before
-    assert len(nbformat.read(other, as_version=4).cells) > 10
+def save(path: Path, change) -> str:
+    """Change a notebook and write it as JupyterLab does, with keys in an order of its own."""
+    notebook = json.loads(path.read_text("utf-8"))
+    change(notebook)
+    path.write_text(json.dumps(notebook, indent=1, sort_keys=True), encoding="utf-8")
+    return path.read_text("utf-8")
+
+
+def as_opened_and_run(notebook) -> None:
+    notebook["metadata"]["kernelspec"] = {"name": "python3", "display_name": "mine"}
+    for cell in notebook["cells"]:
+        cell["metadata"]["trusted"] = True
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": 7}
+
+
+def edit_first_code(notebook) -> None:
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code[0]["source"] = "my_own = 1"
+
+
+def test_a_copy_follows_the_book_until_its_reader_changes_it(tmp_path):
+    book, folder = tmp_path / "book", tmp_path / "lab"
+    shutil.copytree(BOOK, book, ignore=shutil.ignore_patterns("api", "_ext", "_static"))
+    opened, changed, page = "01_kernel_regression.ipynb", "02_score_functions.ipynb", "notation.md"
+    assert lab.copy(book, folder) == []
+    run = save(folder / opened, as_opened_and_run)
+    mine = save(folder / changed, edit_first_code)
+    assert lab.copy(book, folder) == [changed]
+    assert (folder / opened).read_text("utf-8") == run  # outputs are kept while the book rests
+    for name in (opened, changed):
+        save(book / name, edit_first_code)
+    (book / page).write_text("# New", encoding="utf-8")
+    assert lab.copy(book, folder) == []  # what the reader wrote is what the book says now
+    assert "my_own" in (folder / opened).read_text("utf-8")
+    assert (folder / changed).read_text("utf-8") == mine
+    assert (folder / page).read_text("utf-8") == "# New"
+    (folder / changed).write_text("not a notebook", encoding="utf-8")
+    assert lab.copy(book, folder) == [changed]
 
 
 # A new chapter keeps every rule, in the notebook and on the other pages

@@ -129,8 +129,8 @@ def choose_torch(install: list, environment: dict, pins: tuple) -> None:
     if done.returncode == 0:
         environment["UV_TORCH_BACKEND"] = "auto"
         return
-    said = [line for line in done.stderr.decode().splitlines() if line.startswith("error")]
-    print(PLAIN.format(said[0] if said else "no answer"), flush=True)
+    *_, reason = done.stderr.decode().split("\n  ")
+    print(PLAIN.format(reason.strip()), flush=True)
 
 
 def install(what: str) -> None:

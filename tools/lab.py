@@ -1,13 +1,15 @@
 """Opens the chapters in JupyterLab: copies of them in lab/, which a reader may change.
 
-A copy that has been changed stays as it is; the others follow the book. Delete a copy to have it
-anew. What only the built book resolves becomes plain Markdown in the copies: links to pages,
-citations, terms of the glossary, and references to what stands in another chapter.
+A copy whose cells or text have been changed stays as it is; the others follow the book. Delete a
+copy to have it anew. What only the built book resolves becomes plain Markdown in the copies: links
+to pages, citations, terms of the glossary, and references to what stands in another chapter.
 
 python tools/lab.py           copies, and opens the opening page
 python tools/lab.py --copy    only copies
 """
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -20,15 +22,16 @@ from pybtex.database import BibliographyData, Entry, parse_file
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK, LAB = ROOT / "book", ROOT / "lab"
-UNTOUCHED = 946_684_800  # the first second of 2000: the time of a copy that nobody has changed
 ROLE = re.compile(r"\{(doc|cite|cite:t|term|ref|eq)\}`(?:([^`<]+?)\s*<([^`>]+)>|([^`]+))`")
 DEFINED = re.compile(r"^\(([\w-]+)\)=|\$\$ \((eq-[\w-]+)\)|^:label: ([\w-]+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([a-z][\w-]+)\)")
 TO_MODULES = re.compile(r"\[([^\]]+)\]\(api/[^)]*\)")
 GLOSSARY = re.compile(r"^```\{glossary\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SETTINGS = """{"@jupyterlab/docmanager-extension:plugin":
-  {"defaultViewers": {"markdown": "Markdown Preview"}}}
-"""
+SETTINGS = """{
+  "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
+  "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}
+}
+"""  # a page opens as it reads, and nobody is asked about news from another host
 
 
 class Plain:
@@ -50,6 +53,14 @@ class Plain:
         text = TO_MODULES.sub(r"\1", text)
         text = LINK.sub(lambda found: f"]({self.home.get(found[1], found[1])})", text)
         return GLOSSARY.sub(lambda found: self._entries(found[1]), text)
+
+    def notebook(self, text: str, page: str) -> str:
+        """The notebook of that name, with its Markdown plain."""
+        notebook = nbformat.reads(text, as_version=4)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = self(cell.source, page)
+        return nbformat.writes(notebook) + "\n"
 
     def _resolved(self, found: re.Match[str], page: str) -> str:
         role, words, target, bare = found.groups()
@@ -94,25 +105,35 @@ class Plain:
         return re.sub(r"^(\S.*)\n((?:[ \t]+.*\n)+)", r"**\1**  \n\2", text, flags=re.MULTILINE)
 
 
+def digest(text: str) -> str:
+    """Of what a reader writes: a notebook's cells, without outputs, or a page."""
+    try:
+        cells = nbformat.reads(text, as_version=4).cells
+        text = repr([(cell.cell_type, cell.source) for cell in cells])
+    except nbformat.reader.NotJSONError:
+        pass
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def copy(book: Path, lab: Path) -> list[str]:
     """Bring the copies up to date; return the names of those that their reader has changed."""
     plain, changed = Plain(book), []
     for folder in ("_data", "drawings"):
         shutil.copytree(book / folder, lab / folder, dirs_exist_ok=True)
+    record = lab / ".copies.json"  # what each copy was when it was made
+    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
     for path in sorted([*book.glob("*.ipynb"), *book.glob("*.md")]):
-        target = lab / path.name
-        if target.exists() and target.stat().st_mtime != UNTOUCHED:
-            changed.append(target.name)
+        target, text = lab / path.name, path.read_text("utf-8")
+        text = plain(text, path.name) if path.suffix == ".md" else plain.notebook(text, path.name)
+        new = digest(text)
+        old = digest(target.read_text("utf-8")) if target.exists() else None
+        if old not in {None, new, known.get(path.name)}:
+            changed.append(path.name)
             continue
-        if path.suffix == ".md":
-            target.write_text(plain(path.read_text("utf-8"), path.name), encoding="utf-8")
-        else:
-            notebook = nbformat.read(path, as_version=4)
-            for cell in notebook.cells:
-                if cell.cell_type == "markdown":
-                    cell.source = plain(cell.source, path.name)
-            nbformat.write(notebook, target)
-        os.utime(target, (UNTOUCHED, UNTOUCHED))
+        if old != new:
+            target.write_text(text, encoding="utf-8")
+        known[path.name] = new
+    record.write_text(json.dumps(known), encoding="utf-8")
     return changed
 
 
