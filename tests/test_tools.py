@@ -301,12 +301,25 @@ def test_the_version_is_read_as_the_package_says_it():
     assert release.version() == attn_notes.__version__
 
 
-def test_a_tag_that_is_not_the_version_makes_no_release(monkeypatch):
+DATED = (
+    "# Changelog\n\n## 0.2.0 (2027-02-01)\n\n- New.\n- More.\n\n## 0.1.0 (2026-12-01)\n\n- Old.\n"
+)
+
+
+def test_a_release_is_told_by_the_entry_of_its_version(monkeypatch):
+    for number, entry in (("0.2.0", "- New.\n- More."), ("0.1.0", "- Old.")):
+        monkeypatch.setattr(release, "version", lambda number=number: number)
+        assert release.notes(f"v{number}", DATED) == entry
+
+
+def test_a_tag_that_is_not_the_version_or_has_no_dated_entry_makes_no_release(monkeypatch):
     monkeypatch.setattr(release, "version", lambda: "0.1.0")
-    assert release.main(["check", "v0.1.0"]) == 0
     for tag in ("0.1.0", "v0.1", "v0.1.0-rc1", ""):
         with pytest.raises(SystemExit, match=r"the tag must be v0\.1\.0, .*, got "):
-            release.main(["check", tag])
+            release.notes(tag, DATED)
+    for changelog in ("## Unreleased\n\n- Old.\n", DATED.replace(" (2026-12-01)", "")):
+        with pytest.raises(SystemExit, match=r"must have an entry `## 0\.1\.0 \("):
+            release.notes("v0.1.0", changelog)
 
 
 def test_the_zip_holds_the_site_in_a_folder_of_its_name(tmp_path):

@@ -1,10 +1,11 @@
-"""What a release takes: its tag and version agree, and the site is one file that a reader can keep.
+"""What a release takes: its tag, version and notes agree, and the site is one file for a reader.
 
-python tools/release.py check v0.1.0    fails unless the tag names the version of the package
+python tools/release.py notes v0.1.0    prints what CHANGELOG.md says of the package's version
 python tools/release.py zip             after `make book`; writes _build/attention-notes-0.1.0.zip
 """
 
 import ast
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -22,9 +23,15 @@ def version() -> str:
     raise ValueError("attn_notes/__init__.py must assign __version__")
 
 
-def check(tag: str) -> None:
+def notes(tag: str, changelog: str) -> str:
+    """The entry of the version that a tag names; it must be the package's, and dated."""
     if tag != f"v{version()}":
         sys.exit(f"the tag must be v{version()}, as the package's __version__ says, got {tag}")
+    heading = rf"^## {re.escape(version())} \(\d{{4}}-\d\d-\d\d\)\n"
+    entry = re.search(heading + r"(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    if not entry:
+        sys.exit(f"CHANGELOG.md must have an entry `## {version()} (YYYY-MM-DD)`")
+    return entry[1].strip()
 
 
 def write_zip(site: Path, target: Path) -> None:
@@ -38,8 +45,8 @@ def write_zip(site: Path, target: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     match arguments:
-        case ["check", tag]:
-            check(tag)
+        case ["notes", tag]:
+            print(notes(tag, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))
         case ["zip"]:
             target = BUILD / f"attention-notes-{version()}.zip"
             write_zip(BUILD / "html", target)
