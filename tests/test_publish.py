@@ -199,7 +199,7 @@ def place(tmp_path_factory):
     config.write_text(re.sub(r"(?m)^  url: .*$", f"  url: {HOME}", text), encoding="utf-8")
     sdist, wheel = dist.build(place / "clone", place / "out")
     with tarfile.open(sdist) as archive:
-        archive.extractall(place / "sdist", filter="data")
+        archive.extractall(place / "sdist", **dist.FILTER)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place / "wheel")
     return place

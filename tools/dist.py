@@ -13,6 +13,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_ext")]
@@ -20,6 +21,8 @@ import attn_publish  # noqa: E402, this file is run as a script
 
 from tools import launch  # noqa: E402
 
+# Python 3.11.2, which Debian 12 brings, has no filters yet.
+FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 LEFT_OUT = [".git", ".venv*", "_build", "lab", "assignments", "dist", "build", "*.egg-info"]
 LEFT_OUT += ["__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints"]
 
@@ -41,7 +44,7 @@ def build(root: Path, folder: Path) -> tuple[Path, Path]:
             project.write(urls(launch.repository(copy)))
         sdist = folder / _backend(f"build_sdist({str(folder.resolve())!r})", copy)
         with tarfile.open(sdist) as archive:
-            archive.extractall(place, filter="data")
+            archive.extractall(place, **FILTER)
         unpacked = Path(place, sdist.name.removesuffix(".tar.gz"))
         return sdist, folder / _backend(f"build_wheel({str(folder.resolve())!r})", unpacked)
 
