@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_notes.inside import Head, find_heads, record
 from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -52,7 +52,10 @@ def walk(
 ) -> list[Part]:
     """The parts of a stack of blocks in order, each with all that it computes at all positions."""
     given = {"is_causal": causal} if memory is None else {"memory": memory[None]}
-    names = [name for name, _ in stack.named_modules()]
+    parts = [
+        name for name, module in stack.named_modules() if not isinstance(module, nn.ModuleList)
+    ]
+    names = [name for name in parts if not name.endswith("attn.dropout")]  # part of the kernel
     with record(stack, [*names, *find_heads(stack)]) as activations:
         stack(torch.tensor([ids], device="cpu"), **given)
     found = {place: x[0] for place, x in activations.items()}  # of the one sentence

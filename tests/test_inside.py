@@ -9,6 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from attn_notes import inside
 from attn_notes.decoding import greedy
@@ -524,6 +526,43 @@ def test_copying_is_its_definition_with_the_whole_matrix_from_tokens_to_logits()
         values = torch.linalg.eigvals(read @ ov @ stack.embeddings.tokens.weight.T)  # (V,)
         expected = float(values.real.sum() / values.abs().sum())
         assert inside.copying_score(model, head) == pytest.approx(expected, abs=1e-9)
+
+
+class WithoutDoubles(TorchDispatchMode):
+    """The meta device stands for one that has no float64; what leaves it for the CPU is made up."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.ops.aten._to_copy.default and kwargs.get("device") == torch.device("cpu"):
+            return torch.rand(args[0].shape, generator=rng(0)).to(kwargs.get("dtype"))
+        found = func(*args, **kwargs)
+        for x in tree_leaves(found):
+            if isinstance(x, Tensor) and x.is_meta and x.dtype in (torch.float64, torch.complex128):
+                raise TypeError(f"{func} makes {x.dtype} on a device that has none")
+        return found
+
+
+def test_looking_inside_makes_no_float64_on_the_model_s_device():
+    with torch.device("meta"):
+        model = DecoderOnly(config(norm="pre", num_kv_heads=1))
+        tokens, x = torch.ones(B, L, dtype=torch.long), torch.ones(B, L, 6)
+    earlier, later = (Head(f"body.blocks.{n}.self_attn", 1) for n in (0, 2))
+    with pytest.raises(TypeError, match="on a device that has none"), WithoutDoubles():
+        x.double()
+    with WithoutDoubles():
+        changes = {earlier: 0.5, "body.blocks.0": lambda x: x.sin(), "body.blocks.1": x}
+        with patch(model, changes), record(model) as found:
+            weights = model(tokens, need_weights=True).weights
+        parts = inside.contributions(model, found)
+        shares = inside.direct_logits(model, parts, model.out_proj.weight[3])
+        inside.logit_lens(model, sum(parts.values()))
+        effects(model, lambda: model(tokens).logits, {later: 0.0})
+        inside.rollout(weights)
+        inside.prefix_matching_score(weights[0], tokens)
+        inside.integrated_gradients(torch.sin, x)
+        assert {x.dtype for x in shares.values()} == {torch.float32}
+        assert 0 <= inside.composition(model, earlier, later)["k"] <= 1
+        assert -1 <= inside.copying_score(model, later) <= 1
 
 
 # Attribution

@@ -42,6 +42,7 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     return torch.stack([pattern_score(w, c) for w, c in zip(weights, cells, strict=True)])
 
 
+@torch.no_grad()
 def copying_score(model: nn.Module, head: Head) -> float:
     r"""Whether a head that reads a token makes that token likelier: from its weights. Chapter 11.
 
@@ -71,12 +72,13 @@ def copying_score(model: nn.Module, head: Head) -> float:
     own = head_weights(model, head)
     if not head.layer.startswith(name):
         raise ValueError(f"head must be one of the {type(stack).__name__}'s, got {head}")
-    embedded = own.value @ stack.embeddings.tokens.weight.detach().double().T  # (D, V)
-    unembedding = reading_weight(stack.norm, model.out_proj.weight.detach().double())  # (V, E)
+    embedded = own.value @ _exact(stack.embeddings.tokens.weight).T  # (D, V)
+    unembedding = reading_weight(stack.norm, _exact(model.out_proj.weight))  # (V, E)
     values = torch.linalg.eigvals(embedded @ unembedding @ own.output)  # (D,), the others are 0
     return float(values.real.sum() / values.abs().sum())
 
 
+@torch.no_grad()
 def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float]:
     r"""How far a later head reads what an earlier one writes: from the weights alone. Chapter 11.
 
@@ -88,7 +90,8 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
     Args:
         model: any that `find_heads` takes.
-        earlier, later: of the self-attention of two blocks of one stack.
+        earlier: of the self-attention of a block.
+        later: of that of a later block of the same stack.
 
     Returns:
         "q", "k" and "v", each from 0 to 1.
@@ -116,7 +119,7 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
 
 class HeadWeights(NamedTuple):
-    """The matrices of one head, in float64; the gains of the norm before it are multiplied in."""
+    """The matrices of one head, in float64 on the CPU, with the gains of the norm before it."""
 
     query: Tensor  # (D, E)
     key: Tensor  # (D, E), shared where G < H
@@ -135,13 +138,17 @@ def head_weights(model: nn.Module, head: Head) -> HeadWeights:
     shared = head.index * layer.num_kv_heads // layer.num_heads  # the key-value head it reads
 
     def rows(weight: Tensor, heads: int, index: int) -> Tensor:
-        weight = weight.detach().double().unflatten(0, (heads, -1))[index]  # (D, E)
-        return reading_weight(norm, weight)
+        return reading_weight(norm, _exact(weight).unflatten(0, (heads, -1))[index])  # (D, E)
 
     query, key, value = layer.qkv_weights()
     return HeadWeights(
         rows(query, layer.num_heads, head.index),
         rows(key, layer.num_kv_heads, shared),
         rows(value, layer.num_kv_heads, shared),
-        layer.out_proj.weight.detach().double().unflatten(1, (layer.num_heads, -1))[:, head.index],
+        _exact(layer.out_proj.weight).unflatten(1, (layer.num_heads, -1))[:, head.index],
     )
+
+
+def _exact(weight: Tensor) -> Tensor:
+    """A weight in float64 on the CPU, since not every device has float64."""
+    return weight.cpu().double()

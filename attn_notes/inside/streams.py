@@ -170,5 +170,5 @@ def reading_weight(norm: nn.Module | None, weight: Tensor) -> Tensor:
     """
     if not isinstance(norm, nn.LayerNorm):
         return weight  # post-norm: nothing stands between
-    weight = weight * norm.weight
+    weight = weight * norm.weight.to(weight)
     return weight - weight.mean(-1, keepdim=True)
