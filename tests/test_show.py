@@ -12,7 +12,8 @@ from torch import Tensor
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.pretrained import load_encoder, minilm_folder
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
-from attn_notes.widgets import AttentionHeatmap, HeadExplorer, show_attention
+from attn_notes.widgets import AttentionHeatmap, HeadExplorer, show_attention, views
+from attn_notes.widgets.encoding import decode
 from attn_notes.widgets.tokens import readable, special_among
 from attn_notes.widgets.views import MOST, find_mask
 from tests.published import random_bert, random_gpt2
@@ -276,6 +277,19 @@ def test_large_heads_come_one_by_one_live_and_all_on_a_page():
     assert "thumbnails" in view.page_state()["data"]["sentences"][0]["views"][0]
     view.hide_special = True
     assert view.shown().shape == (69, 69)
+
+
+def test_no_key_that_is_read_however_little_is_sent_as_unread(monkeypatch):
+    monkeypatch.setattr(views, "WHOLE", 0)
+    numbers = weights(1, 1, 70, 70)
+    numbers[..., ::3] = 1e-12
+    numbers[..., ::5] = 0
+    for special in ([], ["0"]):
+        view = show_attention(numbers.float(), [*map(str, range(70))], special=special)
+        sent = view.page_state()["data"]["sentences"][0]["views"][0]["thumbnails"][-1]["weights"]
+        kept = numbers if not special else numbers[..., 1:][..., 1:, :]
+        read = torch.nn.functional.adaptive_max_pool2d(kept[0], tuple(sent["shape"][2:])) > 0
+        assert decode(sent)[0].gt(0).equal(read)
 
 
 def test_a_notebook_stores_no_megabytes_and_says_what_to_do():

@@ -184,8 +184,9 @@ def of_many_tokens(count: int = 70) -> widgets.HeadExplorer:
 
 
 def in_eight_bits(weights: Tensor) -> Tensor:
-    """What eight bits keep of a weight: a power of it, so that small ones differ too."""
-    return ((weights**0.6 * 255).round() / 255) ** (5 / 3)
+    """What eight bits keep of a weight: a power of it, and that it is not 0."""
+    kept = ((weights**0.6 * 254).round() / 254) ** (5 / 3)
+    return kept.clamp(min=1e-6).where(weights > 0, 0)
 
 
 def of_positions() -> widgets.PositionExplorer:

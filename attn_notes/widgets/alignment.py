@@ -134,8 +134,9 @@ def _encode_example(example: Example) -> dict[str, Any]:
         weights = encoding.as_weights(what, given, 2, normalised=True)
         if (got := tuple(weights.shape)) != shape:
             raise ValueError(f"{what} must be (target, source) = {shape}, got {got}")
-        state = {"name": encoding.replace_surrogates(name), "weights": encoding.encode(weights)}
-        states.append({**state, "target": target, "wrong": _first_wrong(target, reference)})
+        packed, wrong = encoding.encode_weights(weights), _first_wrong(target, reference)
+        state = {"name": encoding.replace_surrogates(name), "weights": packed}
+        states.append({**state, "target": target, "wrong": wrong})
     group = encoding.replace_surrogates(example.group)
     return {"group": group, "source": source, "reference": reference, "states": states}
 

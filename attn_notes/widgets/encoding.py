@@ -84,9 +84,14 @@ def encode(numbers: Tensor, low: float = 0.0, high: float = 1.0, bits: int = 16)
     return {**_pack(levels.round().long(), bits), "lo": low, "hi": high}
 
 
-def encode_roots(weights: Tensor) -> dict[str, Any]:
-    """The square roots of weights in 12 bits each: a small weight may be divided by a small sum."""
-    return {**encode(weights.sqrt(), bits=12), "power": 2}
+def encode_weights(weights: Tensor, bits: int = 16) -> dict[str, Any]:
+    """Weights from 0 to 1, of which those above 0 keep a quantum: 0 looks like a closed key."""
+    return encode(weights.clamp(min=1 / (2**bits - 1)).where(weights > 0, 0), bits=bits)
+
+
+def encode_roots(weights: Tensor, bits: int = 12) -> dict[str, Any]:
+    """The square roots of weights: a small weight may be divided by a small sum."""
+    return {**encode_weights(weights.sqrt(), bits), "power": 2}
 
 
 def encode_scores(scores: Tensor) -> dict[str, Any]:

@@ -92,7 +92,8 @@ class Explorer(DataWidget):
         self._frames = self._sample(grid, start.shape) if page else None
         axes = encoding.check_axes(len(start), start.shape[1], *tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
-        super().__init__(data=data, values=first, answered=first, frame=encoding.encode(start))
+        frame = encoding.encode_weights(start)
+        super().__init__(data=data, values=first, answered=first, frame=frame)
         self.observe(self._recompute, "values")
 
     def _sample(self, grid: dict[str, list[Any]], shape: torch.Size) -> Tensor:
@@ -152,7 +153,7 @@ class Explorer(DataWidget):
         try:
             with redirect_stdout(printed), self._device:
                 weights = self._call(values, torch.Size(self.frame["shape"]))
-            found = encoding.encode(weights)
+            found = encoding.encode_weights(weights)
         except Exception as raised:  # the reader's function may raise anything
             error = encoding.replace_surrogates(f"{type(raised).__name__}: {raised}")
         text = encoding.replace_surrogates(printed.getvalue()[-MOST_PRINTED:])
@@ -169,7 +170,7 @@ class Explorer(DataWidget):
 
     def page_state(self) -> dict[str, Any]:
         """As `BookWidget.page_state`, with the frames that answer without a kernel, or None."""
-        frames = None if self._frames is None else encoding.encode(self._frames)
+        frames = None if self._frames is None else encoding.encode_weights(self._frames)
         return {**super().page_state(), "frames": frames}
 
     def _summary(self) -> str:

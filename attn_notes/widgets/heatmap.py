@@ -68,11 +68,12 @@ class AttentionHeatmap(DataWidget, Pictured):
             kind, numbers = "weights", torch.stack(as_layers(weights))
         else:
             kind, numbers = "scores", encoding.as_finite("scores", scores, 2, 3, 4)
+        encode = encoding.encode_scores if kind == "scores" else encoding.encode_weights
         numbers = numbers[(None,) * (4 - numbers.dim())]  # (N, H, L, S)
         L, S = numbers.shape[-2:]
         data = {
             "kind": kind,
-            "values": (encoding.encode if scores is None else encoding.encode_scores)(numbers),
+            "values": encode(numbers),
             "mask": None,
             **encoding.check_axes(L, S, query_tokens, key_tokens),
             "title": encoding.replace_surrogates(title),
@@ -112,7 +113,7 @@ class AttentionHeatmap(DataWidget, Pictured):
             wanted, got = tuple(sizes[-2:]), tuple(numbers.shape[-2:])
             raise ValueError(f"weights must still be (L, S) = {wanted}, got {got}")
         with self.hold_sync():
-            self.data = {**self.data, "kind": "weights", "values": encoding.encode(numbers)}
+            self.data = {**self.data, "kind": "weights", "values": encoding.encode_weights(numbers)}
             self.layer = min(self.layer, len(numbers) - 1)
             self.head = min(self.head, numbers.shape[1] - 1)
 

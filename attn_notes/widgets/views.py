@@ -21,6 +21,8 @@ WHOLE = 600_000  # most weights that are sent whole: 144 heads of 64 tokens
 THUMBNAILS = 200_000  # most cells of all thumbnails together
 MOST = 40_000_000  # weights in all: 144 heads of 512 tokens
 POWER = 5 / 3  # 8 bits hold powers of 3/5: a small weight keeps its first digits, and zlib its gain
+# Level 0 is a weight of 0, which looks like a closed key, and level 1 one that is nearly 0.
+POSITIVE = 254  # levels of the others, from 1 on
 
 
 class Maps(NamedTuple):
@@ -95,7 +97,7 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]
 
 def squeeze_head(head: Tensor) -> str:
     """The weights (L, S) of a head by itself, compressed, as text."""
-    levels = (head ** (1 / POWER) * 255).round().to(torch.uint8)
+    levels = (1 + head ** (1 / POWER) * POSITIVE).where(head > 0, 0).round().to(torch.uint8)
     # Runs and no matches: those of weights are not worth the search.
     packer = zlib.compressobj(1, zlib.DEFLATED, 15, 9, zlib.Z_RLE)
     return base64.b64encode(packer.compress(levels.numpy().tobytes()) + packer.flush()).decode()
@@ -109,7 +111,7 @@ def _encode_thumbnails(layers: Sequence[Tensor], mask: Tensor | None) -> dict[st
     small = torch.stack([F.adaptive_max_pool2d(layer, size) for layer in layers])
     may = None if mask is None else F.adaptive_max_pool2d(mask[None].float(), size)[0] > 0
     return {
-        "weights": {**encoding.encode(small.sqrt(), bits=8), "power": 2},
+        "weights": encoding.encode_roots(small, bits=8),
         "mask": None if may is None else encoding.encode_mask(may),
     }
 

@@ -1,15 +1,18 @@
 """All heads of an encoder: chosen in the grid, walked by token, found by what they read."""
 
+import itertools
 import re
 
 import pytest
+import torch
 from playwright.sync_api import expect
 
 from attn_notes import palette
+from attn_notes.masks import causal_mask
 from attn_notes.patterns import PATTERNS
-from attn_notes.widgets import HeadExplorer
+from attn_notes.widgets import HeadExplorer, show_attention, views
 from tests.browser.journeys import COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
-from tests.browser.panel import Panel, assert_cells, recording, rgb, settle
+from tests.browser.panel import PIXELS, Panel, assert_cells, recording, rgb, settle
 from tests.colours import DARK, LIGHT
 from tests.widgets import of_heads, of_many_tokens, of_model
 
@@ -160,6 +163,33 @@ def test_tokens_in_columns_are_walked_and_pointed_at(visit, bare):
         seen.append(reader(panel))
     changes = [token for n, token in enumerate(seen) if n == 0 or token != seen[n - 1]]
     assert changes == tokens
+
+
+# Weights that are nearly 0
+
+LOWEST = rgb("#00224e")  # of cividis
+
+
+@pytest.mark.parametrize(("count", "mask"), [(15, None), (15, causal_mask(15)), (70, None)])
+def test_only_a_key_that_is_not_read_at_all_looks_so(visit, tmp_path, count, mask, monkeypatch):
+    monkeypatch.setattr(views, "WHOLE", 15**2)  # the larger map comes by itself
+    numbers = torch.full((1, 1, count, count), 1e-12)
+    numbers[0, 0].fill_diagonal_(1)
+    numbers[0, 0, 2:5, 1] = 0
+    view = show_attention(numbers, [*map(str, range(count))], mask=mask)
+    view.save_html(tmp_path / "page.html")
+    panel = Panel(visit((tmp_path / "page.html").as_uri()))
+    panel.page.wait_for_function("() => !document.querySelector('.attn-stale')")
+    panel.control(COLOURS).select_option(index=0)
+    found, beside = panel.cells(), 8 * (count == 15)  # the number in a cell
+    for i, j in itertools.product(range(6), repeat=2):
+        at = [found["columns"][j], found["rows"][i] + beside]
+        (pixel,) = panel.map().evaluate(PIXELS, [at])
+        if mask is not None and not mask[i, j]:
+            assert pixel[3] < 255  # hatched
+        else:
+            unread, read = rgb(LIGHT["surface"]), rgb("#fee838") if i == j else LOWEST
+            assert pixel[:3] == (unread if numbers[0, 0, i, j] == 0 else read), (i, j)
 
 
 # Many tokens

@@ -10,11 +10,12 @@ from torch import Tensor
 from attn_notes import kernels
 from attn_notes.kernels import nadaraya_watson
 from attn_notes.masks import masked_softmax
+from attn_notes.palette import visible
 from attn_notes.patterns import SPECIAL, select_cells
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
 from attn_notes.widgets import PositionExplorer, ScoreExplorer
 from attn_notes.widgets.assets import module_source
-from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots, visible
+from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots
 from attn_notes.widgets.kernel import KERNELS
 from attn_notes.widgets.views import kept_places, squeeze_head
 from tests.hostile import TYPABLE
@@ -185,14 +186,35 @@ def test_maps_without_special_tokens(js):
 @pytest.mark.parametrize("size", [(1, 1), (3, 7), (64, 65)])
 def test_a_head_that_comes_by_itself_is_unpacked_as_python_unpacks_it(js, size):
     weights = random_weights(*size).float()
+    weights[0, :4] = torch.tensor([0.0, 1e-30, 1e-6, 1e-4])[: size[1]]
     packed = squeeze_head(weights)
     (found,) = js("heads", "unpackHead", (packed, weights.numel()))
     assert_equal(found, in_eight_bits(weights.double()))
+    assert [weight == 0 for weight in found] == flat(weights == 0)
     apart = (in_eight_bits(weights.double()) - weights).abs()
     assert bool((apart <= weights.pow(0.4) / 255 + 4e-5).all())
     for wrong in (weights.numel() - 1, weights.numel() + 1):
         with pytest.raises(Error, match="weights than its tokens have pairs"):
             js("heads", "unpackHead", (packed, wrong))
+
+
+# Colours
+
+COLOURED = """((values, mask, scale) => {
+  const S = values.length, words = new Uint32Array(S);
+  colourCells(words, { values, mask, scale, L: 1, S }, { zero: 1, closed: 2 });
+  return words;
+})"""
+
+
+@pytest.mark.parametrize("scale", ["linear", "root", "row"])
+def test_no_weight_but_zero_has_its_colour_and_no_open_key_that_of_a_closed_one(js, scale):
+    values = [0.0, 5e-324, 1e-300, 1e-15, 1e-6, 0.5, 0.0, 0.5, 1.0]
+    mask = [n not in (6, 7) for n in range(len(values))]
+    for given, zeros, closed in ((mask, [0], [6, 7]), (None, [0, 6], [])):
+        (found,) = js("core", COLOURED, (values, given, scale))
+        assert [n for n, word in enumerate(found) if word == 1] == zeros
+        assert [n for n, word in enumerate(found) if word == 2] == closed
 
 
 # Positions

@@ -55,8 +55,11 @@ function linkedTokens(values, [L, S], chosen) {
     columns: most.slice(0, EXCERPT).sort((a, b) => a - b), part: true };
 }
 
-// The weights of a head that came by itself, as views.py packs them: 8 bits each, of powers of 3/5.
-const EIGHT_BITS = Float64Array.from({ length: 256 }, (_, n) => (n / 255) ** (5 / 3));
+// The weights of a head that came by itself, as views.py packs them: 8 bits each, 0 for a weight of 0, and from 1
+// on powers of 3/5, of which the first stands for all that are nearly 0.
+const NEARLY_0 = 1e-6;
+const EIGHT_BITS = Float64Array.from({ length: 256 }, (_, n) =>
+  n && Math.max(NEARLY_0, ((n - 1) / 254) ** (5 / 3)));
 async function unpackHead(text, size) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), weights = new Float64Array(size);
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();

@@ -28,11 +28,11 @@ function rowTop(values, mask, row, S) {
 function colourCells(words, map, { zero, closed, start = 0, stride = map.S }) {
   const { values, L, S, mask, top = 1, scale = "linear" } = map;
   const colours = ramp(scale);
-  colours[0] = zero; // any weight above 0 is taken to the step above it: nothing else is looked at in here
+  colours[0] = zero; // any weight above 0 is taken to the step above it, and one near 0 to the first
   for (let i = 0; i < L; i++) {
     const step = STEPS / ((scale === "row" ? rowTop(values, mask, i * S, S) : top) || 1);
     for (let j = 0, n = i * S, word = start + i * stride; j < S; j++, n++, word++) {
-      words[word] = mask && !mask[n] ? closed : colours[(values[n] * step + ALMOST) | 0];
+      words[word] = mask && !mask[n] ? closed : colours[(values[n] * step + ALMOST) | 0 || +(values[n] > 0)];
     }
   }
 }
