@@ -69,7 +69,7 @@ def eighty_ten_ten(answer: Any) -> None:
     _check_share(swapped[chosen], 0.1, "of the chosen tokens {:.0%} should be another one")
     _check_each_token(chosen, shown.where(swapped, 0), chosen & (shown != hidden))
     others = shown[swapped]
-    ends = float(((others == first) | (others == size - 1)).double().mean())  # 2 of 100
+    ends = float(((others == first) | (others == size - 1)).float().mean())  # 2 of 100
     if sorted(set(others.tolist())) != list(range(first, size)) or not 0.014 < ends < 0.026:
         wanted = f"any of {first} to {size - 1}, all equally often and drawn for each token"
         found = f"{len(others.unique())} ids, the first and last {ends:.1%} of the time"
@@ -80,7 +80,7 @@ def eighty_ten_ten(answer: Any) -> None:
 def _check_source(ask: Any, source: torch.Generator, got: Any, chosen: Tensor) -> None:
     """Raise unless `source`, seeded anew with 8, gives `got` again, and left as it is, others."""
     later, again = ask(source), ask(source.manual_seed(8))
-    alike = (got[0] == later[0])[chosen & (later[1] != 0)].double().mean()  # 0.8² + 0.1²
+    alike = (got[0] == later[0])[chosen & (later[1] != 0)].float().mean()  # 0.8² + 0.1²
     if torch.equal(later[1], got[1]) or alike > 0.8 or not all(map(torch.equal, again, got)):
         raise CheckFailed("equal seeds must give equal results, a second call others: use source")
     if int((later[1] != 0).sum()) == int(chosen.sum()) == 64_000:  # exactly a fifth, twice
@@ -94,9 +94,9 @@ def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
         raise CheckFailed("choose token by token: of some line every real token is chosen, or none")
     if torch.equal(behind.any(0), behind.all(0)):
         raise CheckFailed("choose token by token: every line has the same places")
-    if float(per_line.double().var()) < 4:  # 80 * 0.2 * 0.8 = 12.8 if tokens are independent
+    if float(per_line.float().var()) < 4:  # 80 * 0.2 * 0.8 = 12.8 if tokens are independent
         raise CheckFailed("choose token by token: every line has nearly the same number")
-    if float((~kept.any(1)).double().mean()) > 0.2:  # 0.03 if each token has its own
+    if float((~kept.any(1)).float().mean()) > 0.2:  # 0.03 if each token has its own
         raise CheckFailed("draw the fate token by token: in too many lines all are hidden")
     lines = torch.arange(len(others), device=others.device)[:, None] * (others.max() + 1)
     if len((lines + others)[others > 0].unique()) < 0.9 * int((others > 0).sum()):
@@ -104,7 +104,7 @@ def _check_each_token(chosen: Tensor, others: Tensor, kept: Tensor) -> None:
 
 
 def _check_share(which: Tensor, right: float, words: str) -> None:
-    part = float(which.double().mean())
+    part = float(which.float().mean())
     if abs(part - right) > 0.0101:
         raise CheckFailed(f"{words.format(right)}, got {part:.0%} (is each drawn by itself?)")
 
