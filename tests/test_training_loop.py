@@ -1,11 +1,14 @@
 """The loop does what a loop written out does, and resumed ends the same; and its schedules."""
 
 import copy
+import functools
 import io
 import itertools
 import math
+import operator
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 
 import pytest
@@ -18,7 +21,7 @@ from attn_notes.data import Vocabulary, make_batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training import fit, masked_cross_entropy, processes, schedules, translation_loss
-from attn_notes.training.files import load_checkpoint
+from attn_notes.training.files import load_checkpoint, save_checkpoint
 from attn_notes.training.loop import READ_EVERY, _Run
 from tests.oracles import rng
 from tests.test_training_files import equal, names
@@ -185,8 +188,8 @@ def test_a_checkpoint_is_written_at_the_start_in_between_and_at_the_end(tmp_path
         ({"seed": 4}, "must have seed 4, got 3"),
         ({"precision": "bfloat16"}, "must have precision bfloat16, got float32"),
         ({"steps": 4}, "must have at most 4 steps, got 5"),
-        ({"model": nn.Linear(3, 2)}, "c.pt: 0.bias is an unexpected tensor"),
-        ({"model": a_model().append(nn.PReLU())}, "c.pt: 4.weight is missing"),
+        ({"model": nn.Linear(3, 2)}, "c.pt: model: 0.bias is an unexpected entry"),
+        ({"model": a_model().append(nn.PReLU())}, "c.pt: model: 4.weight is missing"),
     ],
 )
 def test_the_checkpoint_of_another_training_is_refused(tmp_path, change, words):
@@ -197,6 +200,53 @@ def test_the_checkpoint_of_another_training_is_refused(tmp_path, change, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         train(**same | {"steps": 6} | change)
     assert path.read_bytes() == before
+
+
+def entries(state: dict, *before: object) -> Iterator[tuple]:
+    """The way to every entry of nested dicts."""
+    for name, inner in state.items():
+        yield (*before, name)
+        if isinstance(inner, dict):
+            yield from entries(inner, *before, name)
+
+
+def test_a_checkpoint_with_a_missing_foreign_or_emptied_entry_is_refused(tmp_path):
+    """Whole as a file, as if somebody had edited it, or had had another version of the package."""
+    path = tmp_path / "c.pt"
+    training = {"model": a_model(), "steps": 2, "checkpoint": path, "validate": lambda: 1.0}
+    train(**training)
+    whole = load_checkpoint(path)
+    ways = list(entries(whole))
+    assert ("optimizer", 0, "exp_avg") in ways
+    for way, value in itertools.product(ways, (None, "missing", "foreign", {})):
+        if value is None and way == ("best", "model"):
+            continue  # no weights have been kept
+        spoilt = copy.deepcopy(whole)
+        inner = functools.reduce(operator.getitem, way[:-1], spoilt)
+        match value:
+            case "missing":
+                del inner[way[-1]]
+                if len(way) == 2 and way[0] == "optimizer":
+                    continue  # as of a weight without a gradient
+            case "foreign":
+                inner["foreign"] = torch.zeros(())
+            case _:
+                inner[way[-1]] = value
+        save_checkpoint(path, spoilt)
+        model = a_model(1)
+        before = bits(model)
+        with pytest.raises(ValueError, match=re.escape(str(path))):
+            train(**training | {"model": model, "steps": 3})
+        assert equal(bits(model), before)
+
+
+@pytest.mark.parametrize("losses", [[1.0], [1.0, math.nan], [1.0, "2"], []])
+def test_a_checkpoint_whose_losses_are_not_those_of_its_steps_is_refused(tmp_path, losses):
+    path = tmp_path / "c.pt"
+    train(a_model(), 2, checkpoint=path)
+    save_checkpoint(path, load_checkpoint(path) | {"losses": losses})
+    with pytest.raises(ValueError, match=re.escape(str(path))):
+        train(a_model(), 3, checkpoint=path)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_known_before_the_first_step(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeGuard
 
 import torch
@@ -14,12 +15,14 @@ from torch import Tensor, nn
 
 from attn_notes.arguments import check_integers, check_positive
 from attn_notes.decoding.generate import evaluating
-from attn_notes.training.files import check_tensors, load_checkpoint, save_checkpoint
+from attn_notes.training.files import check_alike, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import translation_loss
 from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
 from attn_notes.training.sharding import from_first, gather, is_divided, share, whole
 
+# Of a checkpoint; what they hold is checked against the model.
+ENTRIES = dict.fromkeys(("settings", "best", "rng", "model", "optimizer"), dict) | {"losses": list}
 READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 
@@ -111,7 +114,7 @@ def fit(
                 bar.update()
         run.read()
         run.optimizer.zero_grad()
-        if run.best["model"]:
+        if run.best["model"] is not None:
             model.load_state_dict(run.best["model"])
     return run.losses
 
@@ -219,7 +222,7 @@ class _Run:
         """Measure the held-out loss, and keep the weights if it is the lowest so far."""
         if validate is not None:
             with evaluating(self.model):
-                found = from_first(validate())
+                found = float(from_first(validate()))
             if found < self.best["loss"]:
                 weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
                 self.best = {"loss": found, "model": weights}
@@ -229,9 +232,10 @@ class _Run:
         self.read()  # what is not finite never gets into a checkpoint
         if path is None:
             return
-        rng = [generator.get_state() for generator in generators(self.device)]
+        rng = {source.device.type: source.get_state() for source in generators(self.device)}
         here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
-        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        averages = self.optimizer.state_dict()["state"]
+        parts = {"model": self.model.state_dict(), "optimizer": averages}
         state = gather(here | parts, keep=self.rank == 0)
         if self.rank == 0:
             save_checkpoint(path, state)
@@ -251,22 +255,47 @@ class _Run:
         self.trained = torch.compile(model) if compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
-        """Take over what a checkpoint holds, if it is of this training."""
-        if "losses" not in there:
-            raise ValueError(f"{path} must be a checkpoint written by fit, got one of {[*there]}")
+        """Take over what a checkpoint holds, if all of it is of this training."""
+        self.check(there, path)
         for name, ours in self.settings.items():
             if (theirs := there["settings"][name]) != ours:
                 raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
         if (done := len(there["losses"])) > steps:
             raise ValueError(f"{path} must have at most {steps} steps, got {done}")
         likes = self.model.state_dict()
-        check_tensors(likes, there["model"], path)
         for kept in (there, there["best"]):
-            kept["model"] = {n: share(w, likes[n]) for n, w in (kept["model"] or {}).items()}
-        for n, averages in there["optimizer"]["state"].items():
+            if kept["model"] is not None:
+                kept["model"] = {n: share(w, likes[n]) for n, w in kept["model"].items()}
+        for n, averages in there["optimizer"].items():
             averages |= {name: share(w, self.parameters[n]) for name, w in averages.items()}
         self.model.load_state_dict(there["model"])
-        self.optimizer.load_state_dict(there["optimizer"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": there["optimizer"], "param_groups": groups})
         self.losses, self.best = there["losses"], there["best"]
-        for generator, state in zip(generators(self.device), there["rng"], strict=False):
-            generator.set_state(state)
+        for source in generators(self.device):
+            if source.device.type in there["rng"]:  # not if it was trained on another device
+                source.set_state(there["rng"][source.device.type])
+
+    def check(self, there: Any, path: str) -> None:
+        """Raise unless a checkpoint holds all that this training needs, and nothing else."""
+        check_alike(there, ENTRIES, path)
+        likes, weights = self.model.state_dict(), dict(enumerate(self.parameters))
+        states = {source.device.type: source.get_state() for source in generators(self.device)}
+        kinds = {"cpu"} | ({"cuda", "mps"} & there["rng"].keys())  # perhaps trained elsewhere
+        best = likes if there["best"].get("model") is not None else NoneType
+        wanted = {
+            "settings": dict.fromkeys(self.settings, object),
+            "best": {"loss": float, "model": best},
+            "rng": {kind: states.get(kind, Tensor) for kind in kinds},
+            "model": likes,
+            "optimizer": {  # a weight that has never had a gradient has no averages
+                n: {"step": torch.zeros(()), "exp_avg": weights[n], "exp_avg_sq": weights[n]}
+                for n in weights.keys() & there["optimizer"].keys()
+            },
+        }
+        check_alike(there, ENTRIES | wanted, path)
+        if not all(isinstance(loss, float) and math.isfinite(loss) for loss in there["losses"]):
+            raise ValueError(f"{path}: losses must be finite numbers")
+        taken = max((int(one["step"]) for one in there["optimizer"].values()), default=0)
+        if taken != (done := len(there["losses"])):
+            raise ValueError(f"{path}: optimizer must have taken {done} steps, got {taken}")
