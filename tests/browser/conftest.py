@@ -20,7 +20,6 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from benchmarks.pages import BUILD
 from tests.browser.bare import write_bare_pages
 from tests.browser.modules import functions_of
 from tools.browser import FLAGS, find
@@ -28,6 +27,7 @@ from tools.browser import FLAGS, find
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 HOME = "https://github.com/someone/notes"
+BUILD = "from jupyter_book.cli.main import main; main()"  # it has no `python -m`
 CONTENTS = "format: jb-book\nroot: book/notation\nchapters: [{file: book/glossary}]\n"
 THEME_LOGS = "log: [PST]: "  # what the theme tells the console as it works; errors are none
 # For an excerpt Sphinx reads the pages it found, which a browser forbids on the disk.
