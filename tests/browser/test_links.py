@@ -11,9 +11,10 @@ from attn_notes.widgets.base import BookWidget
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, settle
-from tests.widgets import EVERY, near, of_function, of_mask, of_points, random_decoder
+from tests.widgets import EVERY, near, of_function, of_mask, of_player, of_points, random_decoder
 
-LINK = '<p><a href="#mask-2?second=window&amp;layers=3">three layers</a></p>'
+LINK = """<p><a href="#mask-2?second=window&amp;layers=3">three layers</a>
+<a href="#kernel?bandwidth=0.37">narrow</a> <a href="#kernel?kernel=boxcar">boxcar</a></p>"""
 TEXT = "<b>&amp; a+b=c #1 % \u00e9"
 
 
@@ -134,19 +135,72 @@ def test_a_link_to_a_state_that_there_is_not_changes_nothing(visit, bare, name):
     reached(page, widget, 0)
 
 
-def test_a_link_sets_one_control_of_a_function_and_leaves_the_others(visit, bare):
+def test_back_returns_from_a_link_to_where_the_reader_was(visit, page_of_four):
+    page = visit(page_of_four)
+    moved, second = of_points(), of_mask(["a", "rose"])
+    moved.bandwidth = 0.31
+    Panel(page).press("Width", "ArrowRight")
+    page.get_by_role("link", name="three layers").click()
+    second.second, second.layers = "window", 3
+    reached(page, second, 2)
+    page.get_by_role("link", name="narrow").click()
+    page.get_by_role("link", name="narrow").click()  # once more is no further
+    narrow = of_points()
+    narrow.bandwidth = 0.37
+    reached(page, narrow, 0)
+    for here, mask in (("mask-2?second=window&layers=3", second), ("", of_mask(["a", "rose"]))):
+        page.go_back()
+        settle(page)
+        assert page.url.partition("#")[2] == here
+        reached(page, moved, 0)
+        reached(page, mask, 2)
+    page.go_forward()
+    settle(page)
+    reached(page, second, 2)
+    page.go_forward()
+    settle(page)
+    reached(page, narrow, 0)
+
+
+def test_what_a_link_set_does_not_leak_into_the_next_and_what_the_reader_set_stays(
+    visit, page_of_four
+):
+    page = visit(page_of_four)
+    Panel(page).press("Query", "ArrowRight")
+    page.get_by_role("link", name="narrow").click()
+    widget = of_points()
+    widget.query, widget.bandwidth = Panel(page).value("Query"), 0.37
+    assert widget.query != of_points().query
+    reached(page, widget, 0)
+    page.get_by_role("link", name="boxcar").click()
+    widget.kernel, widget.bandwidth = "boxcar", of_points().bandwidth
+    reached(page, widget, 0)
+
+
+def test_a_link_to_another_text_drops_what_the_reader_put_into_the_old_one(visit, bare):
+    page, widget = visit(bare("player")), of_player()
+    set_hash(page, "translator?temperature=2&seed=7")
+    Panel(page).el.locator(".attn-option").nth(2).click()
+    set_hash(page, "translator?text=5550123&step=1")
+    widget.text, widget.step = "5550123", 1
+    reached(page, widget, 0)
+
+
+def test_a_link_sets_controls_of_a_function_and_undoes_those_of_the_link_before(visit, bare):
     page = visit(bare("function"))
     set_hash(page, "explore?width=1.50&shared_scale=true")
     widget = of_function()
     widget.values, widget.shared_scale = {**widget.values, "width": 1.5}, True
     reached(page, widget, 0)
-    set_hash(page, "explore?falls=sharp&causal=true")
-    widget.values = {**widget.values, "falls": "sharp", "causal": True}
+    Panel(page).press("causal", "Space")
+    set_hash(page, "explore?falls=sharp")
+    widget.values, widget.shared_scale = {**of_function().values, "falls": "sharp"}, False
+    widget.values = {**widget.values, "causal": True}  # the reader's own
     reached(page, widget, 0)
     Panel(page).press_button("Copy link")
     expect(Panel(page).el.locator(".attn-copied")).to_contain_text("link")
     moved = page.url.partition("#explore?")[2].split("&")
-    assert sorted(moved) == ["causal=true", "falls=sharp", "shared_scale=true", "width=1.5"]
+    assert sorted(moved) == ["causal=true", "falls=sharp"]
     reached(visit(page.url), widget, 0)
 
 

@@ -120,18 +120,32 @@ function taken(state, name, text) {
   return control ? control.choices.find((choice) => fitting(text, choice) === choice) : fitting(text, now[name]);
 }
 
-function setState({ element, traits }) {
-  const { model } = element, before = { ...model.state };
+// Move a widget to values of what a link can name, or leave it where one of them is unknown to it.
+function moveTo({ model }, values) {
+  const before = { ...model.state }, isControl = ([name]) => Object.hasOwn(before.values || {}, name);
+  const all = Object.entries(values), controls = Object.fromEntries(all.filter(isControl));
   try {
-    for (const [name, text] of traits) {
-      const value = taken(model.state, name, text);
-      if (value === undefined) continue;
-      const isControl = Object.hasOwn(before.values || {}, name);
-      model.set(...(isControl ? ["values", { ...model.get("values"), [name]: value }] : [name, value]));
-    }
-  } catch { // a value that the widget does not know
+    if (all.some(isControl)) model.set("values", { ...before.values, ...controls });
+    for (const [name, value] of all) if (!isControl([name])) model.set(name, value);
+    return true;
+  } catch {
     for (const name of Object.keys(before)) model.set(name, before[name]);
+    return false;
   }
+}
+
+// A link sets what it names. What the link before it set goes back to its opening value, and so do the tokens that
+// the reader put into a text that is replaced: else the temperature of one link would still hold at the next. All
+// else that the reader has moved by hand stays, such as the head that they look at.
+const IN_TEXT = { prefix: ["text", "language"], said: ["prompt"] };
+function setState({ element, traits }) {
+  const { model, start, linked = [] } = element, opening = named(start);
+  const wanted = traits.map(([name, text]) => [name, taken(model.state, name, text)])
+    .filter(([, value]) => value !== undefined), names = wanted.map(([name]) => name);
+  const replaced = Object.keys(IN_TEXT)
+    .filter((name) => name in opening && IN_TEXT[name].some((text) => names.includes(text)));
+  const undone = [...linked, ...replaced].map((name) => [name, opening[name]]);
+  if (names.length && moveTo(element, Object.fromEntries([...undone, ...wanted]))) element.linked = names;
   element.scrollIntoView({ block: "nearest", behavior: mayMove() ? "smooth" : "auto" });
 }
 
@@ -170,14 +184,33 @@ function followLink(hash) {
   return Boolean(state.element.end);
 }
 
+// How every widget of the page stands, so that Back can return from a link to where the reader was.
+const everyWidget = () => [...document.querySelectorAll("attn-widget")];
+const standing = (state) => Object.fromEntries(Object.entries(named(state))
+  .filter(([, value]) => Array.isArray(value) || typeof value !== "object"));
+const remembered = () => everyWidget().map(({ end, model, linked }) => end && { linked, values: standing(model.state) });
+function goBack(all) {
+  everyWidget().forEach((element, n) => {
+    if (!element.end) return;
+    moveTo(element, all[n]?.values ?? standing(element.start));
+    element.linked = all[n]?.linked;
+  });
+}
+
 if (!customElements.get("attn-widget")) {
   customElements.define("attn-widget", AttnWidget);
-  addEventListener("hashchange", () => followLink(location.hash));
+  addEventListener("hashchange", () => {
+    if (history.state?.widgets) goBack(history.state.widgets);
+    else followLink(location.hash);
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest("a[href^='#']"), hash = link && link.getAttribute("href");
-    if (!link || withModifier(event) || !followLink(hash)) return;
+    const widgets = link && !withModifier(event) && remembered();
+    if (!widgets || !followLink(hash)) return;
     event.preventDefault();
-    history.replaceState(null, "", hash);
+    if (hash === location.hash) return;
+    history.replaceState({ ...history.state, widgets }, "");
+    history.pushState(null, "", hash);
   });
   followLink(location.hash);
 }
