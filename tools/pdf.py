@@ -1,7 +1,6 @@
 """Prints the whole book to one PDF by Chromium, from the pages as they are built.
 
-python tools/pdf.py              after `make book`; writes _build/attention-notes.pdf
-python tools/pdf.py FILE WORD    only the pages whose names contain the word, to a file
+python tools/pdf.py   after `make book`; writes _build/attention-notes.pdf
 """
 
 import sys
@@ -28,8 +27,13 @@ DROPPED = (
     "div.cell:not(.tag_stub) > details.above-input"
 )
 SIGNS = {"\\sqrt ": "√", "\\infty": "∞", "\\delta": "δ"}  # in headings
-NUMBER = """(numbers) => { for (const link of document.querySelectorAll("#contents a"))
-  link.nextSibling.textContent = numbers[decodeURIComponent(link.hash.slice(1))]; }"""
+# Writes the numbers of pages into the contents, and says how many were not there already.
+NUMBER = """(numbers) => [...document.querySelectorAll("#contents a")].filter((link) => {
+  const number = String(numbers[decodeURIComponent(link.hash.slice(1))]);
+  const before = link.nextSibling.textContent;
+  link.nextSibling.textContent = number;
+  return number !== before;
+}).length"""
 
 Named = tuple[str, int, str]  # a page, its level in the contents, the part that it begins or ""
 
@@ -88,18 +92,21 @@ def address(found: Tag, name: str) -> None:
 
 
 def set_levels(found: Tag, named: Named) -> None:
-    """Give each heading the place in the outline that it has in the book, and a title in words."""
+    """Give each heading its level in the whole book, a title in words, and its section's id.
+
+    A heading may be moved to the next page while the box of its section begins on this one.
+    """
     name, level, part = named
     for title in found.select("h1, h2, h3, h4, h5"):
         title["aria-level"] = str(level + int(title.name[1]) - 1)
-        title["data-place"] = str(title.parent["id"]) if title.parent else ""
+        title["id"] = str(title.parent.attrs.pop("id")) if title.parent else ""
         for formula in title.select(".math"):
             words = formula.get_text()[2:-2]  # between \\( and \\)
             for command, sign in SIGNS.items():
                 words = words.replace(command, sign)
             formula.insert_after(BeautifulSoup(f'<i class="said">{words}</i>', "html.parser"))
     if part:
-        opening = f'<h1 class="part" aria-level="1" data-place="{name}:article">{part}</h1>'
+        opening = f'<h1 class="part" aria-level="1" id="{name}:part">{part}</h1>'
         found.insert(0, BeautifulSoup(opening, "html.parser"))
     found["class"] = f"bd-article of-{level}"
 
@@ -116,8 +123,8 @@ def document(chosen: list[Named]) -> str:
         if link["href"] not in places:  # the state of a widget, or a page that only the site has
             link.unwrap()
     rows = "".join(
-        f'<p class="of-{title["aria-level"]}"><a href="#{title["data-place"]}">'
-        f"{title.decode_contents()}</a><span></span></p>"
+        f'<p class="of-{title["aria-level"]}"><a href="#{title["id"]}">'
+        f"{title.decode_contents()}</a><span>000</span></p>"
         for title in book.select("[aria-level]")
         if str(title["aria-level"]) <= "2" or title.select(".section-number")
     )
@@ -128,10 +135,10 @@ def document(chosen: list[Named]) -> str:
     return frame.format(styles=styles, own=own, version=__version__, rows=rows, book=book)
 
 
-def printed(page: Page, target: Path, *, tagged: bool) -> dict[str, int]:
+def printed(page: Page, target: Path) -> dict[str, int]:
     """Print to a file; return the number of the page on which each place now stands."""
     page.pdf(path=target, prefer_css_page_size=True, scale=SCALE, print_background=True,
-             outline=tagged, tagged=tagged)  # fmt: skip
+             outline=True, tagged=True)  # fmt: skip
     reader = pypdf.PdfReader(target)
     numbers = {}
     for name, place in reader.named_destinations.items():
@@ -140,7 +147,7 @@ def printed(page: Page, target: Path, *, tagged: bool) -> dict[str, int]:
 
 
 def write(target: Path, chosen: list[Named]) -> int:
-    """Print pages of the book to a file, and once more when it is known where each begins."""
+    """Print pages of the book to a file, until its contents say where each of them begins."""
     source = BUILD / f"{target.stem}.print.html"  # beside html/, from which it takes its styles
     source.write_text(document(chosen), encoding="utf-8")
     with sync_playwright() as playwright:
@@ -150,17 +157,16 @@ def write(target: Path, chosen: list[Named]) -> int:
         page.emulate_media(media="print")
         page.goto(source.as_uri())
         page.evaluate((PARTS / "ready.js").read_text(encoding="utf-8"))
-        page.evaluate(NUMBER, printed(page, target, tagged=False))
-        printed(page, target, tagged=True)
+        for _ in range(5):  # a number that is longer than before can move what follows
+            if not page.evaluate(NUMBER, printed(page, target)):
+                break
+        else:
+            raise RuntimeError("the numbers in the contents still change after five printings")
         browser.close()
     source.unlink()
     return len(pypdf.PdfReader(target).pages)
 
 
-def main(file: str = str(BUILD / "attention-notes.pdf"), word: str = "") -> int:
-    print(f"{file}: {write(Path(file), [one for one in pages() if word in one[0]])} pages")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    target = BUILD / "attention-notes.pdf"
+    print(f"{target}: {write(target, pages())} pages")
