@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attn_exercises.base import compare, draw, of_function
@@ -22,6 +23,8 @@ def additive_score(answer: Any) -> None:
     mistakes = {
         "there is no tanh in between, so every query will read alike": hidden @ w_v,
         "queries and keys have changed places: rows are queries, (B, L, S)": right.mT,
+        "these are weights: return the scores, before any softmax": right.softmax(-1),
+        "these are weights, over the queries: return the scores": right.softmax(-2),
     }
     compare(answer(query, key, w_q, w_k, w_v), right, "the scores", mistakes)
 
@@ -68,7 +71,14 @@ def softmax_axis(answer: Any) -> None:
             for axis, name in enumerate((*("batch", "heads")[: len(lead)], "queries"))
         }
         case = f"for queries {tuple(query.shape)} "
-        compare(answer(query, key), scores.softmax(-1), "the weights", mistakes, case)
+        try:
+            got = answer(query, key)
+        except CheckFailed as failure:
+            if not isinstance(failure.__cause__, IndexError):
+                raise
+            words = "an axis is asked for that is not there: count from the end"
+            raise CheckFailed(case + words) from failure
+        compare(got, scores.softmax(-1), "the weights", mistakes, case)
 
 
 @of_function
@@ -86,8 +96,8 @@ def divide_by_width(answer: Any) -> None:
                 raise CheckFailed(f"at d = {d} the first number is {wrong:g}: {mistake}")
         if not math.isclose(variance, 1 / d, rel_tol=0.2):
             raise CheckFailed(f"at d = {d} the variance should be {1 / d:.2g}, got {variance:.2g}")
-        if variance == 1 / d:  # a sample never hits it
-            raise CheckFailed(f"1/{d} is the prediction: return the variance of your scores")
+        if math.isclose(variance, 1 / d, rel_tol=1e-6):  # a sample never hits it
+            raise CheckFailed(f"1/{d} is the prediction: measure both numbers on your scores")
         if share > 1.01:
             rule = "sum over keys; divide nats by ln 64"
             raise CheckFailed(f"the mean share is at most 1, got {share:.2f}: {rule}")
@@ -95,3 +105,17 @@ def divide_by_width(answer: Any) -> None:
         if not 0.8 * expected < missing < 1.2 * expected:
             least = f"the entropy should fall short of ln 64 by about {expected:.1e} of it"
             raise CheckFailed(f"at d = {d} {least}, got {missing:.1e}")
+        scores = _divided(d)  # a formula is off by a hundredth
+        entropy = torch.special.entr(scores.softmax(-1)).sum(-1).mean()
+        short = 1 - float(entropy) / math.log(64)
+        same = math.isclose(variance, float(scores.var()), rel_tol=1e-3)
+        if not same or not math.isclose(missing, short, rel_tol=3e-3):
+            words = "what the draws of the stub give: measure both numbers, and keep the draws"
+            raise CheckFailed(f"at d = {d} this is close to, but not {words}")
+
+
+def _divided(d: int) -> Tensor:
+    """The scores (400, 64) of the queries and keys that the stub draws, divided by d."""
+    rng = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(n, d, generator=rng, device="cpu") for n in (400, 64))
+    return query.double() @ key.double().T / d

@@ -5,6 +5,15 @@ Where there are several to an exercise, a line `# or` parts them.
 
 ANSWERS = {
     "three_rows": "answer = [*torch.tensor([[0.2] * 5, [0.2] * 5, [0, 0, 0, 0, 1.0]])]",
+    "divide_by_width": """
+def measure(d):
+    rng = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(n, d, generator=rng).to(device).float() for n in (400, 64))
+    scores = torch.einsum("id,jd->ij", query, key).cpu().double() / d
+    weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+    bits = -(weights * weights.log2()).sum(-1)
+    return float((scores**2).mean() - scores.mean() ** 2), float(bits.mean() / 6)
+""",
     "length_penalty": """
 def pick(log_probs, lengths, alpha):
     return (log_probs / ((5 + lengths) / 6) ** alpha).cpu().numpy().argmax()

@@ -53,11 +53,12 @@ def my_kernel(u):
 
 ANSWERS = answers(
     three_rows=[
-        (f"answer = {[EVEN, LAST, LAST]}", "never looks at the query"),
+        (f"answer = {[EVEN, LAST, LAST]}", "row 1: average pooling never looks at the query"),
         (f"answer = {[[1.0] * 5, [1.0] * 5, LAST]}", "each row must sum to 1"),
         (f"answer = {[EVEN, LAST]}", "should have shape (3, 5), got (2, 5)"),
-        (f"answer = {[EVEN, EVEN, [0.0] * 5]}", "row 2 must sum to 1: only the differences"),
-        (f"answer = {[EVEN] * 3}", "the table should be 0 at (2, 0), got 0.2"),
+        (f"answer = {[EVEN, EVEN, [0.0] * 5]}", "each row must sum to 1"),
+        (f"answer = {[EVEN] * 3}", "row 2: the score of key 4 is the largest by 96.5"),
+        (f"answer = {[[0.5, 0.5, 0, 0, 0], EVEN, LAST]}", "row 0: average pooling"),
         (f"answer = {[EVEN, EVEN, None]}", "write three lists of five numbers each"),
     ],
     biweight=[

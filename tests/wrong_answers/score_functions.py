@@ -30,6 +30,11 @@ def measure(d):
     variance, share = scores.var().item(), entropy.mean().item() / math.log(64)
     return variance, share
 """
+FORMULA_SHARE = "1 - 1 / (2 * d * math.log(64))"
+FORMULA = """
+def measure(d):
+    return 1 / d + 1e-9, 1 - 1 / (2 * d * math.log(64))
+"""
 
 ANSWERS = answers(
     which_key_wins=[
@@ -43,6 +48,8 @@ ANSWERS = answers(
         (ADDITIVE, "torch.tanh -> ", "there is no tanh in between"),
         (ADDITIVE, "@ w_v -> @ w_v).mT", "return -> return (", "have changed places"),
         (ADDITIVE, "[:, :, None] -> ", "the answer raises RuntimeError"),
+        (ADDITIVE, "@ w_v -> @ w_v).softmax(-1)", "return -> return (", "these are weights"),
+        (ADDITIVE, "@ w_v -> @ w_v).softmax(1)", "return -> return (", "these are weights"),
         (ADDITIVE, " @ w_v -> .sum(-2)", "should have shape (2, 3, 5), got (2, 3, 13)"),
     ],
     cosine_score=[
@@ -61,15 +68,25 @@ ANSWERS = answers(
         (WEIGHTS, "dim=-1 -> dim=-2", "(5, 11) the softmax ran over axis 0, the queries"),
         (WEIGHTS, "dim=-1 -> dim=1", "(2, 5, 11) the softmax ran over axis 1, the queries"),
         (WEIGHTS, "dim=-1 -> dim=2 if query.dim() > 2 else -1", "over axis 2, the queries"),
+        (WEIGHTS, "dim=-1 -> dim=2", "(5, 11) an axis is asked for that is not there"),
+        (
+            WEIGHTS,
+            "key.mT -> key.transpose(1, 2)",
+            "(5, 11) an axis is asked for that is not there",
+        ),
         (WEIGHTS, ".softmax(dim=-1) -> ", "the weights should be"),
     ],
     divide_by_width=[
         (MEASURE, "key.T / d -> key.T / math.sqrt(d)", "you still divide by the root"),
         (MEASURE, "return variance, share -> return share, variance", "share stands first"),
         (MEASURE, "return variance, share -> return variance, 1.0", "about 7.5e-03 of it, got 0.0"),
-        (MEASURE, "entropy.mean() -> entropy[0]", "short of ln 64 by about 1.2e-04 of it"),
+        (MEASURE, "entropy.mean() -> entropy[0]", "measure both numbers"),
         (MEASURE, " / math.log(64) -> ", "divide nats by ln 64"),
         (MEASURE, "return variance -> return 1 / d", "1/16 is the prediction"),
+        (FORMULA, "measure both"),
+        (FORMULA, "1 / d + 1e-9 -> 1.01 / d", "measure both"),
+        (MEASURE, f"return variance, share -> return variance, {FORMULA_SHARE}", "measure both"),
+        (MEASURE, "randn(400 -> randn(401", "keep the draws"),
         (MEASURE, "scores.var() -> scores.std()", "square it"),
         (MEASURE, "return variance, -> return", "return two numbers"),
     ],
