@@ -30,7 +30,7 @@ _CORRECTIONS = {
 _ONES = "(?:one|two|three|four|five|six|seven|eight|nine)"
 _TENS = "(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
 _TEENS = "(?:ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen)"
-_TO_99 = f"(?:{_ONES}|{_TEENS}|{_TENS}(?:[ -]{_ONES})?)"
+_TO_99 = f"(?:{_ONES}|{_TEENS}|{_TENS}(?:-{_ONES})?)"
 _TO_999 = f"(?:{_TO_99}|{_ONES} hundred(?: and {_TO_99})?)"
 # A regular expression of the numbers from 0 to 9999, in digits or in English words.
 BELOW_TEN_THOUSAND = (

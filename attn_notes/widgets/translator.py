@@ -1,5 +1,6 @@
 """A Transformer that translates in the page, token by token (chapter 7)."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -58,11 +59,21 @@ class TextReader(ModelWidget):
 
     def _cut(self, text: str) -> list[str]:
         tags = dict(self.data["languages"])
-        tokens = cut(text, [token for token in self.data["source"] if token not in tags])
+        tokens = cut(self._meant(text), [one for one in self.data["source"] if one not in tags])
         most = self.data["most_source"] - bool(tags)
         if not 0 < len(tokens) <= most:
             raise TraitError(f"text must have from 1 to {most} tokens, got {len(tokens)}")
         return tokens
+
+    def _meant(self, text: str) -> str:
+        """The text, with a hyphen if only that is missing to be of the domain: "eighty one"."""
+        words = re.split(r"[ \t\r\n]+", text.strip(" \t\r\n"))
+        pattern, _ = self.data["domain"] or ("", "")
+        for n in range(len(words)):
+            joined = "-".join(filter(None, (" ".join(words[:n]), " ".join(words[n:]))))
+            if re.fullmatch(pattern, joined.lower()):
+                return joined
+        return text
 
     def _read(self, text: str) -> tuple[list[str], Tensor, Tensor]:
         """The S tokens of a text after its tag, their ids (1, S), and S (1,)."""

@@ -151,14 +151,18 @@ def type_text(panel: Panel, text: str) -> None:
     panel.page.keyboard.type(text)
 
 
-@pytest.fixture(scope="module")
-def compact(tmp_path_factory, stored):
-    """The address of a page with the stored model, as the opening page shows it."""
+def stored_player(stored) -> TransformerPlayer:
+    """The stored model, as the opening page shows it."""
     vocabularies = stored.source_vocab, stored.target_vocab
     domain = BELOW_TEN_THOUSAND, "numbers below ten thousand"
     options = {"languages": LANGUAGES, "examples": ("4729", "73"), "domain": domain}
-    player = TransformerPlayer(stored.model, *vocabularies, **options, compact=True)
-    return page_of(tmp_path_factory.mktemp("compact"), player.page_html())
+    return TransformerPlayer(stored.model, *vocabularies, **options, compact=True)
+
+
+@pytest.fixture(scope="module")
+def compact(tmp_path_factory, stored):
+    """The address of a page with it."""
+    return page_of(tmp_path_factory.mktemp("compact"), stored_player(stored).page_html())
 
 
 WHOLE = "viertausendsiebenhundertneunundzwanzig"
@@ -219,6 +223,21 @@ def test_what_is_no_number_is_refused_and_what_was_not_trained_on_comes_with_a_w
         found = trouble(panel)
         assert (warned in found, found == "") == (not is_known, is_known)
         assert headline(panel) not in (WHOLE, "")
+
+
+@pytest.mark.parametrize("before", ["", "Eight hundred and ", "two thousand, one hundred and "])
+def test_a_number_whose_hyphen_is_missing_is_read_as_what_it_means(visit, compact, stored, before):
+    panel = Panel(visit(compact))
+    player, found = stored_player(stored), []
+    for text in (f"{before}eighty-one", f"{before}Eighty  one"):
+        type_text(panel, text)
+        assert trouble(panel) == ""
+        player.text = text
+        assert player.translation().source[-2:] == ["eighty", "-one"]
+        found.append(headline(panel))
+    assert (
+        found[0] == found[1] == "".join(player._names[n] for n in player.translation().tokens[:-1])
+    )
 
 
 def test_what_is_typed_is_translated_at_every_key(visit, compact):

@@ -188,7 +188,8 @@ function followLink(hash) {
 const everyWidget = () => [...document.querySelectorAll("attn-widget")];
 const standing = (state) => Object.fromEntries(Object.entries(named(state))
   .filter(([, value]) => Array.isArray(value) || typeof value !== "object"));
-const remembered = () => everyWidget().map(({ end, model, linked }) => end && { linked, values: standing(model.state) });
+const remembered = () => everyWidget()
+  .map(({ end, model, linked }) => end && { linked, values: standing(model.state) });
 function goBack(all) {
   everyWidget().forEach((element, n) => {
     if (!element.end) return;

@@ -4,14 +4,23 @@
 const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"];
 const MOST_STEPS = 4096;
 
+// The text of the domain that is meant: as it was typed, or with the one hyphen that is missing, as in "eighty one".
+function meantBy(text, domain) {
+  const words = text.trim().split(/[ \t\r\n]+/);
+  const joined = words.map((_, n) => `${words.slice(0, n).join(" ")}${n ? "-" : ""}${words.slice(n).join(" ")}`);
+  return joined.find((one) => domain.test(one.toLowerCase()));
+}
+
 // Which tokens a text is made of, how many of them there is room for, and what a text is to the model.
 function sourceReader(data) {
   checked(data.most, MOST_STEPS);
   const tags = data.languages.map(([tag]) => tag), known = data.source.filter((token) => !tags.includes(token));
-  return { data, known, room: data.most_source - (tags.length > 0),
+  const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
+  const meant = (text) => (domain ? meantBy(text, domain) : text), parts = (text) => cut(meant(text) ?? text, known);
+  return { data, known, meant, parts, room: data.most_source - (tags.length > 0),
     name: (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length],
     read(text, language) {
-      const { tokens } = cut(text, known), source = tags.length ? [language, ...tokens] : tokens;
+      const { tokens } = parts(text), source = tags.length ? [language, ...tokens] : tokens;
       const ids = source.map((token) => data.source.indexOf(token) + SPECIAL.length);
       if (ids.includes(SPECIAL.length - 1)) throw new RangeError("a token of the source is not known");
       return { source, ids };
@@ -30,9 +39,9 @@ function together(rows, width) {
 // `trait` is what it sets; `begin` hears of it, and `play`, if there is one, of Enter.
 function textBox(model, life, here, { trait = "text", label = "Translate", examples, begin, play = () => {} }) {
   const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
-  const { known, room, data } = here, problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
+  const { known, room, data, meant, parts } = here;
+  const problem = h("p", { class: "attn-error" }), hint = h("p", { class: "attn-note" });
   const trouble = h("div", { role: "status" }, problem, hint);
-  const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
   const byName = (a, b) => a.startsWith("-") - b.startsWith("-") || (a < b ? -1 : 1), MOST = 60;
   const words = [...known].sort(byName).slice(0, MOST).map((token) => `\u2068${visible(token)}\u2069`).join(" ");
   let readable = true;
@@ -45,12 +54,12 @@ function textBox(model, life, here, { trait = "text", label = "Translate", examp
   }
   // Say where a text is not of the kind that the model was trained on: it translates that, too.
   function warn(text) {
-    if (!domain || domain.test(text.trim().toLowerCase().replace(/[ \t\r\n]+/g, " "))) return say("");
+    if (meant(text) !== undefined) return say("");
     return say(`The model was trained on ${visible(data.domain[1], 80)} only. `
       + `What it writes for ${quoted(text, 40)} is a guess.`);
   }
   function read(text) {
-    const { tokens, wrong } = cut(text, known);
+    const { tokens, wrong } = parts(text);
     readable = false;
     if (wrong) return say(`The model does not know ${quoted(wrong)}, nor its parts.`, help);
     if (!tokens.length) return say("Type what is to be translated.", help);
@@ -76,7 +85,7 @@ function textBox(model, life, here, { trait = "text", label = "Translate", examp
     ...offered.map(({ el }) => el));
   say("");
   return { controls: [box], examples: offered.length ? [list] : [], trouble, draw() {
-    const same = (a, b) => JSON.stringify(cut(a, known)) === JSON.stringify(cut(b, known)); // "1,999" may stay
+    const same = (a, b) => JSON.stringify(parts(a)) === JSON.stringify(parts(b)); // "1,999" may stay
     if (!same(input.value, model.get(trait))) { input.value = model.get(trait); readable = true; warn(input.value); }
     offered.forEach((example) => example.draw());
   } };
