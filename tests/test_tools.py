@@ -1,4 +1,4 @@
-"""What the tools make: the environment, launch cells, copies of chapters, new ones, releases."""
+"""What the tools make: the environment, launch cells, copies of chapters, releases."""
 
 import json
 import os
@@ -12,12 +12,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 from IPython.core.interactiveshell import InteractiveShell
 
 import attn_notes
-from tools import chapter, environment, lab, launch, notebooks, release
-from tools import notebook_rules as rules
+from tools import environment, lab, launch, notebooks, release
 
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
@@ -242,56 +240,6 @@ def test_a_copy_follows_the_book_until_its_reader_changes_it(tmp_path):
     assert (folder / page).read_text("utf-8") == "# New"
     (folder / changed).write_text("not a notebook", encoding="utf-8")
     assert lab.copy(book, folder) == [changed]
-
-
-# A new chapter keeps every rule, in the notebook and on the other pages
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """The pages that a new chapter touches, and the names of the chapters that are there."""
-    place = tmp_path_factory.mktemp("chapter")
-    (place / "book").mkdir()
-    for name in ("_toc.yml", "book/teaching.md"):
-        shutil.copy(ROOT / name, place / name)
-    for path in BOOK.glob("[0-9][0-9]_*.ipynb"):
-        (place / "book" / path.name).touch()
-    return place
-
-
-@pytest.fixture(scope="module")
-def made(place):
-    before = len(list((place / "book").glob("*.ipynb")))
-    path = chapter.add("low_rank", place)
-    assert path.stem == f"{before + 1:02}_low_rank"
-    return path
-
-
-def test_a_new_chapter_keeps_the_rules_is_clean_and_has_run(made):
-    cells = rules.read(made)
-    assert rules.broken(made) == []
-    assert made.read_text("utf-8") == notebooks.dumps(notebooks.clean(notebooks.read(made)))
-    outputs = [out for cell in rules.code(cells) for out in cell["outputs"]]
-    printed = "".join(rules.text(out.get("text", "")) for out in outputs)
-    assert printed == "shape of the output: (3, 2)\n"
-
-
-def test_the_contents_and_the_instructors_table_name_it_last(made, place):
-    toc = yaml.safe_load((place / "_toc.yml").read_text("utf-8"))
-    assert toc["parts"][0]["chapters"][-1] == {"file": f"book/{made.stem}"}
-    page = (place / "book/teaching.md").read_text("utf-8")
-    *_, row = [line for line in page.splitlines() if line.startswith("| {doc}`")]
-    cells = rules.read(made)
-    minutes = [int(n) for n in re.findall(r"^★+ (\d+) minutes", rules.prose(cells), re.MULTILINE)]
-    first = rules.labels(cells, "exercise")[0]
-    numbers = f"{len(minutes)} | 0 | {sum(minutes)}"
-    assert row == f"| {{doc}}`{made.stem}` | {numbers} | {{ref}}`{first}` |"
-
-
-def test_a_name_that_cannot_be_is_refused(place):
-    for name, words in {"Low rank": "NAME must be", "masking": "there is a chapter"}.items():
-        with pytest.raises(SystemExit, match=words):
-            chapter.add(name, place)
 
 
 # A release: its tag names the version, and the zip holds the site and what it needs
