@@ -1,8 +1,8 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
 python -m benchmarks                  all of them, one after another
-python -m benchmarks widgets          one: attention, multihead, transformer, published, decoding,
-                                      widgets or pages
+python -m benchmarks widgets          one: attention, multihead, transformer, published, decoding
+                                      or widgets
 python -m benchmarks --page FILE ...  writes those into a page
 """
 
@@ -22,9 +22,8 @@ TITLES = {
     "published": "Published models",
     "decoding": "Decoding",
     "widgets": "Widgets",
-    "pages": "Pages",
 }
-FENCED = {"widgets", "pages"}  # they print more than tables
+FENCED = {"widgets"}  # it prints more than tables
 INTRODUCTION = """\
 # Benchmarks
 

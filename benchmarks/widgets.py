@@ -1,8 +1,6 @@
-"""Script time of the heatmap in Chromium, and a key press answered by Python in JupyterLab."""
+"""Script time of the widgets in Chromium."""
 
 import sys
-import tempfile
-from pathlib import Path
 
 import torch
 from playwright.sync_api import Browser, sync_playwright
@@ -24,10 +22,9 @@ from attn_notes.widgets import (
 from attn_notes.widgets.assets import module_source
 from attn_notes.widgets.base import BookWidget
 from benchmarks.report import median, percentile, print_load, print_table
-from tests.browser.lab import open_lab
 from tools.browser import FLAGS, find
 
-ROUNDS, PRESSES = 200, 20
+ROUNDS = 200
 GOAL_ONE, GOAL_ALL = 4.0, 16.0  # milliseconds: a quarter of a frame, and a frame
 GOAL_TOKEN = 20.0  # so that a translation seems to be there at once
 
@@ -186,59 +183,9 @@ def script_times(browser: Browser, widget: BookWidget, setup: str = "") -> list[
     return times
 
 
-# ---------------------------------------------------------------- JupyterLab
-
-CELL = """
-import torch
-from attn_notes.masks import masked_softmax
-from attn_notes.widgets import explore
-
-scores = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
-
-def weights(temperature):
-    return masked_softmax(scores / temperature)
-
-widget = explore(weights, temperature=(1.0, 5.0, 1.0))
-widget.shared_scale = True
-widget
-"""
-
-# From the key to the new end of the colour scale, which only a frame from Python can bring.
-WATCH = """() => {
-  const scale = document.querySelector(".attn-scale");
-  window.answers = [];
-  let pressed = null, before = "";
-  document.addEventListener("keydown", () => {
-    pressed = performance.now();
-    before = scale.textContent;
-  }, true);
-  new MutationObserver(() => {
-    if (pressed === null || scale.textContent === before) return; // what came late answers no key
-    window.answers.push([performance.now() - pressed, scale.textContent]);
-    pressed = null;
-  }).observe(scale, { childList: true, characterData: true, subtree: true });
-}"""
-
-
-def round_trips(browser: Browser) -> list[float]:
-    """Milliseconds from each key press to the answer on the page."""
-    with tempfile.TemporaryDirectory() as folder, open_lab(browser, Path(folder), [CELL]) as lab:
-        lab.run(0)
-        slider = lab.page.locator(".attn-root input[type=range]")
-        slider.wait_for()
-        slider.focus()
-        lab.page.evaluate(WATCH)
-        for n in range(PRESSES):
-            lab.page.keyboard.press("ArrowRight" if n % 8 < 4 else "ArrowLeft")
-            lab.page.wait_for_function(f"window.answers.length > {n}")
-        times, texts = zip(*lab.page.evaluate("window.answers"), strict=True)
-    assert all(text != before for text, before in zip(texts[1:], texts, strict=False)), texts
-    return list(times)
-
-
-def row(name: str, times: list[float], goal: float | None) -> list[str]:
+def row(name: str, times: list[float], goal: float) -> list[str]:
     middle, high = median(times), percentile(times, 95)
-    shares = [f"{goal:.0f}", f"{middle / goal:.2f}", f"{high / goal:.2f}"] if goal else ["-"] * 3
+    shares = [f"{goal:.0f}", f"{middle / goal:.2f}", f"{high / goal:.2f}"]
     return [name, str(len(times)), f"{middle:.2f}", f"{high:.2f}", *shares]
 
 
@@ -261,7 +208,6 @@ def main() -> None:
         rows.append(row("a token said by chapter 7's Transformer", said, GOAL_TOKEN))
         written = [whole / TOKENS for whole in script_times(browser, writer(), WRITTEN)]
         rows.append(row("a character said by a language model", written, GOAL_TOKEN))
-        rows.append(row("key press to Python's answer", round_trips(browser), None))
         browser.close()
     print_table(["", "rounds", "median", "95 %", "goal", "median/goal", "95 %/goal"], rows)
 
