@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import attn_notes
+from attn_notes.__main__ import main
 from attn_notes.cli import Translator, build_model, load_language_model, load_translator
-from attn_notes.cli.commands import main
 from attn_notes.cli.running import Job
 from attn_notes.cli.settings import Seq2SeqShape, Settings, Training
 from attn_notes.training import cosine_decay
@@ -277,11 +278,33 @@ def test_an_impossible_value_is_one_line_and_the_code_is_2(tmp_path, capsys, opt
     assert not (tmp_path / "out" / "weights.safetensors").exists()
 
 
+def test_a_training_needs_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "seq2seq", *NUMBERS, "--hidden-dim=8", "--out", ""]) == 2
+    assert "--out" in one_line(capsys)
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("command", [["sample", "a"], ["translate"]])
+def test_a_folder_without_a_training_is_named_in_words(folder, tmp_path, capsys, command):
+    use, *words = command
+    assert main([use, "nowhere", *words]) == 1
+    said = one_line(capsys)
+    assert "nowhere" in said
+    assert "Errno" not in said
+    shutil.copy(folder / "settings.json", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"weights\.safetensors"):
+        load_translator(tmp_path)
+
+
 def test_a_text_that_cannot_be_learnt_from_is_one_line(tmp_path, capsys):
     assert writer(tmp_path / "out", text=b"ab") == 2
     assert "at least length + 1 = 17 ids" in one_line(capsys)
     assert writer(tmp_path / "out", "--text=no-such-file") == 1
-    assert "No such file or directory" in one_line(capsys)
+    assert one_line(capsys) == "attn-notes: no-such-file: No such file or directory\n"
+    (tmp_path / "file").write_bytes(b"")
+    assert seq2seq(tmp_path / "file" / "out") == 1
+    assert "Errno" not in one_line(capsys)
 
 
 def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, capsys):
@@ -333,7 +356,34 @@ def test_the_module_and_the_console_script_are_the_same_command(folder, capsys):
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, expected, "")
     (script,) = entry_points(group="console_scripts", name="attn-notes")
-    assert script.load() is main
+    assert script.load()(["translate", str(folder), "drei", "--device=cpu"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"attn-notes {attn_notes.__version__}\n"
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_where_a_library_is_missing_one_line_says_how_to_install_it(option):
+    """As where torch alone is installed: importing these fails."""
+    missing = ["tyro", "safetensors", "tqdm", "sacrebleu", "tokenizers", "num2words"]
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({missing})
+sys.argv = ["attn-notes", "{option}"]
+from attn_notes.__main__ import main
+sys.exit(main())
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if option == "--version":
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.stdout == f"attn-notes {attn_notes.__version__}\n"
+    else:
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert ran.stderr.count("\n") == 1
+        assert "pip install -e '.[train]'" in ran.stderr
 
 
 def test_ctrl_c_is_one_line(folder, capsys, monkeypatch):

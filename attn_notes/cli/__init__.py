@@ -1,6 +1,7 @@
 r"""Train models larger than in a chapter, translate and write with them.
 
-`attn-notes COMMAND --help` lists the options of a command. Examples:
+`attn-notes COMMAND --help` lists the options of a command; `attn-notes --version` prints the
+version. Examples:
 
   German numbers into English, about a minute on one core
     attn-notes train seq2seq --out german

@@ -102,6 +102,10 @@ def main(words: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         log_error("stopped; the same train command goes on from the last checkpoint")
         return 130
-    except (OSError, ValueError, TypeError, ArithmeticError, RuntimeError, ImportError) as error:
+    except OSError as error:
+        said = error.strerror or str(error)  # without "[Errno 2]"
+        log_error(f"{error.filename}: {said}" if error.filename else said)
+        return 1
+    except (ValueError, TypeError, ArithmeticError, RuntimeError, ImportError) as error:
         log_error(str(error))
         return 2 if isinstance(error, ValueError | TypeError) else 1

@@ -181,6 +181,9 @@ def _load(folder: str | Path, weights: str, device: str | None, kind: str) -> tu
     settings = read_settings(folder)
     if (kind == "language-model") != isinstance(settings.model, LanguageModelShape):
         raise ValueError(f"{folder} must hold a {kind}, got a {settings.model.kind}")
+    path = Path(folder, weights)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} must hold the weights of a model, got no such file")
     model = build_model(settings)
-    load_weights(Path(folder, weights), model)
+    load_weights(path, model)
     return settings, model.to(get_device(device))

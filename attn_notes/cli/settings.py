@@ -131,6 +131,8 @@ class Settings:
 def read_settings(folder: str | Path) -> Settings:
     """Read the settings of a training from its folder."""
     path = Path(folder, SETTINGS)
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} must be a folder of attn-notes train, got no {path}")
     content = path.read_bytes()
     try:
         stated = json.loads(content)
@@ -148,6 +150,8 @@ def read_settings(folder: str | Path) -> Settings:
 
 def claim(folder: Path, settings: Settings) -> None:
     """Make a folder for a training; refuse one that holds another training."""
+    if not folder.name:
+        raise ValueError(f"--out must name a folder of its own, got {folder}")
     if (folder / CHECKPOINT).exists():
         there = _flat(read_settings(folder))
         for name, ours in _flat(settings).items():
