@@ -214,6 +214,26 @@ def test_heads_of_many_tokens_are_unpacked_as_they_are_chosen(visit, bare):
     assert panel.el.locator(".attn-typing").count() == 0
 
 
+def test_one_zooms_in_on_the_chosen_token_and_then_on_the_cell_one_has_walked_to(visit, bare):
+    panel = Panel(visit(bare("saved", "file")))
+    panel.page.wait_for_function("() => !document.querySelector('.attn-stale')")
+    panel.press("Zoom", "ArrowRight", "ArrowRight")
+    assert panel.output("Zoom") == "48 of 70"
+    settle(panel.page)
+    assert shown_cells(panel) == [[*range(22, 70)]] * 2  # the last token reads
+    panel.map().press("PageUp")
+    panel.map().press("Home")
+    panel.press("Zoom", "ArrowRight")
+    settle(panel.page)
+    assert shown_cells(panel) == [[*range(32)]] * 2
+
+
+def shown_cells(panel: Panel) -> list[list[int]]:
+    """The rows and the columns on show."""
+    found = panel.cells()
+    return [[n for n, at in enumerate(found[of]) if at is not None] for of in ("rows", "columns")]
+
+
 def assert_many(panel: Panel, widget: HeadExplorer) -> None:
     """The table, once the head has been unpacked."""
     panel.page.wait_for_function("() => !document.querySelector('.attn-stale')")

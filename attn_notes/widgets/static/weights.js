@@ -148,8 +148,9 @@ function heatmap(life, { label, hint = HINT, tableLabel = "The numbers as a tabl
     view.ask();
     followZoom();
   }
-  function zoomTo(size) { // around the cell that the reader is at
-    const [i, j] = cursor;
+  function zoomTo(size) { // around the cell that the reader is at, or in the marked row, if they are in no cell of it
+    const { mark, L, S } = data, elsewhere = Number.isInteger(mark) && mark !== cursor[0];
+    const [i, j] = elsewhere ? [mark, ((mark + 0.5) * S) / L] : cursor;
     side = size;
     const { rows, columns } = onShow();
     moveTo(i - rows / 2, j - columns / 2);
