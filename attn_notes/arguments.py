@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor, nn
 
+from attn_notes.device import is_autocast
+
 Device = torch.device | str | None
 
 
@@ -165,22 +167,20 @@ def shapes_of(**tensors: Tensor) -> str:
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Imports inside: where a library is missing, the error names the extra that installs it."""
+    """Imports inside: where a library is missing, the error says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
         if "pip install" in str(error):  # a package below has said it
             raise
-        library, install = str(error.name).partition(".")[0], f"pip install 'attn_notes[{name}]'"
-        words = f"{library} is missing: `{install}` installs it"
+        library, install = str(error.name).partition(".")[0], f"pip install -e '.[{name}]'"
+        words = f"{library} is missing: `{install}` in the folder of the repository installs it"
         raise ModuleNotFoundError(words, name=library) from error
 
 
 def _are_autocast(*tensors: Tensor) -> bool:
     """Whether autocast is on, and makes the dtypes of these tensors agree."""
-    device = tensors[0].device.type
-    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return is_on and all(tensor.is_floating_point() for tensor in tensors)
+    return is_autocast(tensors[0]) and all(tensor.is_floating_point() for tensor in tensors)
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -1,8 +1,10 @@
-"""The one place that decides between CPU and GPU."""
+"""The one place that decides between CPU and GPU, and what holds on either."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 
 def get_device(name: str | None = None) -> torch.device:
@@ -36,3 +38,16 @@ def get_device(name: str | None = None) -> torch.device:
         wanted = "must name a device of this machine (cpu, cuda, mps)"
         raise ValueError(f"{origin} {wanted}, got {forced!r}") from error
     return device
+
+
+def is_autocast(tensor: Tensor) -> bool:
+    """Whether autocast is on for the device of this tensor."""
+    kind = tensor.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
+def without_autocast(tensor: Tensor) -> AbstractContextManager:
+    """Autocast is off inside for the device of this tensor: what has 32 bits keeps them."""
+    if is_autocast(tensor):
+        return torch.autocast(tensor.device.type, enabled=False)
+    return nullcontext()

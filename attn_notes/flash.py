@@ -8,12 +8,10 @@ read; `attn_notes.triton_attention` is the same loop as a kernel for a GPU.
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.amp import is_autocast_available
 
 from attn_notes.arguments import (
     check_floating,
@@ -23,6 +21,8 @@ from attn_notes.arguments import (
     check_shapes,
     check_value,
 )
+from attn_notes.attention import hiding_unread
+from attn_notes.device import without_autocast
 from attn_notes.masks import and_causal
 
 INF = math.inf
@@ -156,17 +156,21 @@ def tiled_attention(
         check_mask(attn_mask, torch.Size((*query.shape[:-1], S)))
         attn_mask = attn_mask.expand(*attn_mask.shape[:-1], S)  # a view
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    tensors = query, key, value, attn_mask
-    kind = query.device.type
-    with torch.autocast(kind, enabled=False) if is_autocast_available(kind) else nullcontext():
-        return TiledAttention.apply(*tensors, scale, is_causal, tile)  # 32 bits, as backward
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        with without_autocast(query):  # 32 bits, as backward
+            return TiledAttention.apply(query, key, value, attn_mask, scale, is_causal, tile)[0]
+
+    return hiding_unread(attend, query, key, value, mask=attn_mask, is_causal=is_causal)
 
 
 class TiledAttention(torch.autograd.Function):
     """The two passes of `tiled_attention`, in at least 32 bits."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
         """The output; for the way back, the log-sum-exp of each row."""
         query, key, value, mask, scale, is_causal, tile = inputs
         wide = torch.promote_types(query.dtype, torch.float32)
@@ -185,12 +189,17 @@ class TiledAttention(torch.autograd.Function):
         total = total.clamp(min=1)
         output = (output / total).to(query.dtype)
         log_sum_exp = maximum + total.log()  # of each row's scores
-        ctx.save_for_backward(*inputs[:4], output, log_sum_exp)
-        ctx.options = scale, is_causal, tile
-        return output
+        return output, log_sum_exp
 
     @staticmethod
-    def backward(ctx: Any, d_output: Tensor) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        """What the way back needs."""
+        ctx.save_for_backward(*inputs[:4], *output)
+        ctx.options = inputs[4:]
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, d_output: Tensor, _: Tensor) -> Any:
         """The gradients, from weights that are computed again."""
         if torch.is_grad_enabled():
             must = "create_graph must be False: no second derivative"

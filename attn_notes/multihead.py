@@ -19,7 +19,7 @@ from attn_notes.arguments import (
     check_mask,
     check_shapes,
 )
-from attn_notes.attention import attention_weights, scaled_dot_product_attention
+from attn_notes.attention import attention_weights, scaled_dot_product_attention, weighted_sum
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 
@@ -144,7 +144,7 @@ class SelfAttention(nn.Module):
         else:
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         weights = attention_weights(q, k, attn_mask=attn_mask, is_causal=is_causal)  # (..., L, L)
-        return self.out_proj(self.dropout(weights) @ v), weights
+        return self.out_proj(weighted_sum(self.dropout(weights), v)), weights
 
 
 class MultiHeadAttention(nn.Module):
@@ -296,7 +296,8 @@ class MultiHeadAttention(nn.Module):
             k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, ...)
         if need_weights or self.backend == "explicit":
             weights = attention_weights(q, k, attn_mask=mask, **rules)  # (B, H, L, S)
-            return self.dropout(weights) @ v, weights if need_weights else None
+            heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
+            return heads, weights if need_weights else None
         rules |= {"attn_mask": mask, "dropout_p": self.dropout.p if self.training else 0.0}
         return scaled_dot_product_attention(q, k, v, **rules), None
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes import scores
-from attn_notes.attention import attention_weights
+from attn_notes.attention import attention_weights, weighted_sum
 
 # Every axis a different prime, so that no two can be taken for one another.
 B, H, L, S, D, DV = 2, 3, 5, 7, 11, 13
@@ -74,7 +74,7 @@ def attention_inputs(
 
 def explicit(query: Tensor, key: Tensor, value: Tensor, **keywords: Any) -> Tensor:
     """Attention by the path that stores the weights."""
-    return attention_weights(query, key, **keywords) @ value
+    return weighted_sum(attention_weights(query, key, **keywords), value)
 
 
 def coin(*shape: int, seed: int = 0, heads: float = 0.5) -> Tensor:

@@ -1,5 +1,6 @@
 """Both paths of attention against loops, against torch, and against each other."""
 
+import math
 from functools import partial
 
 import pytest
@@ -10,7 +11,13 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as torchs
 
 from attn_notes import scores
-from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
+from attn_notes.attention import (
+    Attention,
+    attention_weights,
+    scaled_dot_product_attention,
+    weighted_sum,
+)
+from attn_notes.flash import tiled_attention
 from attn_notes.masks import causal_mask
 from tests import oracles
 from tests.oracles import DV, B, D, H, L, S, assert_same, coin, gradients, normal
@@ -141,6 +148,80 @@ def test_half_precision_scales_before_a_dot_product_overflows(path):
     assert path(q, k, v).tolist() == [[1.0]]
 
 
+@PATHS
+def test_scores_beyond_half_precision_are_summed_in_single_precision(path):
+    q = torch.full((1, 64), 200.0, dtype=torch.float16)
+    k = torch.cat((q, q + 2))  # scores of 320,000 and 323,200
+    v = torch.tensor([[1.0], [2.0]], dtype=torch.float16)
+    assert path(q, k, v).tolist() == [[2.0]]
+
+
+# Masked keys and values that are not numbers
+
+
+def masked(path, q, k, v, *, mask, is_causal):
+    """The module that takes any score has no flag."""
+    if path is by_module:
+        return path(q, k, v, attn_mask=mask & causal_mask(L, S) if is_causal else mask)
+    return path(q, k, v, attn_mask=mask, is_causal=is_causal)
+
+
+@pytest.mark.parametrize(
+    "path", [oracles.explicit, scaled_dot_product_attention, tiled_attention, by_module]
+)
+@pytest.mark.parametrize("bad", [float("nan"), oracles.INF, -oracles.INF])
+@pytest.mark.parametrize("where", ["key", "value"])
+@pytest.mark.parametrize("rule", ["padding", "mask", "causal", "causal mask"])
+def test_what_a_masked_key_or_value_holds_changes_nothing(path, bad, where, rule):
+    mask = {
+        "padding": torch.arange(S) < S - 2,
+        "mask": oracles.mask_with_empty_row(),
+        "causal": None if path is not by_module else torch.ones(L, S).bool(),
+        "causal mask": torch.arange(S) != 1,
+    }[rule]
+    at = {"padding": [5, 6], "mask": [3], "causal": [3], "causal mask": [1, 3]}[rule]
+    is_causal = "causal" in rule
+    allowed = torch.ones(L, S).bool() if mask is None else mask.expand(L, S)
+    allowed = allowed & causal_mask(L, S) if is_causal else allowed
+    rows = ~allowed[:, at].any(-1)  # the queries that read none of the bad keys
+    assert rows.any()
+    q, k, v = (x.detach() for x in qkv(B, H))
+    spoilt = {"key": k.clone(), "value": v.clone()}
+    spoilt[where][..., at, 0] = bad
+    results = []
+    for key, value in ((k, v), (spoilt["key"], spoilt["value"])):
+        inputs = [x.clone().requires_grad_() for x in (q, key, value)]
+        output = masked(path, *inputs, mask=mask, is_causal=is_causal)
+        kept = output[..., rows, :]
+        if key is spoilt["key"] and math.isnan(bad):  # whoever reads NaN shows it
+            assert output[..., ~rows, :].isnan().any(-1).all()
+        # Through a score of any kind, the gradient of a masked key cannot be kept from the query.
+        keeps_gradients = path is not by_module or where == "value"
+        results.append((kept, *(gradients(kept, inputs) if keeps_gradients else ())))
+    torch.testing.assert_close(*results)
+    assert (results[1][0][..., ~allowed[rows].any(-1), :] == 0).all()
+
+
+def test_padding_of_nan_changes_nothing_in_a_compiled_graph():
+    q, k, v = (x.detach() for x in qkv(B, H))
+    fused = partial(scaled_dot_product_attention, attn_mask=torch.arange(S) < S - 2)
+    expected = fused(q, k, v)
+    k[..., -2:, :] = v[..., -1:, :] = float("nan")
+    compiled = torch.compile(fused, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(q, k, v), expected)
+
+
+def test_a_weight_of_0_reads_nothing_and_any_other_weight_shows_what_is_wrong():
+    weights = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    value = torch.tensor([[1.0, 2.0], [3.0, 4.0], [float("nan"), 6.0]])
+    got = weighted_sum(weights, value)
+    assert got[0].tolist() == [2.0, 3.0]
+    assert got[1].isnan().tolist() == [True, False]
+    assert got[2].tolist() == [0.0, 0.0]
+    compiled = torch.compile(weighted_sum, fullgraph=True, backend="eager")
+    assert compiled(weights[[0, 2]], value).equal(got[[0, 2]])
+
+
 # Attention with any score
 
 
@@ -191,6 +272,22 @@ def test_every_score_trains_under_autocast_on_what_layers_give(name):
         assert (a - b).norm() <= 0.05 * b.norm() + 1e-3
 
 
+@ALL_PATHS
+@oracles.half_precisions
+def test_autocast_costs_no_path_more_than_the_rounding_of_its_output(path, dtype):
+    # Scores of some 300 that differ by about 1: 8 bits would keep none of the differences. The
+    # inputs are rounded before, so that nothing but the scores, weights and output can be.
+    q, k, v = (x.detach() for x in qkv(B, H))
+    q[..., 0] = k[..., 0] = 32
+    inputs = [x.to(dtype).float() for x in (q, k, v)]
+    mask = oracles.mask_with_empty_row()
+    exact = oracles.explicit(*(x.double() for x in inputs), attn_mask=mask)
+    with torch.autocast("cpu", dtype):
+        got = path(*inputs, attn_mask=mask)
+    unit = torch.finfo(dtype).eps
+    torch.testing.assert_close(got.double(), exact, rtol=unit, atol=2 * unit)
+
+
 @PATHS
 def test_both_paths_mix_dtypes_under_autocast_alone(path):
     q, k, v = qkv(B, H, dtype=torch.float32)
@@ -202,6 +299,14 @@ def test_both_paths_mix_dtypes_under_autocast_alone(path):
     assert all(x.isfinite().all() for x in gradients(got, (q, k, v)))
     with pytest.raises(TypeError, match="of the same dtype"):
         path(q.bfloat16(), k, v)
+
+
+@pytest.mark.parametrize("path", [oracles.explicit, scaled_dot_product_attention, tiled_attention])
+@pytest.mark.parametrize("how", [{}, {"is_causal": True}, {"attn_mask": torch.arange(S) < 5}])
+def test_every_path_can_be_mapped_over_a_batch(path, how):
+    q, k, v = qkv(3, B)
+    mapped = torch.vmap(partial(path, **how))
+    assert_same(mapped, partial(path, **how), q, k, v)
 
 
 # Torch itself still calls what it has deprecated, the first time it differentiates forward.

@@ -199,6 +199,38 @@ def test_returned_weights_are_those_before_dropout(make):
     assert weights.equal(layer.eval()(x, **keywords)[1])
 
 
+# Half precision and what is not a number
+
+
+@pytest.mark.parametrize("backend", ["explicit", "fused"])
+@oracles.half_precisions
+def test_under_autocast_large_scores_give_no_nan_on_either_backend(backend, dtype):
+    layer = MultiHeadAttention(E, H, backend=backend)
+    x = 2000 * inputs(dtype=torch.float32)[0].detach()  # scores of some 500,000
+    how = {"attn_mask": oracles.mask_with_empty_row()[:, :L], "is_causal": True}
+    how["need_weights"] = backend == "explicit"
+    exact = layer(x, **how)[0]
+    with torch.autocast("cpu", dtype):
+        got, weights = layer(x, **how)
+    assert got.isfinite().all()
+    assert weights is None or weights.isfinite().all()
+    assert (got - exact).norm() < 0.2 * exact.norm()
+
+
+@BACKENDS
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_tokens_of_nan_reach_no_token_that_may_not_read_them(backend, is_causal):
+    layer, x = layer_of(backend=backend), inputs()[0].detach()
+    mask = torch.arange(L) < L - 1 + is_causal  # causal, the last token is in the future alone
+    how = {"attn_mask": mask.expand(L, L), "is_causal": is_causal}
+    expected = layer(x, **how)[0][:, :-1]
+    x[:, -1] = math.nan
+    for need_weights in {False, backend != "fused"}:
+        got = layer(x, **how, need_weights=need_weights)[0]
+        torch.testing.assert_close(got[:, :-1], expected)
+        assert got[:, -1].isnan().all()
+
+
 # Rotary and cache
 
 
