@@ -10,7 +10,6 @@ import zipfile
 from email import message_from_bytes
 from pathlib import Path
 from types import SimpleNamespace
-from xml.etree import ElementTree as ET
 
 import attn_maths
 import attn_publish
@@ -26,19 +25,8 @@ SITE = "https://someone.github.io/notes/"
 BUTTONS = {"colab_url": "c", "binderhub_url": "b"}
 
 
-def test_the_addresses_of_a_home_and_of_its_pages():
-    for remote in (f"{HOME}.git\n", "git@github.com:Someone/notes.git"):
-        assert attn_publish.github_url(remote) == HOME
-    for remote in ("https://user:secret@github.com/someone/notes.git", "/home/someone/notes"):
-        assert attn_publish.github_url(remote) == ""
-    assert attn_publish.site_url(HOME) == SITE
-    root = "https://someone.github.io/"
-    assert attn_publish.site_url("https://github.com/someone/someone.github.io") == root
-    assert attn_publish.site_url("") == ""
-
-
 def configured(folder, named):
-    """The settings of a clone whose `_config.yml` names this home."""
+    """The settings of a book whose `_config.yml` names this home."""
     (folder / "_config.yml").write_text(f'repository:\n  url: "{named}"\n', encoding="utf-8")
     options = {"launch_buttons": {**BUTTONS}}
     config = SimpleNamespace(html_theme_options=options, html_baseurl="", html_title="Notes")
@@ -46,41 +34,18 @@ def configured(folder, named):
     return config
 
 
-def test_a_remote_brings_addresses_and_binder_and_the_named_home_colab_too(tmp_path):
-    subprocess.run(["git", "-C", tmp_path, "init", "-q"], check=True)
-    config = configured(tmp_path, "")  # neither: no button and no address
+def test_a_named_home_brings_addresses_and_buttons_and_nothing_else_does(tmp_path):
+    config = configured(tmp_path, "")
     assert config.html_theme_options["launch_buttons"] == {}
     assert config.html_theme_options["use_repository_button"] is False
     assert config.html_baseurl == ""
-    remote = ["remote", "add", "origin", f"{HOME}.git"]
-    subprocess.run(["git", "-C", tmp_path, *remote], check=True)
-    config = configured(tmp_path, "")
+    config = configured(tmp_path, f"{HOME}.git")
     assert config.html_theme_options["repository_url"] == HOME
-    assert config.html_theme_options["launch_buttons"] == {"binderhub_url": "b"}
+    assert config.html_theme_options["launch_buttons"] == BUTTONS
     assert (config.html_baseurl, config.ogp_site_url) == (SITE, SITE)
     assert config.notfound_urls_prefix == "/notes/"
-    config = configured(tmp_path, "https://github.com/other/fork")
-    assert config.html_theme_options["launch_buttons"] == BUTTONS
-    assert config.html_baseurl == "https://other.github.io/fork/"
-
-
-def finished(site, base):
-    builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
-    config = SimpleNamespace(html_baseurl=base, html_title="Notes & more", root_doc="book/index")
-    env = SimpleNamespace(found_docs={"book/index", "book/01"})
-    attn_publish.finish(SimpleNamespace(outdir=site, builder=builder, config=config, env=env), None)
-    return {path.name for path in site.iterdir()}
-
-
-def test_the_map_names_every_page_and_the_root_leads_to_the_opening_page(tmp_path):
-    assert finished(tmp_path, "") == {"index.html"}
-    root = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "<title>Notes &amp; more</title>" in root
-    assert '<a href="book/index.html">' in root
-    assert finished(tmp_path, SITE) == {"index.html", "robots.txt", "sitemap.xml"}
-    places = ET.parse(tmp_path / "sitemap.xml").findall(".//{*}loc")
-    assert [place.text for place in places] == [f"{SITE}book/01.html", f"{SITE}book/index.html"]
-    assert f"Sitemap: {SITE}sitemap.xml" in (tmp_path / "robots.txt").read_text(encoding="utf-8")
+    config = configured(tmp_path, "https://github.com/someone/someone.github.io")
+    assert config.html_baseurl == "https://someone.github.io/"
 
 
 def test_a_script_of_another_sphinx_is_not_changed_by_half(tmp_path):

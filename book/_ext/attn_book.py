@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
@@ -28,6 +29,9 @@ BAND = "The number after ± is how far a rerun may differ. It is not a standard 
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
+# A size that is a style would keep its height on a narrow page.
+STILL = re.compile(r'<img ([^>]*)style="width: (\d+)px; height: (\d+)px;"')
+AS_NARROW_AS_THE_PAGE = r'<img \1width="\2" height="\3" loading="lazy"'
 VERSIONS = (
     *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
     *("matplotlib", "anywidget", "ipywidgets", "jupyterlab"),
@@ -189,6 +193,24 @@ class CaptionFigures(SphinxPostTransform):
         return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
 
 
+class LightStills(SphinxPostTransform):
+    """Stills as WebP, half as large as PNG without loss, and with their size."""
+
+    default_priority = 25  # once the captions are in place
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for image in self.document.findall(nodes.image):
+            source = Path(self.app.srcdir, image["uri"])
+            if source.suffix == ".png":
+                light = source.with_suffix(".webp")
+                with Image.open(source) as picture:
+                    picture.save(light, lossless=True, method=6)
+                    image["width"], image["height"] = map(str, picture.size)
+                image["uri"] = light.relative_to(self.app.srcdir).as_posix()
+                self.env.images.add_file(self.env.docname, image["uri"])
+
+
 class ExplainBands(SphinxPostTransform):
     """Says what ± means, once a page, below the first output that prints it."""
 
@@ -268,11 +290,12 @@ class WidgetBeforeCode(SphinxPostTransform):
         return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
 
 
-def glue_punctuation(
+def finish_body(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """A formula is a box to the browser, which would break the line before the comma after it."""
+    """A still comes when it is near; and no line breaks between a formula and its comma."""
     if "body" in context:
+        context["body"] = STILL.sub(AS_NARROW_AS_THE_PAGE, context["body"])
         glued = r'<span class="formula-end">\1\2</span>'
         context["body"] = FORMULA_END.sub(glued, context["body"])
 
@@ -340,14 +363,16 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
-    for transform in (FoldDropdowns, CaptionFigures, ExplainBands, FoldCode, WidgetBeforeCode):
+    for transform in (FoldDropdowns, CaptionFigures, LightStills, ExplainBands):
+        app.add_post_transform(transform)
+    for transform in (FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
     app.connect("html-page-context", strip_widget_state, priority=400)
     app.connect("html-page-context", add_widget_files)
-    app.connect("html-page-context", glue_punctuation)
+    app.connect("html-page-context", finish_body)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
     return {
