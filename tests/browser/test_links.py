@@ -75,6 +75,42 @@ def test_the_link_of_a_widget_opens_it_as_the_reader_left_it(visit, page_of_four
     assert again.evaluate("window.ran") is None
 
 
+# The texts that the button or its message lies over.
+COVERED = """(el) => {
+  const foot = el.querySelector(".attn-foot"), marks = [...foot.children].map((one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return [one.matches("button") ? one : range].flatMap((of) => [...of.getClientRects()]);
+  }).flat();
+  const walker = document.createTreeWalker(el, NodeFilter.SHOW_TEXT), covered = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode, range = document.createRange();
+    range.selectNodeContents(node);
+    if (foot.contains(node) || !node.data.trim() || !node.parentElement.checkVisibility()) continue;
+    const seen = node.parentElement.closest(".attn-scroll, .attn-page, .attn-root").getBoundingClientRect();
+    const meets = (a, b) => a.left < b.right && b.left < a.right && Math.max(a.top, seen.top) < b.bottom
+      && b.top < Math.min(a.bottom, seen.bottom);
+    if ([...range.getClientRects()].some((one) => marks.some((mark) => meets(one, mark)))) covered.push(node.data);
+  }
+  return covered;
+}"""  # noqa: E501
+
+
+@pytest.mark.parametrize("width", [390, 900])
+@pytest.mark.parametrize("name", [*EVERY, "saved"])
+def test_the_button_that_copies_the_link_and_its_message_lie_over_nothing(visit, bare, name, width):
+    page = visit(bare(name), width=width)
+    panel = Panel(page)
+    assert panel.el.evaluate(COVERED) == []
+    panel.press_button("Copy link")
+    expect(panel.el.locator(".attn-copied")).to_contain_text("link")
+    assert panel.el.evaluate(COVERED) == []
+    for details in panel.el.locator("details.attn-table:visible").all()[-1:]:
+        details.locator("summary").press("Enter")
+        settle(page)
+        assert panel.el.evaluate(COVERED) == []
+
+
 BAD = {
     "points": (
         *("kernel?bandwidth=NaN", "kernel?bandwidth=1e9", "kernel?bandwidth=%22wide%22"),
