@@ -339,6 +339,20 @@ def test_pinned_heads_lie_over_the_chosen_one():
 
 
 @pytest.mark.parametrize("make", [show_attention, AttentionHeatmap])
+def test_a_saved_page_has_the_title_that_it_was_given(make, tmp_path):
+    name = "AttentionHeatmap" if make is AttentionHeatmap else "HeadExplorer"
+    for given, title in (("A <b>\x0b", "A &lt;b&gt;\u240b"), ("", name)):
+        make(LAYERS, title=given).save_html(tmp_path / "view.html")
+        page = (tmp_path / "view.html").read_text(encoding="utf-8")
+        assert f"<title>{title}</title>" in page
+
+
+@pytest.mark.parametrize(("special", "token"), [(None, 3), (["is", "[SEP]"], 2), (TOKENS, 0)])
+def test_a_view_opens_on_the_last_token_that_is_not_special(special, token):
+    assert show_attention(LAYERS, TOKENS, special=special).token == token
+
+
+@pytest.mark.parametrize("make", [show_attention, AttentionHeatmap])
 def test_a_view_is_saved_as_a_page_and_as_pictures(make, tmp_path):
     view = make(LAYERS, TOKENS)
     view.save_html(tmp_path / "view.html")

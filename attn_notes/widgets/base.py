@@ -66,7 +66,8 @@ class BookWidget(anywidget.AnyWidget):
 
     def save_html(self, path: str | Path) -> None:
         """Write one page that holds the widget as it now stands, and works without a network."""
-        title = html.escape(visible(repr(self).partition("(")[0]))
+        given = (getattr(self, "data", None) or {}).get("title")
+        title = html.escape(visible(given or type(self).__name__))
         quiet = {"typing": "off"} if "typing" in self.keys else {}  # nobody will answer
         text = page_of_its_own(self.page_html(**quiet), self._widget, title)
         Path(path).write_text(text, encoding="utf-8")
