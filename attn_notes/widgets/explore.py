@@ -44,7 +44,8 @@ def explore(
         page: whether the widget also answers on a published page, where no kernel runs: the
             function is called at once for the whole grid of the controls, 100 kB of results at
             most. It must give the same for the same arguments.
-        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
+        query_tokens: L strings, the rows.
+        key_tokens: S strings, the columns; by default those of the rows where L = S.
         title: a line above the map.
         **controls: for each argument of `function`: `(low, high, step)` for a slider, a list of
             choices (numbers or strings) for a menu, or `True`/`False` for a box and its start.

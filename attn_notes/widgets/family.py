@@ -37,7 +37,8 @@ class FamilyDiagram(DataWidget):
     the target from the left. Positions are counted through both stacks.
 
     Args:
-        source, target: 1 to 64 tokens each; the source becomes the target.
+        source: 1 to 64 tokens.
+        target: 1 to 64 tokens, what the source becomes.
         family: the wiring to start with: `encoder-only decoder-only encoder-decoder prefix`.
 
     Example:

@@ -28,11 +28,12 @@ class AttentionHeatmap(DataWidget, Pictured):
     each row by its largest weight.
 
     Args:
-        weights, scores: one of them: (L, S), (H, L, S) or N layers. Scores of layers are
-            (N, H, L, S); weights of layers a list of (H, L, S), or what a model returns for one
-            text, a tuple of (1, H, L, S). Weights are from 0 to 1; others can be set,
-            `widget.weights = new`, of the same L and S.
-        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
+        weights: from 0 to 1: (L, S), (H, L, S), a list of N layers (H, L, S), or what a model
+            returns for one text, a tuple of (1, H, L, S). Others of the same L and S can be set,
+            `widget.weights = new`.
+        query_tokens: L strings, the rows.
+        key_tokens: S strings, the columns; by default those of the rows where L = S.
+        scores: in place of weights: (L, S), (H, L, S) or (N, H, L, S).
         mask: (L, S), bool, `True` = may attend.
         title: a line above the map.
 

@@ -17,7 +17,8 @@ class KernelExplorer(DataWidget):
     """Drag the points and the query; change kernel and width; see the weights and the fit.
 
     Args:
-        keys, values: (S,) each: where the points are, and their labels.
+        keys: (S,), where the points are.
+        values: (S,), their labels.
         query: where to predict at first.
         bandwidth: the kernel's width, from 0.01 to 100.
         truth: (x, y), two tensors (N,) of a curve to compare with.

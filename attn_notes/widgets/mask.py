@@ -21,7 +21,8 @@ class MaskPainter(DataWidget):
     Args:
         scores: (L, S), finite; the weights are their softmax under the mask.
         mask: (L, S), bool, `True` = may attend, to start from; all True by default.
-        query_tokens, key_tokens: L and S strings; the rows' serve the columns too where L = S.
+        query_tokens: L strings, the rows.
+        key_tokens: S strings, the columns; by default those of the rows where L = S.
 
     Example:
         >>> MaskPainter(torch.zeros(2, 2), mask=torch.tensor([[True, False], [False, False]]))

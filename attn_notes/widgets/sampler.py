@@ -33,7 +33,8 @@ class LanguageModelPlayer(ModelWidget):
     Args:
         model: with learned, sinusoidal or no positions; a rounded copy is made of it.
         vocab: its tokens. Tokens of several characters can be generated, but not typed.
-        prompt, examples: what the text begins with, and other prompts to choose from.
+        prompt: what the text begins with.
+        examples: other prompts to choose from.
         most: how many characters a text may have, the prompt among them.
 
     Example:

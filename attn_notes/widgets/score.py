@@ -26,9 +26,11 @@ class ScoreExplorer(DataWidget):
     """A query and keys as arrows in the plane, to drag; the score and the temperature to choose.
 
     Args:
-        query, keys: (2,) and (S, 2), where their arrows end, within -3 to 3.
+        query: (2,), where its arrow ends, within -3 to 3.
+        keys: (S, 2), where their arrows end.
         key_tokens: S names of the keys.
-        additive, bilinear: `AdditiveScore(2, 2, hidden_dim)`, `BilinearScore(2, 2)` to offer.
+        additive: an `AdditiveScore(2, 2, hidden_dim)` to offer.
+        bilinear: a `BilinearScore(2, 2)` to offer.
         score: the one to start with: `dot scaled_dot gaussian bilinear additive`.
 
     Example:

@@ -46,10 +46,12 @@ class HeadSwitches(TextReader):
     lacks keeps its own. The page computes all of it, from weights of 8 bits each.
 
     Args:
-        model, source_vocab, target_vocab, languages, examples, domain, most: as for
-            `TransformerPlayer`.
+        model: as for `TransformerPlayer`.
+        source_vocab: as there.
+        target_vocab: as there.
         reference: texts over whose positions, and those of their translations into all languages,
             the means are taken. Without them no head can be set to its mean.
+        **texts: `languages`, `examples`, `domain` and `most` of `TransformerPlayer`.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig

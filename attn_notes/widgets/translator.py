@@ -150,7 +150,8 @@ class TransformerPlayer(TextReader):
             the language; empty if the model knows only one language.
         examples: texts to choose from, at least one.
         domain: a regular expression that whole texts of the training data match in small letters,
-            and what they are: what the model writes for other texts is marked as a guess.
+            and what they are. A text that only lacks one hyphen to match is read with it; what the
+            model writes for other texts is marked as a guess.
         compact: whether to leave out temperature, seed and the overview of all heads, and to play
             once when the widget comes on the screen.
         most: the largest number of tokens in a translation.
