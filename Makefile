@@ -14,7 +14,7 @@ TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
 .PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit links \
-	notebooks lab serve assignment grade pdf zip dist bench help clean distclean
+	notebooks lab serve assignment pdf zip dist bench help clean distclean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going || \
@@ -69,11 +69,7 @@ serve: book  ## the built book on port 8000
 	$(PY) -m http.server --directory _build/html 8000
 
 assignment: .venv/book  ## a chapter's exercises without solutions, such as CHAPTER=03
-	$(PY) tools/assignments.py write $(CHAPTER) $(HINTS)
-
-grade: .venv/encoder  ## the checks over a folder of answers, such as CHAPTER=03 ANSWERS=folder
-	$(if $(and $(CHAPTER),$(ANSWERS)),,$(error say what to grade: make grade CHAPTER=03 ANSWERS=folder))
-	$(CPU) $(PY) tools/assignments.py grade $(CHAPTER) $(ANSWERS)
+	$(PY) tools/assignments.py $(CHAPTER) $(OPTIONS)
 
 dist: .venv/book  ## the source distribution and the wheel, in dist/
 	$(PY) tools/dist.py

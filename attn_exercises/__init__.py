@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from attn_exercises.base import prediction
+from attn_exercises.base import require as require
 
 _CHAPTERS = (
     "kernel_regression", "score_functions", "masking", "attention_decoder", "multihead",

@@ -54,6 +54,11 @@ def of_function(check: Callable[[Any], None]) -> Callable[[Any], None]:
     return verdict
 
 
+def require(check: Any, answer: Any) -> None:
+    """Raise unless a check finds the answer right: for notebooks that are graded by a program."""
+    check.__wrapped__(answer)
+
+
 def _call(answer: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """What the answer gives for copies, which must afterwards be what they were."""
     copies = [one.clone() if isinstance(one, Tensor) else one for one in arguments]

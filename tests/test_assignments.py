@@ -1,26 +1,21 @@
-"""Homework: sheets without solutions, and the checks run over answers."""
+"""Homework: sheets without solutions, and what nbgrader is told of them."""
 
-import csv
+import contextlib
+import io
 import json
 import re
 
 import nbformat
 import pytest
 
-from tests.test_exercises import CHAPTERS, exercises_of
+from tests.test_exercises import CHAPTERS, exercises_of, imports
 from tools import assignments
 from tools import notebook_rules as rules
 
-ROOT, BOOK = assignments.ROOT, assignments.BOOK
-
-SOLVED, INVERTED, BOASTING, BROKEN, UNTOUCHED = (
-    f"ex-masking-{name}" for name in ("empty-rows", "lengths", "softmax", "dilated", "leak")
-)
-
-
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["notebook"]: row for row in csv.DictReader(file)}
+BOOK = assignments.BOOK
+NBGRADER = {"schema_version", "grade_id", "grade", "solution", "locked", "task"}
+MARKED = re.compile(r"^( *)### BEGIN SOLUTION.*?### END SOLUTION", re.MULTILINE | re.DOTALL)
+CLEARED = r"\1# YOUR CODE HERE\n\1raise NotImplementedError()"
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
@@ -56,60 +51,59 @@ def test_a_chapter_that_does_not_exist_is_named():
         assignments.chapter("44")
 
 
-@pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    """Two students of chapter 3, and one who hands in something else."""
-    folder = tmp_path_factory.mktemp("answers")
-    sheet = assignments.write("03", tmp_path_factory.mktemp("sheet"), hints=False)
-    exercises = {one.label: one for one in exercises_of(CHAPTERS[2])}
-    right = {label: one.with_answer(one.solution) for label, one in exercises.items()}
-    mixed = {
-        SOLVED: right[SOLVED],
-        INVERTED: exercises[INVERTED].with_answer(exercises[INVERTED].wrong[0][0]),
-        BOASTING: f'print("Correct")\n{exercises[BOASTING].stub}',
-        BROKEN: "def dilated_window(L, window, dilation)\n    return",
-    }
-    for name, made in {"right": right, "mixed": mixed}.items():
-        notebook = json.loads(sheet.read_text(encoding="utf-8"))
-        by_stub = {exercises[label].stub: code for label, code in made.items()}
-        for cell in notebook["cells"]:
-            cell["source"] = by_stub.get(cell["source"], cell["source"])
-        (folder / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    (folder / "torn.ipynb").write_text('{"cells": [', encoding="utf-8")
-    return rows(assignments.grade("03", folder))
+def nbgrader(cell):
+    return cell["metadata"].get("nbgrader", {})
 
 
-def test_solutions_are_correct_and_stubs_are_not(graded):
-    assert graded["right.ipynb"]["correct"] == graded["right.ipynb"]["of"] == "5"
-    assert graded["mixed.ipynb"][UNTOUCHED] == "Not yet: the answer is still to be written"
+@pytest.mark.parametrize("solutions", [False, True])
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_nbgrader_knows_every_answer_and_what_it_is_worth(chapter, solutions, tmp_path):
+    """The metadata of schema 3, to which nbgrader holds a notebook."""
+    path = assignments.write(chapter.stem[:2], tmp_path, solutions=solutions)
+    cells = [cell for cell in assignments.cells(path) if nbgrader(cell)]
+    assert len({nbgrader(cell)["grade_id"] for cell in cells}) == len(cells)
+    for cell in cells:
+        own = nbgrader(cell)
+        assert own.keys() - {"points"} == NBGRADER
+        assert (own["schema_version"], own["task"]) == (3, False)
+        assert own["locked"] is not own["solution"]
+        assert own["grade"] is (own.get("points", 0) > 0)
+        assert re.fullmatch(r"[\w-]+", own["grade_id"])
+        marks = [cell["source"].count(f"### {end} SOLUTION") for end in ("BEGIN", "END")]
+        assert marks == [1, 1] if solutions and own["solution"] else marks == [0, 0]
+    graded = {nbgrader(cell)["grade_id"]: cell for cell in cells if nbgrader(cell)["grade"]}
+    assert list(graded) == rules.labels(rules.read(chapter), "exercise")
+    for exercise in exercises_of(chapter):
+        assert nbgrader(graded[exercise.label])["locked"]  # nobody writes into a check
+        for name in exercise.checks:
+            assert f"exercises.require(exercises.{name}, " in graded[exercise.label]["source"]
 
 
-def test_a_wrong_answer_is_named_and_costs_itself_alone(graded):
-    assert "is the mask inverted?" in graded["mixed.ipynb"][INVERTED]
-    assert graded["mixed.ipynb"][SOLVED] == "Correct"
+def ran(chapter, cells):
+    """The grade ids of the checks that pass, when all cells are run in order."""
+    namespace, passed = dict(imports(chapter)), []
+    for cell in cells:
+        if cell["cell_type"] != "code" or cell["id"] == "imports" or "triton" in cell["source"]:
+            continue
+        name, code = f"<{cell['id']}>", cell["source"]
+        compiled = compile(code, name, "exec")
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            exec(compiled, namespace)
+            passed += [nbgrader(cell)["grade_id"]] * nbgrader(cell)["grade"]
+    return passed
 
 
-def test_only_the_checks_can_say_correct(graded):
-    assert graded["mixed.ipynb"][BOASTING].startswith("Not yet:")
-    assert graded["mixed.ipynb"]["correct"] == "1"
-
-
-def test_code_that_does_not_run_and_a_file_that_is_no_notebook_stop_nothing(graded):
-    assert graded["mixed.ipynb"][BROKEN] == "Not yet: its cell is missing"
-    assert graded["torn.ipynb"]["correct"] == "0"
-    assert "cannot be run" in graded["torn.ipynb"][INVERTED]
-
-
-def test_answers_that_never_end_are_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(assignments, "SECONDS", 0.1)  # starting Python with torch takes longer
-    assignments.write("03", tmp_path, hints=False)
-    grades = rows(assignments.grade("03", tmp_path))
-    assert grades["03_masking.ipynb"][INVERTED] == "Not yet: stopped after 0.1 seconds"
-
-
-def test_a_folder_without_answers_is_refused(tmp_path):
-    with pytest.raises(SystemExit, match="must hold notebooks with answers, and holds none"):
-        assignments.grade("03", tmp_path)
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_solutions_earn_all_points_and_what_is_left_without_them_none(
+    chapter, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(BOOK)
+    cells = assignments.cells(assignments.write(chapter.stem[:2], tmp_path, solutions=True))
+    checked = [one.label for one in exercises_of(chapter) if "triton" not in one.stub]
+    assert ran(chapter, cells) == checked
+    cleared = [cell | {"source": MARKED.sub(CLEARED, cell["source"])} for cell in cells]
+    assert ran(chapter, cleared) == []  # as nbgrader releases them
+    assert ran(chapter, assignments.cells(assignments.write(chapter.stem[:2], tmp_path))) == []
 
 
 def test_the_instructors_page_counts_the_exercises_and_adds_their_minutes():
