@@ -85,7 +85,7 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
     """The rows of `table` at these ids; an id out of range is named (on a GPU torch fails)."""
     check_integer_tensors(**{name: ids})
     try:
-        return table(ids)
+        return table(ids.long())  # torch takes neither uint8 nor int16
     except IndexError:  # "index out of range in self": neither which nor in what
         low, high = (int(bound) for bound in ids.aminmax())
         last = table.num_embeddings - 1
@@ -95,6 +95,7 @@ def look_up(table: nn.Embedding, ids: Tensor, name: str) -> Tensor:
 
 def check_shapes(**tensors: tuple[Tensor, str]) -> None:
     """Raise unless x=(x, "... L 8") and the others have such axes: a name is one size in all."""
+    check_tensors(**{name: tensor for name, (tensor, _) in tensors.items()})
     sizes: dict[str, Any] = {}
     for tensor, axes in tensors.values():
         names = axes.split()
@@ -137,14 +138,19 @@ def check_bias(attn_bias: Tensor, shape: torch.Size) -> None:
     check_broadcast("attn_bias", attn_bias, shape)
 
 
+def check_bool(mask: Tensor) -> None:
+    """Raise unless the mask is a bool tensor."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
+
+
 def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
     """Raise unless the mask is bool and broadcasts to scores (the message says `of`) of this shape.
 
     Three axes on four would line the batch up with the heads, and are refused.
     """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
+    check_bool(mask)
     if mask.dim() == 3 and len(shape) == 4:
         wanted = f"a head axis for {of} (B, H, L, S), so pass mask[:, None]"
         shapes = f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"

@@ -20,9 +20,10 @@ from attn_notes.arguments import (
     check_mask,
     check_query_key,
     check_shapes,
+    check_tensors,
     check_value,
 )
-from attn_notes.device import is_autocast, without_autocast
+from attn_notes.device import is_autocast, read, without_autocast
 from attn_notes.masks import and_causal, masked_softmax
 
 
@@ -109,6 +110,7 @@ def scaled_dot_product_attention(
         tensor([[2.]])
     """
     check_value(key, value)
+    check_fractions(dropout_p=dropout_p)
     # Torch's is_causal goes with neither, and gives NaN unless the scale is above 0.
     is_positive = scale is None or scale > 0
     alone = attn_mask is None and attn_bias is None and is_positive
@@ -144,6 +146,7 @@ def weighted_sum(weights: Tensor, value: Tensor) -> Tensor:
         >>> weighted_sum(weights, torch.tensor([[1.0], [3.0], [math.nan]]))
         tensor([[2.]])
     """
+    check_shapes(weights=(weights, "... L S"), value=(value, "... S Dv"))
     if not _is_cheap_to_read(value):
         unread = (weights == 0).all(-2).unsqueeze(-1)  # (..., S, 1)
         return weights @ value.masked_fill(unread, 0.0)
@@ -225,6 +228,7 @@ class Attention(nn.Module):
         attn_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Output (..., L, Dv), and the weights (..., L, S) before dropout; mask as elsewhere."""
+        check_tensors(query=query)
         check_value(key, value)
         scores = self._scores(query, key)  # (..., L, S)
         weights = masked_softmax(scores, attn_mask)  # (..., L, S)
@@ -275,10 +279,8 @@ def _is_cheap_to_read(tensor: Tensor) -> bool:
 def _is_finite(tensor: Tensor) -> bool:
     """Whether no entry is NaN or infinite; False where none can be read, as under vmap."""
     wide = torch.promote_types(tensor.dtype, torch.float32)  # whose sums don't overflow
-    try:
-        return math.isfinite(tensor.detach().sum(dtype=wide))
-    except RuntimeError:
-        return False
+    total = read(tensor.detach().sum(dtype=wide))
+    return total is not None and math.isfinite(total)
 
 
 def _plain_softmax(scores: Tensor) -> Tensor:

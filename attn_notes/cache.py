@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_shapes, shapes_of
+from attn_notes.arguments import check_shapes, check_tensors, shapes_of
 
 
 @dataclass
@@ -65,6 +65,7 @@ class KVCache:
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (B, G, L, D) and values (B, G, L, Dv); return all S that are held now."""
+        check_tensors(key=key, value=value)
         room, start, end = self._room, self.length, self.length + key.shape[2]
         _check(key, value, room, start)
         if room is None:

@@ -40,6 +40,16 @@ def get_device(name: str | None = None) -> torch.device:
     return device
 
 
+def read(number: Tensor) -> float | None:
+    """A tensor's one number; None in a compiled graph, under vmap and on the meta device."""
+    if torch.compiler.is_compiling():
+        return None
+    try:
+        return number.item()
+    except RuntimeError:
+        return None
+
+
 def is_autocast(tensor: Tensor) -> bool:
     """Whether autocast is on for the device of this tensor."""
     kind = tensor.device.type

@@ -12,12 +12,14 @@ from torch import Tensor
 
 from attn_notes.arguments import (
     Device,
+    check_bool,
     check_floating,
     check_integer_tensors,
     check_integers,
     check_mask,
     check_shapes,
 )
+from attn_notes.device import read
 
 Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
@@ -77,6 +79,8 @@ def and_causal(
     mask: Tensor | None, L: int, S: int, *, offset: int = 0, device: Device = None
 ) -> Tensor | None:
     """What both the mask (None: everything) and `causal_mask` allow; None is everything again."""
+    if mask is not None:
+        check_bool(mask)
     if offset + 1 >= S:  # a decoding step: not even the first query has a later key
         return mask
     causal = causal_mask(L, S, offset=offset, device=device)  # (L, S)
@@ -243,15 +247,8 @@ def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
         raise ValueError(f"lengths must have shape (B,) or (B, L), got {tuple(lengths.shape)}")
     if lengths.numel():  # an empty list has become floating point
         check_integer_tensors(lengths=lengths)
-    if lengths.numel() and _is_readable(lengths):
-        low, high = (int(bound) for bound in lengths.aminmax())
-        if low < 0 or high > size:
+        low, high = map(read, lengths.aminmax())
+        if low is not None and high is not None and (low < 0 or high > size):
             got = f"got values from {low} to {high}"
             raise ValueError(f"lengths must be from 0 to the size {size}, {got}")
     return lengths if device is None else lengths.to(device)
-
-
-def _is_readable(tensor: Tensor) -> bool:
-    """Whether its values can be read here: not in a traced graph, under vmap or on meta."""
-    is_traced = torch.compiler.is_compiling() or tensor.is_meta
-    return not (is_traced or torch._C._functorch.is_functorch_wrapped_tensor(tensor))

@@ -18,6 +18,7 @@ from attn_notes.arguments import (
     check_integers,
     check_mask,
     check_shapes,
+    check_tensors,
 )
 from attn_notes.attention import attention_weights, scaled_dot_product_attention, weighted_sum
 from attn_notes.cache import KVCache
@@ -46,11 +47,8 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         [[[11, 12], [21, 22]], [[13, 14], [23, 24]]]
     """
     check_integers(1, num_heads=num_heads)
-    if x.dim() < 2 or x.shape[-1] % num_heads:
-        raise ValueError(
-            "x must have shape (..., L, E) with num_heads dividing E, got "
-            f"x {tuple(x.shape)} and num_heads = {num_heads}"
-        )
+    check_shapes(x=(x, "... L E"))
+    check_divides("num_heads", num_heads, "E", x.shape[-1])
     head_dim = x.shape[-1] // num_heads
     x = x.view(*x.shape[:-1], num_heads, head_dim)  # (..., L, H, D)
     return x.transpose(-3, -2)  # (..., H, L, D)
@@ -72,8 +70,7 @@ def merge_heads(x: Tensor) -> Tensor:
         >>> merge_heads(heads).tolist()
         [[11, 12, 13, 14], [21, 22, 23, 24]]
     """
-    if x.dim() < 3:
-        raise ValueError(f"x must have shape (..., H, L, D), got x {tuple(x.shape)}")
+    check_shapes(x=(x, "... H L D"))
     return x.transpose(-3, -2).flatten(-2)  # (..., L, H, D), then (..., L, E)
 
 
@@ -313,10 +310,12 @@ class MultiHeadAttention(nn.Module):
         if need_weights and self.backend == "fused":
             raise ValueError('backend must be "auto" or "explicit" for weights, got "fused"')
         query, key, value = inputs
+        check_tensors(query=query)
         if key is None or value is None:
             raise ValueError("key must be given where value is, got key None")
         if self.packed and not query is key is value:
             raise ValueError("key and value must be the query in a packed layer, got others")
+        check_tensors(key=key, value=value)
         q, k, v = self.widths
         if not (query is key is value and query.shape[2:] == (q,) and q == k == v):  # quick
             check_shapes(

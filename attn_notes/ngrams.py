@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.arguments import check_fractions, check_integers, check_positive
 from attn_notes.data import END, START, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 
@@ -28,8 +28,9 @@ class NGramModel:
 
     Args:
         order: n, 1 or more; order 1 has no context.
-        texts, vocab: the texts to count in, and their characters.
-        discount: d, above 0 and below 1; a larger one suits texts that repeat themselves more.
+        texts: what to count in, with one character at least.
+        vocab: its characters.
+        discount: d, above 0 and at most 1; a larger one suits texts that repeat themselves more.
 
     Example:
         >>> texts = ["to be or not to be, that is the question"]
@@ -43,6 +44,7 @@ class NGramModel:
         self, order: int, texts: Sequence[str], vocab: Vocabulary, *, discount: float = 0.9
     ) -> None:
         check_integers(1, order=order)
+        check_positive(discount=discount)  # 0 would leave nothing for what was not met
         check_fractions(discount=discount)
         count_characters(texts)  # at least one
         self.order, self.vocab, self.discount = order, vocab, discount

@@ -19,7 +19,12 @@ from attn_notes import kernels as K
 from attn_notes import masks as M
 from attn_notes import positions as P
 from attn_notes import scores as C
-from attn_notes.attention import Attention, attention_weights, scaled_dot_product_attention
+from attn_notes.attention import (
+    Attention,
+    attention_weights,
+    scaled_dot_product_attention,
+    weighted_sum,
+)
 from attn_notes.cache import KVCache
 from attn_notes.checks import check_causal, check_weights, influence, measured, share_seen
 from attn_notes.data import TextWindows, Vocabulary, make_batch, split_text
@@ -135,6 +140,12 @@ ATTENTION = [
         ((1.0,), T, "attn_bias must be a tensor"),
         ((zeros(S, L),), V, "attn_bias must broadcast"),
     ),
+    *(
+        (lambda p=p: scaled_dot_product_attention(Q, KEY, VALUE, dropout_p=p), V, "dropout_p must")
+        for p in (-0.1, 1.5, NAN)
+    ),
+    (lambda: M.and_causal(ids(L, S), L, S), T, "mask must be a bool tensor"),
+    (lambda: M.and_causal([True], 1, 1), T, "mask must be a bool tensor"),
     (lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must"),
     (lambda: [*online_softmax(zeros(L, S), zeros(L, S), tile=1)], V, "scores"),
     (lambda: [*online_softmax(true(5), zeros(5, 2), tile=1)], T, "floating"),
@@ -398,7 +409,8 @@ DATA = [
     (windows(batch_size=0), V, "batch_size must be at least 1"),
     (lambda: windows()()(-1), V, "step must be at least 0"),
     (lambda: NGramModel(0, ["ab"], WORDS), V, "order must be at least 1"),
-    (lambda: NGramModel(2, ["ab"], WORDS, discount=-0.1), V, "discount must be from 0 to 1"),
+    (lambda: NGramModel(2, ["ab"], WORDS, discount=0), V, "discount must be a positive"),
+    (lambda: NGramModel(2, ["ab"], WORDS, discount=1.1), V, "discount must be from 0 to 1"),
     (lambda: share_seen(["a"], [""]), V, "must hold a character"),
 ]
 TRAINING = [
@@ -441,7 +453,52 @@ SHOWN = [
     (lambda: check_causal(lambda x: x.sum(-1), X), V, "layer must keep the length"),
 ]
 
-TABLE = [*CHECKS, *ATTENTION, *MASKS, *KERNELS, *PARTS, *MODELS, *INSIDE, *DATA, *TRAINING, *SHOWN]
+# Lists and None in place of tensors
+
+SCORE = C.DotProductScore()
+TAKE_TENSORS = {
+    "query": [
+        lambda x: attention_weights(x, KEY),
+        lambda x: scaled_dot_product_attention(x, KEY, VALUE),
+        lambda x: tiled_attention(x, KEY, VALUE),
+        lambda x: Attention(SCORE)(x, KEY, VALUE),
+        lambda x: C.AdditiveScore(D, D, 5)(x, KEY),
+        MultiHeadAttention(12, 3),
+    ],
+    "key": [lambda x: KVCache().update(x, x), lambda x: Attention(SCORE)(Q, x, VALUE)],
+    "value": [
+        lambda x: scaled_dot_product_attention(Q, KEY, x),
+        lambda x: weighted_sum(zeros(L, S), x),
+    ],
+    "weights": [lambda x: weighted_sum(x, zeros(S, D))],
+    "scores": [M.masked_softmax, lambda x: [*online_softmax(x, zeros(S, D), tile=1)]],
+    "x": [partial(split_heads, num_heads=3), merge_heads, SelfAttention(12)],
+    "query_segments": [M.block_mask],
+    "logits": [sampling_distribution],
+    "tokens": [DecoderOnly(config())],
+    "source": [lambda x: greedy(Transformer(config()), x, max_length=2)],
+}
+NO_TENSORS = [
+    (partial(take, x), T, f"{name} must be a tensor")
+    for name, takers in TAKE_TENSORS.items()
+    for take in takers
+    for x in ([1.0, 2.0], None)
+]
+
+
+TABLE = [
+    *CHECKS,
+    *NO_TENSORS,
+    *ATTENTION,
+    *MASKS,
+    *KERNELS,
+    *PARTS,
+    *MODELS,
+    *INSIDE,
+    *DATA,
+    *TRAINING,
+    *SHOWN,
+]
 
 
 @pytest.mark.parametrize(("call", "error", "phrase"), TABLE)
