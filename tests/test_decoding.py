@@ -105,6 +105,15 @@ def test_without_lengths_all_of_a_source_is_read(make):
     torch.testing.assert_close(model.start(source)[0], whole)
 
 
+@pytest.mark.parametrize("make", [build, transformer, decoder_only])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_ids_of_any_integer_dtype_are_read(make, dtype):
+    model, source = make().eval(), ids(2, 5, below=11)
+    found, expected = (greedy(model, x, max_length=4) for x in (source.to(dtype), source))
+    assert found.tokens.equal(expected.tokens)
+    torch.testing.assert_close(found.log_probs, expected.log_probs)
+
+
 # Searches
 
 
@@ -112,14 +121,14 @@ SEEDS = st.integers(0, 999)
 
 
 @settings(max_examples=20)
-@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 1.0, 4.0]))
+@given(seed=SEEDS, longest=st.integers(1, 4), alpha=st.sampled_from([0.0, 1.0, 4.0, 1e9]))
 def test_a_beam_that_drops_nothing_finds_the_best_sequence(seed, longest, alpha):
     model = Table(seed)
     how = {"beam_size": 3**longest * 2, "length_penalty": alpha}
     wide = beam_search(model, *SOURCES, max_length=longest, **how)
 
-    def rank(own, tokens):
-        return model.log_prob(own, tokens) / ((5 + len(tokens)) / 6) ** alpha
+    def rank(own, tokens):  # by log(-score), as no power of a Python float holds the largest
+        return alpha * math.log((5 + len(tokens)) / 6) - math.log(-model.log_prob(own, tokens))
 
     for n, own in enumerate(SOURCES[0][:, 0].tolist()):
         best = max(everything(longest), key=partial(rank, own))
@@ -142,6 +151,14 @@ def test_sequences_are_well_formed_and_the_state_follows_them(seed, longest, siz
     model = Table(seed)
     found = beam_search(model, *SOURCES, max_length=longest, beam_size=size)
     assert_well_formed(found, model, longest)
+
+
+@pytest.mark.parametrize("alpha", [40.0, 1e30, 1.7e308])
+def test_a_text_of_any_length_is_well_formed_whatever_the_penalty(alpha):
+    model = Table()
+    found = beam_search(model, *SOURCES, max_length=60, length_penalty=alpha)
+    assert found.log_probs.isfinite().all()
+    assert_well_formed(found, model, 60)
 
 
 @pytest.mark.parametrize("search", [greedy, beam_search, sample])

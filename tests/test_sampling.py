@@ -271,6 +271,20 @@ def test_logits_that_are_not_numbers_are_refused(search, value):
     assert model.training
 
 
+@pytest.mark.parametrize("row", [[math.nan, 0.0], [INF, 0.0], [INF, INF], [-INF, -INF]])
+@pytest.mark.parametrize("how", [{}, {"top_k": 1}, {"top_p": 0.5}], ids=str)
+def test_a_distribution_of_what_are_no_numbers_is_refused(row, how):
+    with pytest.raises(ValueError, match="logits must be numbers"):
+        sampling_distribution(torch.tensor([[0.0, 1.0], row]), **how)
+
+
+def test_more_tokens_than_there_are_may_be_kept_and_none_at_all_is_refused():
+    logits = torch.tensor([0.0, 1.0, 2.0])
+    torch.testing.assert_close(sampling_distribution(logits, top_k=10**30), logits.softmax(-1))
+    with pytest.raises(ValueError, match="at least one token"):
+        sampling_distribution(torch.zeros(2, 0))
+
+
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs a GPU")
 def test_a_seed_gives_the_same_text_on_a_gpu():
     model, device = Markov(), torch.accelerator.current_accelerator()

@@ -77,7 +77,8 @@ class _Beam:
     """K hypotheses for each of B sequences; the rows of the model's state are (B * K)."""
 
     def __init__(self, logits: Tensor, special: SpecialTokens, size: int, penalty: float) -> None:
-        B, self.special, self.size, self.penalty = len(logits), special, size, penalty
+        B, self.special, self.size = len(logits), special, size
+        self.penalty = min(penalty, 1e30)  # beyond it every shorter hypothesis has lost already
         self.tokens = torch.zeros(B, size, 0, dtype=torch.long, device=logits.device)
         self.lengths = torch.zeros(B, size, dtype=torch.long, device=logits.device)
         self.done = torch.zeros_like(self.lengths, dtype=torch.bool)
@@ -100,7 +101,10 @@ class _Beam:
         log_probs = torch.where(self.done[..., None], padding, log_probs)
         lengths = self.lengths + ~self.done
         totals = self.total[..., None] + log_probs  # (B, K, V)
-        scores = totals / (((5 + lengths) / 6) ** self.penalty)[..., None]
+        # Their order is that of log(-score), as no power overflows there. Relative to the longest,
+        # so that a large penalty leaves the precision of equally long hypotheses.
+        ratio = (5.0 + lengths) / (5 + lengths.amax(1, keepdim=True))  # (B, K)
+        scores = self.penalty * ratio.log()[..., None] - (-totals).log()  # (B, K, V)
         self.score, kept = scores.flatten(1).topk(self.size)  # (B, K), of K * V
         parents, tokens = kept // V, kept % V
         self.total = totals.flatten(1).gather(1, kept)

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from attn_notes.arguments import check_shapes
@@ -42,7 +43,7 @@ def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
     """Raise unless there is one length per source (B, S); return the lengths, S by default."""
     if lengths is None:
         check_shapes(source=(source, "B S"))
-        return source.new_full(source.shape[:1], source.shape[1])
+        return torch.full(source.shape[:1], source.shape[1], device=source.device)
     check_shapes(source=(source, "B S"), lengths=(lengths, "B"))
     return lengths
 

@@ -1,11 +1,14 @@
 """Sampling: drawing the next token from the model's distribution (chapter 9)."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from attn_notes.arguments import check_floating, check_fractions, check_integers, check_positive
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
+from attn_notes.device import read
 
 
 def sampling_distribution(
@@ -30,8 +33,10 @@ def sampling_distribution(
         top_p: above 0 and at most 1, or None to keep all. The most probable token always stays.
 
     Returns:
-        (..., V), float32 at least; NaN where the logits hold NaN or infinity, or no token may be
-        drawn.
+        (..., V), float32 at least.
+
+    Raises:
+        ValueError: a row holds NaN or infinity, or no token that may be drawn.
 
     Example:
         >>> logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
@@ -49,12 +54,17 @@ def sampling_distribution(
         check_positive(top_p=top_p)
         check_fractions(top_p=top_p)
     check_floating(logits=logits)
+    if not logits.shape[-1:].numel():
+        raise ValueError(f"logits must have at least one token, got {tuple(logits.shape)}")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # Differences to the best are never above 0, so no small τ makes them inf.
     below_best = logits - logits.amax(-1, keepdim=True)
     limits = torch.finfo(logits.dtype)  # beyond them 0 / τ, -inf / τ are NaN
     temperature = min(max(temperature, limits.tiny), limits.max)
     probabilities = (below_best / temperature).softmax(-1)
+    if math.isnan(read(probabilities.sum()) or 0.0):
+        must = "logits must be numbers, and finite for at least one token"
+        raise ValueError(f"{must}, got NaN or infinity")
     if top_k is None and top_p is None:
         return probabilities
     # Sort by the logits, since rounding can make any two probabilities equal.
@@ -62,7 +72,7 @@ def sampling_distribution(
     kept = probabilities.gather(-1, ids)
     if top_k is not None:
         rank = torch.arange(kept.shape[-1], device=kept.device)  # (V,)
-        kept = _renormalised(kept, rank < top_k)
+        kept = _renormalised(kept, rank < min(top_k, len(rank)))
     if top_p is not None:
         # Keep a token if those before it do not reach p, that is, if it and
         # those after it exceed 1 - p: their sum is exact where it is small.
