@@ -53,6 +53,13 @@ def test_it_holds_what_was_appended_and_returned_tensors_never_change(lengths):
             assert x.equal(torch.cat(parts, dim=2))
 
 
+def test_the_room_doubles_so_that_few_steps_copy_what_is_old():
+    cache = KVCache()
+    with torch.no_grad():
+        held = [cache.update(*pair(1, seed))[0] for seed in range(100)]  # no memory is freed
+    assert len({keys.untyped_storage().data_ptr() for keys in held}) == 7  # 1, 4, 10, …, 190
+
+
 def test_branches_are_independent():
     old = steps(0, 1, 2)
     trunk = filled_with(old)
