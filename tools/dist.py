@@ -23,8 +23,8 @@ from tools import launch  # noqa: E402
 
 # Python 3.11.2, which Debian 12 brings, has no filters yet.
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-LEFT_OUT = [".git", ".venv*", "_build", "lab", "assignments", "dist", "build", "*.egg-info"]
-LEFT_OUT += ["__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints"]
+LEFT_OUT = [".git", ".venv*", "_build", "lab", "assignments", "mutants", "dist", "build"]
+LEFT_OUT += ["*.egg-info", "__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints"]
 
 
 def urls(home: str) -> str:
