@@ -27,6 +27,7 @@ CASES = [(name, dtype) for name in TINY for dtype in ("float32", "bfloat16")]
 CASES.remove(("decoding", "bfloat16"))  # it is measured in 32 bits everywhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_a_benchmark_gives_whole_tables(name, dtype, capsys, monkeypatch):
     monkeypatch.setenv("BENCHMARKS_PAGE", "1")

@@ -179,6 +179,7 @@ SAID = [
 ]
 
 
+@pytest.mark.slow
 def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[cell for cell, _ in CELLS])
     nbformat.write(notebook, tmp_path / "tiny.ipynb")

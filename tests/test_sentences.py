@@ -42,6 +42,7 @@ def minilm():
     return load_encoder(minilm_folder())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_length", [256, 128, 3])
 def test_the_vectors_are_the_published_pipelines_with_long_texts_truncated(
     max_length, minilm, published, monkeypatch

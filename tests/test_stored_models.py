@@ -24,6 +24,8 @@ from attn_notes.ngrams import NGramModel
 from attn_notes.training import bits_per_character, exact_match
 from attn_notes.widgets.packing import pack_transformer, unpack_transformer
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "book" / "_data"
 README = (DATA / "README.md").read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from tests import small_models as small
 from tests.oracles import S, filled
 from tests.small_models import BATCH, INPUTS, LENGTHS, SOURCE, decoder_only, transformer
 
+pytestmark = pytest.mark.slow
+
 REAL, WEIGHTS = {"attn_mask": padding_mask(LENGTHS, S)}, {"need_weights": True}
 
 

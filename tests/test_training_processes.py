@@ -17,6 +17,8 @@ from safetensors.torch import load
 from attn_notes.training.processes import process_group
 from tests.trainings import STEPS, UPDATES, a_model, train, translator
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-5
 WHOLE = ["checkpoint.pt", "settings.json", "weights.safetensors"]
 
