@@ -174,11 +174,11 @@ def tables(
         "costs Python and torch several microseconds. Ours has fewer of them than the reference, "
         "which runs as it stands. For the compiled row `torch.export` writes the step down for one "
         "sequence of any length, and AOTInductor compiles it with its weights "
-        f"({took:.0f} s, once): most small operations are fused, and C++ starts the rest. Its goal of "
-        "2.0 compares it with a reference that is *not* compiled; a compiled reference with a static "
-        "cache is still to be measured, so 'met' does not say which of two compiled decoders is "
-        "faster. With more memory bandwidth the last row, and with a faster core all others, would "
-        "change most.",
+        f"({took:.0f} s, once): most small operations are fused, and C++ starts the rest. Its goal "
+        "of 2.0 compares it with a reference that is *not* compiled; a compiled reference with a "
+        "static cache is still to be measured, so 'met' does not say which of two compiled "
+        "decoders is faster. With more memory bandwidth the last row, and with a faster core all "
+        "others, would change most.",
         ["", *(f"{n} tokens" for n in said), *(f"/ reference at {n}" for n in said),
          f"{said[1]} / {said[0]}", "products", "goals"],
         [row(name, times, said) for name in ways],
