@@ -84,7 +84,8 @@ def nadaraya_watson(
 
     Args:
         queries: (..., L), where to predict.
-        keys, values: (..., S) each, the training inputs and their labels.
+        keys: (..., S), the training inputs.
+        values: (..., S), their labels.
         kernel: a function of the distance in bandwidths, even and not negative.
         bandwidth: the kernel's width, above 0; or a tensor of widths that broadcasts to
             (..., L, S), whose values are not checked: to read them would make a GPU wait.

@@ -89,7 +89,8 @@ def select_cells(weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -
 
     Args:
         weights: (..., L, S).
-        rows, columns: R and C places; a row of which nothing is left stays 0.
+        rows: R places; a row of which nothing is left stays 0.
+        columns: C places.
 
     Returns:
         (..., R, C).

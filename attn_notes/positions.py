@@ -43,10 +43,12 @@ def sinusoidal_encoding(
     are float64 up to the sine: in float32 they would be off by thousandths at position 100,000.
 
     Args:
-        length, embed_dim: L, the number of positions, and E, which must be even.
+        length: L, the number of positions.
+        embed_dim: E, which must be even.
         offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. The slowest hand turns once in $2\pi b^{1-2/E}$ positions.
-        dtype, device: of the result, floating point; torch's default device by default.
+        dtype: of the result, floating point.
+        device: of the result; torch's default by default.
 
     Returns:
         (L, E), from -1 to 1.
@@ -82,7 +84,9 @@ def rotation_between(
     Args:
         offset: $\delta$, how many positions on; negative for back.
         embed_dim: E, which must be even.
-        base, dtype, device: as in `sinusoidal_encoding`.
+        base: as in `sinusoidal_encoding`.
+        dtype: of the result, floating point.
+        device: of the result; torch's default by default.
 
     Returns:
         (E, E), blocks of 2 × 2 along the diagonal, its transpose its inverse.
@@ -180,12 +184,15 @@ def rotary_angles(
     are taken off in float64, so that float32 keeps its 7 digits however late the position.
 
     Args:
+        length: L, the number of positions.
         head_dim: D, which must be even.
+        offset: the first position, negative too. With a cache it is the cached length.
         base: b, above 0. A larger one slows the slow hands most, to reach longer texts than were
             trained on (Xiong et al., 2024).
         scale: s, above 0. Positions are divided by it: with s = 2 a text of twice the trained
             length stays within the trained angles (Chen et al., 2023).
-        length, offset, dtype, device: as in `sinusoidal_encoding`.
+        dtype: of the result, floating point.
+        device: of the result; torch's default by default.
 
     Returns:
         (L, D/2), from 0 to 2π.
@@ -246,7 +253,9 @@ def alibi_slopes(
     the next lower power n, then those still missing from half-way between, $2^{-8(h+1/2)/n}$.
 
     Args:
-        num_heads, dtype, device: H, the number of heads; the others as in `sinusoidal_encoding`.
+        num_heads: H.
+        dtype: of the result, floating point.
+        device: of the result; torch's default by default.
 
     Returns:
         (H,), from 0 to 1.
@@ -278,8 +287,12 @@ def alibi_bias(
     `attn_bias`; it goes together with any mask.
 
     Args:
-        num_heads, dtype, device: as in `alibi_slopes`.
-        L, S, offset: as in `causal_mask`; $\delta$ is the offset.
+        num_heads: H.
+        L: the number of queries.
+        S: the number of keys, L by default.
+        offset: $\delta$, the position of the first query, as in `causal_mask`.
+        dtype: of the result, floating point.
+        device: of the result; torch's default by default.
 
     Returns:
         (H, L, S), 0 or less; 0 where a query meets its own position.

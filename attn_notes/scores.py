@@ -71,7 +71,8 @@ class BilinearScore(nn.Module):
     r"""$q^\top W k$: query and key may differ in width. Luong et al. (2015), "general".
 
     Args:
-        query_dim, key_dim: widths of queries and keys.
+        query_dim: width of queries.
+        key_dim: width of keys.
 
     Example:
         >>> BilinearScore(2, 3)(torch.ones(5, 2), torch.ones(7, 3)).shape
@@ -95,7 +96,8 @@ class AdditiveScore(nn.Module):
     r"""$w_v^\top\tanh(W_q q+W_k k)$, no biases. Bahdanau et al. (2015), appendix A.1.2.
 
     Args:
-        query_dim, key_dim: widths of queries and keys.
+        query_dim: width of queries.
+        key_dim: width of keys.
         hidden_dim: width of the hidden layer; (..., L, S, hidden_dim) of memory are needed.
 
     Example:
@@ -125,7 +127,8 @@ class ConcatScore(nn.Module):
     Luong et al. (2015), "concat". It needs (..., L, S, query_dim + key_dim) of memory.
 
     Args:
-        query_dim, key_dim: widths of queries and keys.
+        query_dim: width of queries.
+        key_dim: width of keys.
         hidden_dim: width of the hidden layer.
 
     Example:

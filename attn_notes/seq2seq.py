@@ -32,7 +32,8 @@ class RNNEncoder(nn.Module):
     real token.
 
     Args:
-        vocab_size, embed_dim: V, of the source, and E, the width of its embeddings.
+        vocab_size: V, of the source.
+        embed_dim: E, the width of its embeddings.
         hidden_dim: width of the state in each direction.
         num_layers: the number of stacked GRUs.
         bidirectional: whether a second GRU reads from the end.
@@ -129,7 +130,8 @@ class RNNDecoder(nn.Module):
     A source of any length must pass through that one vector.
 
     Args:
-        vocab_size, embed_dim: V, of the target, and E, the width of its embeddings.
+        vocab_size: V, of the target.
+        embed_dim: E, the width of its embeddings.
         hidden_dim: width of the decoder's state.
         context_dim: width of what is read: the encoder's `output_dim`.
         num_layers: the number of stacked GRUs; the encoder's number.
@@ -219,10 +221,14 @@ class AttentionDecoder(RNNDecoder):
     computed at each step.)
 
     Args:
-        vocab_size, embed_dim, context_dim, num_layers, dropout: as in `RNNDecoder`.
+        vocab_size: V, of the target.
+        embed_dim: E, the width of its embeddings.
         hidden_dim: width of the decoder's state, which is the query.
+        context_dim: width of what is read: the encoder's `output_dim`.
+        num_layers: the number of stacked GRUs; the encoder's number.
         score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
             `context_dim` wide, such as those of `attn_notes.scores`.
+        dropout: the fraction set to 0 between layers in training.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
@@ -304,7 +310,8 @@ class Seq2Seq(nn.Module):
         """Teacher forcing: the given tokens are read, whatever the model would have predicted.
 
         Args:
-            source, lengths: as in `start`.
+            source: (B, S), token ids.
+            lengths: (B,), how many of them are real.
             inputs: (B, L), START and the target's tokens but for the last.
 
         Returns:

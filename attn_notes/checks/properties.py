@@ -19,7 +19,9 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """How much each output position changes when one input position becomes noise. Chapter 3.
 
     Args:
-        layer, x, seed: maps (..., L, E) to (..., L, E'); the input to start from; of the noise.
+        layer: maps (..., L, E) to (..., L, E').
+        x: (..., L, E), the input to start from.
+        seed: of the noise.
 
     Returns:
         (L, L), 0 or more. Row i, column t: the largest change of output i when input t changes.
@@ -48,7 +50,9 @@ def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6) -> None:
     """No output position depends on a later input position. Chapter 3.
 
     Args:
-        layer, x, atol: as for `influence`, and the largest change to ignore.
+        layer: maps (..., L, E) to (..., L, E').
+        x: (..., L, E), the input to start from.
+        atol: the largest change to ignore.
 
     Example:
         >>> check_causal(lambda x: x.cumsum(-2), torch.zeros(3, 1))
@@ -63,7 +67,10 @@ def check_permutation_equivariant(
     """Permuting the input permutes the output in the same way: the layer knows no order. Chapter 6.
 
     Args:
-        layer, x, atol, seed: as for `check_causal`, and the seed of the permutation.
+        layer: maps (..., L, E) to (..., L, E').
+        x: (..., L, E), the input to permute.
+        atol: the largest change to ignore.
+        seed: of the permutation.
 
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
@@ -82,8 +89,10 @@ def check_padding_invariant(
     """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 
     Args:
-        layer, x: maps (B, L, E) and lengths to (B, L, E'), for any L; such an x, or ids (B, L).
-        lengths, atol: (B,), how many positions are real; the largest change to ignore.
+        layer: maps (B, L, E) and lengths to (B, L, E'), for any L.
+        x: (B, L, E), or ids (B, L).
+        lengths: (B,), how many positions are real.
+        atol: the largest change to ignore.
 
     Example:
         >>> def mean(x, lengths):
@@ -112,7 +121,9 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
     """Rows of weights sum to 1, or to 0 where empty; masked keys have exactly 0. Chapter 3.
 
     Args:
-        weights, mask, atol: (..., L, S); bool, broadcast to it; how far from 1 a sum may be.
+        weights: (..., L, S).
+        mask: bool, `True` = may attend, broadcastable to the weights.
+        atol: how far from 1 a sum may be.
 
     Example:
         >>> check_weights(torch.tensor([[0.5, 0.5]]), torch.tensor([[True, False]]))

@@ -21,8 +21,11 @@ def check_batch_invariant(
     """A sequence gets the same logits alone, without padding, as in a batch. Chapter 4.
 
     Args:
-        model, source, lengths: without randomness; token ids (B, S), how many are real (B,).
-        inputs, atol: token ids (B, L), compared up to the padding; the difference to ignore.
+        model: without randomness.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real.
+        inputs: (B, L), token ids, compared up to the padding.
+        atol: the largest difference to ignore.
 
     Example:
         >>> def count(source, lengths, inputs):  # padding included: wrong
@@ -50,7 +53,11 @@ def check_step_matches_parallel(
     """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
 
     Args:
-        model, source, lengths, inputs, atol: as for `check_batch_invariant`; START comes first.
+        model: without randomness.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real.
+        inputs: (B, L), token ids, START first, compared up to the padding.
+        atol: the largest difference to ignore.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig
@@ -67,7 +74,11 @@ def check_cache_matches_parallel(
     """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
 
     Args:
-        model, source, lengths, inputs, atol: as before; several lengths show a mask left behind.
+        model: without randomness.
+        source: (B, S), token ids.
+        lengths: (B,), how many of them are real. Several lengths show a mask left behind.
+        inputs: (B, L), token ids, START first, compared up to the padding.
+        atol: the largest difference to ignore.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig
@@ -105,7 +116,8 @@ def check_pieces_match_whole(
 
     Args:
         layer: maps x and a cache, None for the whole, to (B, L, ...).
-        x, atol: (B, L, ...), L of 2 or more; the largest difference to ignore.
+        x: (B, L, ...), L of 2 or more.
+        atol: the largest difference to ignore.
 
     Example:
         >>> def place(x, cache):  # counts its positions from 0 again in each piece

@@ -11,7 +11,9 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     """The share of the held-out characters that the training texts hold too. Chapter 9.
 
     Args:
-        train, held_out, length: of a run that counts, in characters; a shorter one may be chance.
+        train: the training texts.
+        held_out: the texts that a model is tested on.
+        length: of a run that counts, in characters; a shorter one may be chance.
 
     Returns:
         From 0 to 1.
@@ -30,7 +32,9 @@ def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: i
     """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 9.
 
     Args:
-        train, held_out, length: as for `share_seen`.
+        train: the training texts.
+        held_out: the texts that a model is tested on.
+        length: as in `share_seen`.
 
     Example:
         >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)

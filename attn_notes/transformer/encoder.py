@@ -57,15 +57,16 @@ class Encoder(nn.Module):
         """Encode a batch of sequences.
 
         Args:
-            tokens, token_types: (B, L), ids, and ids of segments, which are 0 by default.
+            tokens: (B, L), ids from 0 to V - 1.
+            token_types: (B, L), ids of segments, which are 0 by default.
             attn_mask: bool, `True` = may attend, such as `padding_mask(lengths, L)`: (L, L),
                 (B, L, L) or (B, H, L, L), any axis of which may be 1.
             is_causal: no position reads a later one, as in `DecoderOnly`. Together with
                 `attn_mask` it means both.
             caches: one per block; the tokens follow the cached ones, and are appended. Only with
                 `is_causal` are the outputs those of one pass over all tokens.
-            need_weights, need_hidden_states: whether to return the weights of every block, and the
-                residual stream around every block.
+            need_weights: whether to return the weights of every block.
+            need_hidden_states: whether to return the residual stream around every block.
 
         Returns:
             Output (B, L, E), and the hidden states and weights asked for.

@@ -67,8 +67,8 @@ class Decoder(nn.Module):
 
         Args:
             tokens: (B, L), ids from 0 to V - 1.
-            memory, memory_mask: (B, S, E), the encoder's output, and (B, 1, S), bool, `True` = may
-                attend, for all of it. S = 0 in `memory` once the caches hold it.
+            memory: (B, S, E), the encoder's output. S = 0 once the caches hold it.
+            memory_mask: (B, 1, S), bool, `True` = may attend, for all of the memory.
             caches: a pair per block; the tokens follow the cached ones, and are appended.
             need_weights: whether to return the weights of every block too.
 
@@ -162,8 +162,9 @@ class Transformer(nn.Module):
         """Teacher forcing: all positions at once, none of which reads a later one.
 
         Args:
-            source, lengths: (B, S), token ids, and (B,), how many of them are real, from 0 to S.
-                The values of the lengths are not read, so that nothing waits for a GPU.
+            source: (B, S), token ids.
+            lengths: (B,), how many of them are real, from 0 to S. Their values are not read, so
+                that nothing waits for a GPU.
             inputs: (B, L), START and the target's tokens but for the last.
             need_weights: whether to return the weights of every layer too.
 
