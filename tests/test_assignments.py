@@ -93,6 +93,7 @@ def ran(chapter, cells):
     return passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_solutions_earn_all_points_and_what_is_left_without_them_none(
     chapter, tmp_path, monkeypatch

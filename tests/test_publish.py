@@ -168,6 +168,7 @@ def place(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_of_the_project(place):
     (sdist,) = (place / "out").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -179,6 +180,7 @@ def test_the_source_distribution_holds_every_file_of_the_project(place):
     assert len(project) > 300
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
     environment = os.environ | {"PYTHONPATH": str(place / "wheel")}
     command = [sys.executable, "-c", USE]
@@ -194,6 +196,7 @@ def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
         assert (place / "wheel" / name / "py.typed").is_file()
 
 
+@pytest.mark.slow
 def test_the_metadata_name_the_home_and_no_file_of_the_repository(place):
     (file,) = (place / "wheel").glob("*.dist-info/METADATA")
     said = message_from_bytes(file.read_bytes())
