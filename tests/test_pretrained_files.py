@@ -1,6 +1,7 @@
 """What all loaders of published models share: where files come from, and which are refused."""
 
 import inspect
+import math
 import re
 from functools import partial
 from pathlib import Path
@@ -143,6 +144,87 @@ def test_a_file_that_does_not_fit_is_refused(spoil, words, load, folder):
     assert str(folder) in str(raised.value)
 
 
+def wrote(name, content):
+    """With this as a file's whole content."""
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+def flipped(folder):
+    """With a bit of the header the other way round: a tensor ends where no tensor ends."""
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    at = data.index(b'"data_offsets":[') + 20
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def poisoned(value):
+    """With one number that is not finite, in one tensor that is read."""
+
+    def change(tensors):
+        name = next(n for n in tensors if "word_embeddings" in n or "wte" in n)
+        tensors[name][7, 5] = value
+
+    return lambda folder: rewrite(folder, change)
+
+
+def whole_numbers(folder):
+    rewrite(folder, lambda tensors: {name: t.long() for name, t in tensors.items()})
+
+
+def sized(**changes):
+    """With these sizes, by the keys of either family."""
+    both = {"layers": ("num_hidden_layers", "n_layer"), "width": ("hidden_size", "n_embd")}
+    both |= {"inner": ("intermediate_size", "n_inner"), "vocab": ("vocab_size", "vocab_size")}
+    both |= {"eps": ("layer_norm_eps", "layer_norm_epsilon")}
+    return config(**{key: size for name, size in changes.items() for key in both[name]})
+
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+DAMAGED = [
+    *((CONFIG, wrote(CONFIG, text)) for text in ("", "[]", '""', "3", "null", "{", "[" * 10**5)),
+    (CONFIG, wrote(CONFIG, b"\xff\xfe")),
+    (CONFIG, wrote(CONFIG, '{"vocab_size": ' + "9" * 5000 + "}")),
+    *((CONFIG, sized(**{name: 10**400})) for name in ("width", "inner", "vocab", "eps")),
+    *((CONFIG, sized(**{name: "9" * 9})) for name in ("layers", "width", "inner", "vocab", "eps")),
+    (WEIGHTS, sized(layers=10**400)),
+    (CONFIG, sized(width=33 * 10**16)),
+    (CONFIG, sized(inner=10**17, width=33 * 10**12)),
+    (WEIGHTS, sized(layers=10**9)),
+    (WEIGHTS, sized(layers=3)),
+    (WEIGHTS, sized(layers=1)),
+    (WEIGHTS, sized(inner=10**15)),
+    (WEIGHTS, sized(vocab=10**15)),
+    (WEIGHTS, wrote(WEIGHTS, "")),
+    (WEIGHTS, wrote(WEIGHTS, b"\xff" * 100)),
+    (WEIGHTS, wrote(WEIGHTS, (2).to_bytes(8, "little") + b"{}")),
+    (WEIGHTS, flipped),
+    (WEIGHTS, lambda f: (f / WEIGHTS).write_bytes((f / WEIGHTS).read_bytes()[:-1])),
+    (WEIGHTS, whole_numbers),
+    *((WEIGHTS, poisoned(value)) for value in (math.nan, math.inf, -math.inf)),
+]
+
+
+@pytest.mark.parametrize("loader", ["encoder", "decoder"])
+@pytest.mark.parametrize(("name", "spoil"), DAMAGED)
+def test_a_damaged_or_absurd_file_is_refused_by_its_path_before_a_model_is_built(
+    name, spoil, load, folder, monkeypatch
+):
+    spoil(folder)
+    built = []
+    embedding = torch.nn.Embedding.__init__
+
+    def build(self, *sizes, **how):
+        built.append(torch.get_default_device().type)
+        embedding(self, *sizes, **how)
+
+    monkeypatch.setattr(torch.nn.Embedding, "__init__", build)
+    with pytest.raises(ValueError, match=re.escape(str(folder / name))):
+        load(folder)
+    assert "cpu" not in built
+
+
 # The hub
 
 
@@ -165,7 +247,15 @@ def test_a_name_is_downloaded_from_the_hub_but_for_what_is_not_read(load, folder
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert same_weights(load("owner/model")[0], expected)
-    assert asked == [{"repo_id": "owner/model", "allow_patterns": list(FILES)}]
+    assert same_weights(load("owner/model", revision="0123abc")[0], expected)
+    assert [one.pop("revision", None) for one in asked] == [None, "0123abc"]
+    assert asked == [{"repo_id": "owner/model", "allow_patterns": list(FILES)}] * 2
+
+
+@every_loader
+def test_a_folder_has_no_revision(load, folder):
+    with pytest.raises(ValueError, match="revision"):
+        load(folder, revision="main")
 
 
 def test_a_failed_download_is_reported(monkeypatch, tmp_path):

@@ -36,11 +36,12 @@ OLD_KINDS = {"gamma": "weight", "beta": "bias"}  # of a norm, in files of 2018
 LEFT_OUT = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
 
 
-def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
+def load_encoder(source: str | Path, *, revision: str | None = None) -> tuple[Encoder, Tokenizer]:
     """Load a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
 
     Args:
         source: a folder, or a name on the hub, `owner/name`, which is downloaded once.
+        revision: of a name on the hub: the commit, tag or branch; the newest commit by default.
 
     Returns:
         The encoder, on the CPU, in torch's default dtype and in evaluation mode, without any head;
@@ -48,7 +49,7 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
 
     Raises:
         WeightsNotFound: no such folder, or the download failed.
-        ValueError: another kind of model, or files that do not fit each other.
+        ValueError: another kind of model, files that do not fit each other, or a damaged one.
 
     Example:
         >>> from attn_notes.pretrained import minilm_folder
@@ -56,18 +57,21 @@ def load_encoder(source: str | Path) -> tuple[Encoder, Tokenizer]:
         >>> tokenizer.encode("time flies").tokens
         ['[CLS]', 'time', 'flies', '[SEP]']
     """
-    folder = find_folder(source)
+    folder = find_folder(source, revision)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     return build(Encoder, config, folder, ENCODER, _without_head)
 
 
-def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel, Tokenizer]:
+def load_masked_language_model(
+    source: str | Path, *, revision: str | None = None
+) -> tuple[MaskedLanguageModel, Tokenizer]:
     """Load a published BERT with its head into our own blocks. Chapter 9.
 
     The token embedding gives the logits, unless the config has `"tie_word_embeddings": false`.
 
     Args:
         source: a folder, or a name on the hub; errors are those of `load_encoder`.
+        revision: as in `load_encoder`.
 
     Returns:
         The model and its tokenizer, as in `load_encoder`.
@@ -77,7 +81,7 @@ def load_masked_language_model(source: str | Path) -> tuple[MaskedLanguageModel,
         Traceback (most recent call last):
         attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
-    folder = find_folder(source)
+    folder = find_folder(source, revision)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)
     names = {theirs: f"body.{ours}" for theirs, ours in ENCODER.items()} | HEAD
     return build(MaskedLanguageModel, config, folder, names, _plain)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attn_notes.arguments import check_fractions
 from attn_notes.transformer import TransformerConfig
 
 FAMILIES = ("bert", "gpt2")
@@ -41,7 +42,13 @@ ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 def read_config(folder: Path, family: str, **fields: Any) -> tuple[TransformerConfig, Any]:
     """Our config, with these fields of the family, and all that the file says."""
     path, column = folder / "config.json", FAMILIES.index(family)
-    published = DEFAULTS | json.loads(path.read_text(encoding="utf-8"))
+    try:
+        stated = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must hold JSON: {error}") from error
+    if not isinstance(stated, dict):
+        raise ValueError(f"{path} must hold an object of JSON, got {type(stated).__name__}")  # noqa: TRY004
+    published = DEFAULTS | stated
     for key, value in ({"model_type": family} | REQUIRED).items():
         if published.get(key, value) != value:
             raise ValueError(f"{path}: {key} must be {value!r}, got {published[key]!r}")
@@ -49,6 +56,7 @@ def read_config(folder: Path, family: str, **fields: Any) -> tuple[TransformerCo
         fields |= {field: published[keys[column]] for field, keys in KEYS.items()}
         fields["ffn_dim"] = fields["ffn_dim"] or 4 * fields["embed_dim"]
         fields["activation"] = ACTIVATIONS.get(fields["activation"], fields["activation"])
+        check_fractions(layer_norm_eps=fields["layer_norm_eps"])
         return TransformerConfig(**fields), published
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} must describe one of our models: {error!r}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -49,16 +50,18 @@ def minilm_folder() -> Path:
     return folder
 
 
-def find_folder(source: str | Path) -> Path:
+def find_folder(source: str | Path, revision: str | None = None) -> Path:
     """The local folder of a model, after a download from the hub if needed."""
     if Path(source).is_dir():
+        if revision is not None:
+            raise ValueError(f"revision must be None for the folder {source}, got {revision!r}")
         return Path(source)
     if not (isinstance(source, str) and re.fullmatch(r"\w[\w.-]*/[\w.-]+", source)):
         raise WeightsNotFound(f"{source} must be a folder, or owner/name")
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415, slow, and rarely needed
 
-        return Path(snapshot_download(source, allow_patterns=list(FILES)))
+        return Path(snapshot_download(source, revision=revision, allow_patterns=list(FILES)))
     except Exception as error:  # a network fails in many ways, each library with its own
         reason = f"downloading it from the hub failed: {type(error).__name__}: {error}"
         raise WeightsNotFound(f"{source} is not a folder, and {reason}") from error
@@ -72,24 +75,88 @@ def build(
     plain: Callable[[dict[str, Tensor]], dict[str, Tensor]],
 ) -> tuple[Model, Tokenizer]:
     """What a folder holds; `names`: published modules and ours, `plain`: which tensors are read."""
+    path = folder / "model.safetensors"
+    outline = plain(_outline(path))
+    _check_blocks(outline, names, config.num_layers, path)
+    try:
+        with torch.device("meta"):
+            without_values = model_class(config)
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{folder}/config.json must describe one of our models: {error}"
+        ) from error
+    try:
+        without_values.load_state_dict(_by_our_names(outline, names, config))
+    except RuntimeError as error:
+        raise ValueError(f"{path} must fit config.json: {error}") from error
+    state = _by_our_names(plain(load_file(path)), names, config)
+    for name, tensor in state.items():
+        if not tensor.float().isfinite().all():
+            raise ValueError(f"{path}: {name} must be finite, got NaN or an infinity")
     with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
         model = model_class(config)
+    model.load_state_dict(state)
+    return model.eval(), _tokenizer(folder / "tokenizer.json")
+
+
+def _outline(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file without their values: its header alone is read."""
+    if not path.is_file():
+        raise WeightsNotFound(f"{path} must hold the weights, got no such file")
+    try:
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {
+                name: torch.empty(
+                    one.get_shape(),
+                    dtype=torch.float32 if "F" in one.get_dtype() else torch.int64,
+                    device="meta",
+                )
+                for name, one in slices.items()
+            }
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
+
+
+def _check_blocks(
+    outline: Mapping[str, Tensor], names: Mapping[str, str], num_layers: int, path: Path
+) -> None:
+    """Raise unless the file has every module of every block, in floating point.
+
+    This comes before anything is made for each layer: `config.json` may ask for billions of them.
+    """
+    there = {name.rpartition(".")[0] for name in outline}
+    for i in range(num_layers):
+        for theirs, ours in names.items():
+            if "{}" in theirs and theirs.format(i) not in there:
+                missing = f"{ours.format(i)}.weight is missing"
+                raise ValueError(f"{path} must fit config.json: {missing}")
+    for name, tensor in outline.items():
+        if not tensor.is_floating_point():
+            raise ValueError(f"{path}: {name} must be floating point, got integers")
+
+
+def _by_our_names(
+    tensors: Mapping[str, Tensor], names: Mapping[str, str], config: TransformerConfig
+) -> dict[str, Tensor]:
+    """The state of our model."""
     layers = range(config.num_layers)
     ours = {theirs.format(i): name.format(i) for theirs, name in names.items() for i in layers}
     state = {}
-    for name, tensor in plain(load_file(folder / "model.safetensors")).items():
+    for name, tensor in tensors.items():
         module, _, kind = name.rpartition(".")  # kind: weight or bias
         state[f"{ours.get(module, module)}.{kind}"] = tensor
     if config.tie_embeddings and TOKENS in state:
         state["out_proj.weight"] = state[TOKENS]
+    return state
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a file, without truncation and padding."""
     try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        raise ValueError(f"{folder}/model.safetensors must fit config.json: {error}") from error
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
-        raise ValueError(f"{folder}/tokenizer.json must hold a tokenizer: {error}") from error
+        raise ValueError(f"{path} must hold a tokenizer: {error}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return model.eval(), tokenizer
+    return tokenizer

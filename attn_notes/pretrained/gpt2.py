@@ -27,13 +27,16 @@ NAMES = {
 LEFT_OUT = (".attn.bias", ".attn.masked_bias")  # the causal mask, a buffer in older files
 
 
-def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
+def load_decoder(
+    source: str | Path, *, revision: str | None = None
+) -> tuple[DecoderOnly, Tokenizer]:
     """Load a published decoder of the GPT-2 family into our own blocks. Chapter 9.
 
     Radford et al. (2019). The logits are tied as in `load_masked_language_model`.
 
     Args:
         source: a folder, or a name on the hub; errors are those of `load_encoder`.
+        revision: as in `load_encoder`.
 
     Returns:
         As in `load_encoder`; the decoder's `special_tokens` hold the published end of text.
@@ -43,7 +46,7 @@ def load_decoder(source: str | Path) -> tuple[DecoderOnly, Tokenizer]:
         Traceback (most recent call last):
         attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
-    folder = find_folder(source)
+    folder = find_folder(source, revision)
     config, published = read_config(folder, "gpt2", norm="pre", positions="learned", packed=True)
     end = published.get("eos_token_id")
     if end not in range(config.vocab_size):
