@@ -27,6 +27,14 @@ settings.register_profile(
 settings.load_profile("book")
 
 
+@pytest.fixture(autouse=True)
+def restored_print_options():
+    """A chapter's first cell sets them; a doctest after it prints four digits again."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_printoptions(profile="default")
+
+
 @pytest.fixture(scope="session")
 def transformers():
     import transformers  # takes seconds to load, so only where it is asked for
