@@ -99,6 +99,7 @@ def select_cells(weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -
         >>> select_cells(torch.tensor([[0.5, 0.25, 0.25]]), [0], [1, 2])
         tensor([[0.5000, 0.5000]])
     """
+    check_tensors(weights=weights)
     left = weights[..., rows, :][..., columns]
     sums = left.sum(-1, keepdim=True)
     return torch.where(sums > 0, left / sums, 0.0)

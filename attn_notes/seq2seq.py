@@ -184,6 +184,7 @@ class RNNDecoder(nn.Module):
 
     def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Teacher forcing: from inputs (B, L), the first START, logits (B, L, V) of the next."""
+        check_integer_tensors(inputs=inputs)
         B = state.hidden.shape[1]
         if inputs.dim() != 2 or len(inputs) != B or not inputs.shape[1]:
             got = f"got {tuple(inputs.shape)}"

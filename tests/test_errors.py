@@ -33,9 +33,10 @@ from attn_notes.flash import online_softmax, tiled_attention
 from attn_notes.inside import Head
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
 from attn_notes.ngrams import NGramModel
-from attn_notes.patterns import pattern_cells, pattern_score
+from attn_notes.patterns import pattern_cells, pattern_score, select_cells
 from attn_notes.plotting import plot_attention, plot_band, plot_heads
 from attn_notes.pretrained import mean_pooling
+from attn_notes.seq2seq import RNNDecoder
 from attn_notes.source import show_source
 from attn_notes.transformer import (
     Decoder,
@@ -367,6 +368,11 @@ INSIDE = [
     (lambda: inside.prefix_matching_score(zeros(3, 5, 5), TOKENS), V, "weights and tokens"),
     (lambda: inside.copying_score(Transformer(config()), CROSS), V, "self-attention"),
     (lambda: inside.composition(WRITER, HEAD, Head(NAME, 0)), V, "an earlier and a later block"),
+    (lambda: inside.rollout([[1.0]]), T, "weights must be a tensor, got list"),
+    (lambda: inside.integrated_gradients(torch.sin, [1.0]), T, "x must be a tensor, got list"),
+    (lambda: select_cells([[1.0]], [0], [0]), T, "weights must be a tensor, got list"),
+    (lambda: WRITER.step([5], WRITER.start(TOKENS)[1]), T, "tokens must be a tensor, got list"),
+    (lambda: RNNDecoder(9, 4, 4, 4)([[5]], None), T, "inputs must be a tensor, got list"),
     (lambda: inside.rollout([]), V, "weights must be (..., H, L, L) of each layer"),
     (lambda: inside.rollout([zeros(1, 3, 3), zeros(1, 2, 2)]), V, "weights must be"),
     (lambda: inside.integrated_gradients(torch.sin, zeros(2), steps=0), V, "steps must be"),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_shapes
+from attn_notes.arguments import check_shapes, check_tensors
 
 
 class State(Protocol):
@@ -50,6 +50,7 @@ def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
 
 def check_step(tokens: Tensor, rows: int) -> None:
     """Raise unless there is one token for each row of the state."""
+    check_tensors(tokens=tokens)
     if tokens.shape != (rows,):
         wanted = f"tokens must have shape (B,), one for each row of the state, {rows}"
         raise ValueError(f"{wanted}, got {tuple(tokens.shape)}")
