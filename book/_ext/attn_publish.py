@@ -32,12 +32,14 @@ def site_url(repository: str) -> str:
 
 def use_repository(app: Sphinx, config: Config) -> None:
     url = named_url(Path(app.srcdir))
-    config.html_theme_options |= {"repository_url": url, "use_repository_button": bool(url)}
+    options: dict[str, Any] = config.html_theme_options
+    options |= {"repository_url": url, "use_repository_button": bool(url)}
     if not url:
-        config.html_theme_options["launch_buttons"] = {}
+        options["launch_buttons"] = {}
         return
     config.html_baseurl = config.html_baseurl or site_url(url)  # Sphinx's canonical links
     config.sitemap_url_scheme = "{link}"
+    config.sitemap_excludes = ["404.html", "genindex.html", "search.html"]
     config.ogp_site_url, config.ogp_site_name = config.html_baseurl, config.html_title
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
 
