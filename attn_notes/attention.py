@@ -41,7 +41,8 @@ def attention_weights(
     Vaswani et al. (2017), equation 1, without the value; chapters 2 and 3.
 
     Args:
-        query, key: (..., L, D) and (..., S, D), the same leading axes.
+        query: (..., L, D).
+        key: (..., S, D), the same leading axes.
         attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
         attn_bias: float, broadcastable to (..., L, S), added to the scores before masking.
         is_causal: query i reads no key after i. Together with `attn_mask` it means both.
@@ -95,14 +96,20 @@ def scaled_dot_product_attention(
     four is refused, and leading axes do not broadcast.
 
     Args:
-        query, key, value: (..., L, D), (..., S, D) and (..., S, Dv), the same leading axes.
-        attn_mask, is_causal, scale: as in `attention_weights`.
+        query: (..., L, D).
+        key: (..., S, D), the same leading axes.
+        value: (..., S, Dv), the same leading axes.
+        attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
         attn_bias: as in `attention_weights`, but rounded to the query's dtype first: in float16
             its finite entries must be within ±65504.
-        dropout_p: the share of weights set to 0, in training and in evaluation.
+        is_causal: query i reads no key after i. Together with `attn_mask` it means both.
+        scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
+        dropout_p: the share of weights set to 0, from 0 to 1, in training and in evaluation.
 
     Returns:
-        (..., L, Dv); 0 where a query may read nothing.
+        (..., L, Dv); 0 where a query may read nothing. A masked key or value changes nothing, not
+        even if it is NaN or infinite; on a GPU and in a compiled graph, where looking for such
+        numbers takes too long, that is sure only where no query may read it.
 
     Example:
         >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])

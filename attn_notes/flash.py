@@ -32,7 +32,8 @@ class Tile(NamedTuple):
     """What is known of one query after the keys from `start` to `end`.
 
     Args:
-        start, end: the keys of the tile last read, `end` not included.
+        start: the first key of the tile last read.
+        end: the key after its last.
         maximum: the largest score so far; -inf if all were masked.
         rescale: exp(old maximum - new maximum), which multiplied the old total and output.
         total: the sum of exp(score - maximum) so far.
@@ -96,7 +97,8 @@ def merge_tiles(left: Tile, right: Tile) -> Tile:
     Several processors share the keys of one long cache in this way; chapter 10.
 
     Args:
-        left, right: the last tiles of two runs of `online_softmax`.
+        left: the last tile of a run of `online_softmax`.
+        right: that of a run over other keys.
 
     Returns:
         The tile of all keys of both; its `rescale` is the factor of `left`.
@@ -134,7 +136,9 @@ def tiled_attention(
     row. It has no second derivative.
 
     Args:
-        query, key, value: (..., L, D), (..., S, D) and (..., S, Dv), the same leading axes.
+        query: (..., L, D).
+        key: (..., S, D), the same leading axes.
+        value: (..., S, Dv), the same leading axes.
         attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
         is_causal: query i reads no key after i. Together with `attn_mask` it means both.
         scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
@@ -142,6 +146,7 @@ def tiled_attention(
 
     Returns:
         (..., L, Dv), in the query's dtype; 0, with gradient 0, where a query may read nothing.
+        Masked keys and values may hold anything, as in `scaled_dot_product_attention`.
 
     Example:
         >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])

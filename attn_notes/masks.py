@@ -59,7 +59,8 @@ def causal_mask(L: int, S: int | None = None, *, offset: int = 0, device: Device
     """True where key j is not in the future of query i: j <= i + offset.
 
     Args:
-        L, S: numbers of queries and of keys; `L` keys by default.
+        L: the number of queries.
+        S: the number of keys; L by default.
         offset: how many keys came before query 0. With a cache it is the cached length, so
             that one new query sees all the old keys.
         device: where the mask is made; torch's default device by default.
@@ -106,8 +107,11 @@ def sliding_window_mask(
     Chapter 3; the window of Longformer (Beltagy et al., 2020), one-sided.
 
     Args:
+        L: the number of queries.
+        S: the number of keys; L by default.
         window: how many keys a query sees, its own included; 1 or more.
-        L, S, offset, device: as in `causal_mask`.
+        offset: how many keys came before query 0.
+        device: where the mask is made; torch's default device by default.
 
     Returns:
         (L, S), bool.
@@ -131,8 +135,11 @@ def prefix_mask(
     Chapter 3; the prefix language model of T5 (Raffel et al., 2020).
 
     Args:
+        L: the number of queries.
+        S: the number of keys; L by default.
         prefix: how many keys are open to all; from 0 (causal) to S (no mask).
-        L, S, offset, device: as in `causal_mask`.
+        offset: how many keys came before query 0.
+        device: where the mask is made; torch's default device by default.
 
     Returns:
         (L, S), bool.
@@ -180,8 +187,10 @@ def pair_mask(
     """True where query and key are real: the outer product of two padding masks.
 
     Args:
-        query_lengths, key_lengths: (B,) each, as in `padding_mask`.
-        L, S: padded number of queries, and of keys.
+        query_lengths: (B,), as in `padding_mask`.
+        key_lengths: (B,), as in `padding_mask`.
+        L: the padded number of queries.
+        S: the padded number of keys.
         device: as in `padding_mask`.
 
     Returns:

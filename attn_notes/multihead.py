@@ -155,8 +155,11 @@ class MultiHeadAttention(nn.Module):
     Args:
         embed_dim: E, the width of the output, and of any input or projection not given below.
         num_heads: H.
-        qdim, kdim, vdim: the widths of `query`, `key` and `value`.
-        qk_proj_dim, v_proj_dim: the widths of all heads' queries, and values, together.
+        qdim: the width of `query`.
+        kdim: the width of `key`.
+        vdim: the width of `value`.
+        qk_proj_dim: the width of all heads' queries together, and of their keys.
+        v_proj_dim: the width of all heads' values together.
         num_kv_heads: G, the number of key-value heads, which must divide H; H by default.
         bias: whether the projections add a bias.
         packed: self-attention alone, with one projection for the three, as in `SelfAttention`;
@@ -235,8 +238,9 @@ class MultiHeadAttention(nn.Module):
         """Let each query read the values, once per head.
 
         Args:
-            query, key, value: (B, L, qdim), (B, S, kdim) and (B, S, vdim); the key is the query by
-                default, which is self-attention, and the value the key.
+            query: (B, L, qdim).
+            key: (B, S, kdim); by default the query, which is self-attention.
+            value: (B, S, vdim); by default the key.
             attn_mask: bool, `True` = may attend: (L, S), (B, L, S) or (B, H, L, S), any axis
                 of which may be 1.
             attn_bias: float, added to the scores before masking, broadcastable to (B, H, L, S).

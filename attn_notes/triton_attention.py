@@ -138,8 +138,10 @@ def triton_attention(
     FlashAttention-2 (Dao, 2023), without its tuning; chapter 10. It has no second derivative.
 
     Args:
-        query, key, value: (B, H, L, D), (B, H, S, D) and (B, H, S, D), all float16, bfloat16 or
-            float32, on a CUDA device; on any device if Triton's interpreter runs.
+        query: (B, H, L, D), float16, bfloat16 or float32, on a CUDA device; on any device if
+            Triton's interpreter runs.
+        key: (B, H, S, D), of the query's dtype and device.
+        value: (B, H, S, D), of the same.
         lengths: (B,), how many keys of each sequence are real, from 0 to S; by default all.
         is_causal: query i reads no key after i. Together with `lengths` it means both.
         scale: what the dot products are multiplied by; $1/\sqrt D$ by default.

@@ -35,7 +35,9 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
     """These pairs as one batch, in their order. Chapter 4.
 
     Args:
-        pairs, source_vocab, target_vocab: at least one; a target may be empty, a source may not.
+        pairs: at least one; a target may be empty, a source may not.
+        source_vocab: of the sources.
+        target_vocab: of the targets.
 
     Returns:
         The batch, on the CPU.
@@ -56,8 +58,11 @@ class Batches:
     batches are sorted by length together, to pad little (Bahdanau et al., 2015, appendix B.2).
 
     Args:
-        pairs, source_vocab, target_vocab: as for `make_batch`.
-        batch_size, seed: pairs in a batch (in the last of an epoch, at most); of the order.
+        pairs: at least one; a target may be empty, a source may not.
+        source_vocab: of the sources.
+        target_vocab: of the targets.
+        batch_size: the pairs in a batch; in the last of an epoch, at most.
+        seed: of the order.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])

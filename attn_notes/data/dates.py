@@ -18,7 +18,8 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
     """A date as it is written in a country, one token per character. Chapter 4.
 
     Args:
-        day, locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
+        day: the date.
+        locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
         style: "long" may write the month as a word, "medium" abbreviates it, "full" adds a weekday.
 
     Returns:
@@ -45,8 +46,11 @@ def date_pairs(
     """Distinct days from 1900 to 2099 in two locales, to train on and to test on. Chapter 4.
 
     Args:
-        source, target, style: as for `date_characters`; the locales to read and to write.
-        count, seed: how many days are drawn, both sides together, at most 73,049; of the draw.
+        source: the locale to read.
+        target: the locale to write.
+        count: how many days are drawn, both sides together; at most 73,049.
+        style: as for `date_characters`.
+        seed: of the draw.
 
     Returns:
         The training pairs and the held-out pairs: about one day in ten, by its date alone.

@@ -13,7 +13,8 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
     r"""Read a text from a file. Chapter 9.
 
     Args:
-        path, encoding: a text file with any line endings, or a pipe; UTF-8 by default.
+        path: a text file with any line endings, or a pipe.
+        encoding: of the text; UTF-8 by default.
 
     Returns:
         The text without a byte order mark; its lines end in `\n`.
@@ -45,7 +46,8 @@ def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> lis
     tokens on a side, are skipped with a warning.
 
     Args:
-        path, encoding: as for `read_text`.
+        path: a text file with any line endings, or a pipe.
+        encoding: of the text; UTF-8 by default.
 
     Returns:
         The pairs, at least one, in the order of the file.

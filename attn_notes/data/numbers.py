@@ -43,7 +43,8 @@ def number_words(value: int, language: str) -> tuple[str, ...]:
     """A number in words, one token per word. Chapter 4.
 
     Args:
-        value, language: from 0 to 999,999,999,999; of `NUMBER_LANGUAGES`, "digits" among them.
+        value: from 0 to 999,999,999,999.
+        language: one of `NUMBER_LANGUAGES`, "digits" among them.
 
     Returns:
         The tokens; `join_words` turns them into the usual spelling.
@@ -62,7 +63,8 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
     """A written number as tokens. Chapter 4.
 
     Args:
-        text, language: as `join_words` writes it, or as a reader types it; of `NUMBER_LANGUAGES`.
+        text: the number as `join_words` writes it, or as a reader types it.
+        language: one of `NUMBER_LANGUAGES`.
 
     Returns:
         The tokens: German compounds are cut, and a hyphen belongs to the word after it.
@@ -83,7 +85,8 @@ def join_words(tokens: Sequence[str], language: str) -> str:
     """The usual spelling of these tokens: the inverse of `split_number`. Chapter 4.
 
     Args:
-        tokens, language: of one number, from `number_words` or from a model.
+        tokens: of one number, from `number_words` or from a model.
+        language: one of `NUMBER_LANGUAGES`.
 
     Returns:
         The text. In German all neighbours but the nouns, Million and Milliarde, form one word.
@@ -118,8 +121,11 @@ def number_pairs(
     targets, the first source token names the one (Johnson et al., 2017, section 3). Chapter 4.
 
     Args:
-        source, target: the language to read and the one to write, or several.
-        count, digits, seed: numbers on both sides together; fewest and most digits; of the draw.
+        source: the language to read, or several.
+        target: the language to write, or several.
+        count: how many numbers are drawn, both sides together.
+        digits: the fewest and the most digits.
+        seed: of the draw.
         balance: the least share of the training numbers for each kind (a number of digits and of
             zeros at the end), 0 to 1; the numbers of a rare kind are repeated.
 

@@ -18,7 +18,8 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
     The SHA-256 of the key decides, which is the same on every machine and in every run.
 
     Args:
-        key, share: a number, a date, a sentence; how much is held out, from 0 to 1.
+        key: a number, a date, a sentence.
+        share: how much is held out, from 0 to 1.
 
     Returns:
         True for about `share` of all keys, and for the same ones at any larger share.
@@ -36,7 +37,8 @@ def split_pairs(pairs: Iterable[Pair], *, share: float = 0.1) -> tuple[list[Pair
     """Split pairs for training and testing; no source sentence is on both sides. Chapter 4.
 
     Args:
-        pairs, share: pairs of token sequences; how much of them is held out.
+        pairs: pairs of token sequences.
+        share: how much of them is held out, from 0 to 1.
 
     Returns:
         The training pairs and the held-out pairs, each in their original order.

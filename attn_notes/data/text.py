@@ -44,7 +44,8 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
     held out, from the start of a line if that at most doubles it.
 
     Args:
-        texts, share: documents; how much is held out, from 0 to 1.
+        texts: the documents.
+        share: how much of them is held out, from 0 to 1.
 
     Returns:
         The training texts and the held-out texts, each in their original order.
@@ -71,7 +72,8 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
     """The ids of a document, character by character, between START and END. Chapter 9.
 
     Args:
-        text, vocab: any text, which may be empty; a vocabulary of characters.
+        text: any text, which may be empty.
+        vocab: a vocabulary of characters.
 
     Returns:
         Two more ids than characters.
@@ -103,8 +105,11 @@ class TextWindows:
     A window begins at any place of START text END START text END …, each equally likely.
 
     Args:
-        texts, vocab: documents with at least length + 1 ids together, and their characters.
-        length, batch_size, seed: L, the tokens that are read; windows in a step; of their places.
+        texts: documents with at least `length` + 1 ids together.
+        vocab: their characters.
+        length: L, the tokens that are read.
+        batch_size: the windows in a step.
+        seed: of their places.
 
     Example:
         >>> texts = ["to be or not to be"]

@@ -28,7 +28,10 @@ def beam_search(
     of one is `greedy`.
 
     Args:
-        model, source, lengths, max_length: as in `generate`.
+        model: see `Decodable`; in evaluation mode while this runs.
+        source: (B, S), token ids; for a model without an encoder, the prompts.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
         beam_size: K, the number of hypotheses; 1 or more.
         length_penalty: α, 0 or more, and finite; 0 ranks by the probability alone.
 

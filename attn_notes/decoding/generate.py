@@ -69,7 +69,10 @@ def greedy(
     """At each step the most probable token, until END. Chapter 4.
 
     Args:
-        model, source, lengths, max_length: as in `generate`.
+        model: see `Decodable`; in evaluation mode while this runs.
+        source: (B, S), token ids; for a model without an encoder, the prompts.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
 
     Returns:
         The sequences, T <= `max_length`.

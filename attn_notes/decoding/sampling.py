@@ -101,9 +101,14 @@ def sample(
     seed gives the same text on every device; a row's text depends on its place in the batch.
 
     Args:
-        model, source, lengths, max_length: as in `generate`.
+        model: see `Decodable`; in evaluation mode while this runs.
+        source: (B, S), token ids; for a model without an encoder, the prompts.
+        lengths: (B,), how many of them are real; all by default.
+        max_length: the maximum number of new tokens, END included; 1 or more.
         generator: of the CPU; torch's own by default.
-        temperature, top_k, top_p: as in `sampling_distribution`.
+        temperature: τ, as in `sampling_distribution`.
+        top_k: how many tokens may be drawn; all by default.
+        top_p: the share of the probability that may be drawn; all by default.
 
     Returns:
         The sequences, T <= `max_length`; `log_probs` are the model's own, as in `greedy`, whatever

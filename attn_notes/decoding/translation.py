@@ -25,8 +25,11 @@ def translate(
     Args:
         model: see `Decodable`; a module, whose device is used.
         sources: the sentences, each a sequence of tokens; none empty.
-        source_vocab, target_vocab: of the sentences, and of the translations.
-        max_length, beam_size, length_penalty: as in `beam_search`; a beam of 1 is greedy.
+        source_vocab: of the sentences.
+        target_vocab: of the translations.
+        max_length: the maximum number of tokens, END included; 1 or more.
+        beam_size: the number of hypotheses; 1 is greedy.
+        length_penalty: as in `beam_search`.
         batch_size: how many are decoded at once.
 
     Returns:
