@@ -18,7 +18,8 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
     """The mean vector of each sequence, over its real tokens. Chapter 9.
 
     Args:
-        x, mask: (B, L, E), and bool (B, L), `True` = a real token; no other counts, even NaN.
+        x: (B, L, E).
+        mask: bool (B, L), `True` = a real token; no other counts, even NaN.
 
     Returns:
         (B, E); 0 for a sequence without a real token.
@@ -38,7 +39,8 @@ class SentenceEncoder:
     """Texts as vectors of length 1: normalised means (Reimers and Gurevych, 2019). Chapter 9.
 
     Args:
-        encoder, tokenizer: as `load_encoder` gives them, on any device; they are not changed.
+        encoder: as `load_encoder` gives it, on any device; it is not changed.
+        tokenizer: as `load_encoder` gives it; it is not changed.
         max_length: most tokens of a text, special ones included, within the encoder's positions.
 
     Example:

@@ -55,23 +55,27 @@ def fit(
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
-        batches, loss: `batches(n)` is batch 0, 1, …, with a method `to(device)`, a function of n
-            alone, so that a resumed training sees the same; `loss(model, batch)` gives the mean
-            loss (), or a tuple of it and how much it counts, such as its number of tokens;
-            otherwise a batch counts once.
-        steps, seed: the number of updates, a checkpoint's included; dropout's seed, 0 or more.
-        lr, schedule, weight_decay: of AdamW; the schedule maps a step to a factor of `lr`.
+        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
+            so that a resumed training sees the same.
+        loss: `loss(model, batch)` gives the mean loss (), or a tuple of it and how much it counts,
+            such as its number of tokens; without this a batch counts once.
+        steps: the number of updates, a checkpoint's included.
+        lr: the highest learning rate.
+        schedule: maps a step to a factor of `lr`.
+        weight_decay: of AdamW.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
+        seed: of dropout, 0 or more.
         accumulate: batches per update: update n reads batches n · `accumulate` and on.
-        precision, compile: "float32", or "bfloat16" for matrix products under autocast; whether to
-            run `torch.compile` on the model first.
-        checkpoint, checkpoint_every: a file to resume from if it exists, and to write at the start,
-            every so many steps and at the end. On a CPU, a resumed training equals an uninterrupted
-            one bit for bit.
+        precision: "float32", or "bfloat16" for matrix products under autocast.
+        compile: whether to run `torch.compile` on the model first.
+        checkpoint: a file to resume from if it exists, and to write at the start, now and then, and
+            at the end. On a CPU, a resumed training equals an uninterrupted one bit for bit.
+        checkpoint_every: steps between two checkpoints.
         validate: gives the held-out loss before each checkpoint, in evaluation mode, without
             gradients. At the end the model gets the weights for which it was lowest.
-        progress, describe: whether to show a bar, by default in a terminal or a notebook, unless
-            `ATTN_NOTES_PROGRESS=0` is set or tests are running; and what it says of a loss.
+        progress: whether to show a bar; by default in a terminal or a notebook, unless
+            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
+        describe: what the bar says of a loss.
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
@@ -79,7 +83,7 @@ def fit(
 
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
-        ValueError: a checkpoint of another training, among others.
+        ValueError: a checkpoint that is damaged or of another training, among others.
 
     Example:
         >>> target = torch.tensor([1.0, -1.0])
@@ -289,7 +293,11 @@ class _Run:
             "rng": {kind: states.get(kind, Tensor) for kind in kinds},
             "model": likes,
             "optimizer": {  # a weight that has never had a gradient has no averages
-                n: {"step": torch.zeros(()), "exp_avg": weights[n], "exp_avg_sq": weights[n]}
+                n: {
+                    "step": torch.zeros((), device="cpu"),
+                    "exp_avg": weights[n],
+                    "exp_avg_sq": weights[n],
+                }
                 for n in weights.keys() & there["optimizer"].keys()
             },
         }

@@ -24,8 +24,10 @@ def masked_cross_entropy(
     Szegedy et al. (2016), section 7.
 
     Args:
-        logits, labels: (B, L, V), and (B, L), token ids.
-        ignore_index, label_smoothing: the id of padding, and ε, from 0 to 1.
+        logits: (B, L, V).
+        labels: (B, L), token ids.
+        ignore_index: the id of padding.
+        label_smoothing: ε, from 0 to 1.
 
     Returns:
         (), in nats, 0 or more, in 32 bits at least; 0 with zero gradient where all is padding.
@@ -108,7 +110,8 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
     """The fraction of predictions that equal their reference in every token. Chapter 4.
 
     Args:
-        predictions, references: sequences of tokens, or strings, in the same order.
+        predictions: sequences of tokens, or strings.
+        references: what each of them should be, in the same order.
 
     Returns:
         From 0 to 1.
@@ -131,7 +134,8 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
     that a perfect one-word translation scores 100.
 
     Args:
-        predictions, references: texts, in the same order.
+        predictions: texts.
+        references: what each of them should be, in the same order.
 
     Returns:
         From 0 to 100.
@@ -159,8 +163,10 @@ def bits_per_character(
 
     Args:
         model: as in `language_model_loss`; in evaluation mode while this runs.
-        texts, vocab: held-out texts, of which an empty one has only its END; of characters.
-        length, batch_size: L, the number of tokens read at once, as in training, and of windows.
+        texts: held-out texts; an empty one has only its END.
+        vocab: a vocabulary of characters.
+        length: L, the number of tokens in a window, as in training.
+        batch_size: the number of windows read at once.
 
     Returns:
         Bits, 0 or more.
