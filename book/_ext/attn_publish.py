@@ -41,6 +41,7 @@ def use_repository(app: Sphinx, config: Config) -> None:
     config.sitemap_url_scheme = "{link}"
     config.sitemap_excludes = ["404.html", "genindex.html", "search.html"]
     config.ogp_site_url, config.ogp_site_name = config.html_baseurl, config.html_title
+    config.ogp_social_cards = dict.fromkeys(("image", "image_mini"), "book/_static/card.png")
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
 
 
