@@ -4,6 +4,7 @@ One page of each kind; where ATTN_NOTES_EVERY_PAGE is set, all of them.
 """
 
 import os
+import re
 from urllib.request import urlopen
 
 import pytest
@@ -81,9 +82,13 @@ def test_axe_finds_nothing_on_a_whole_page(visit, book, name):
     assert_axe_finds_nothing(visit, book, name)
 
 
-def test_axe_finds_nothing_on_the_page_for_an_address_that_is_gone_which_no_host_leaves_out(
+def test_a_public_site_has_a_map_and_axe_finds_nothing_on_its_page_for_an_address_that_is_gone(
     visit, public
 ):
-    with urlopen(f"{public['http']}/.nojekyll") as answer:
+    with urlopen(f"{public['http']}/sitemap.xml") as answer:
+        listed = re.findall("<loc>(.*?)</loc>", answer.read().decode())
+    site = "https://someone.github.io/notes/book"
+    assert sorted(listed) == [f"{site}/glossary.html", f"{site}/notation.html"]
+    with urlopen(f"{public['http']}/.nojekyll") as answer:  # else the host leaves out _static
         assert answer.status == 200
     assert_axe_finds_nothing(visit, public, "404")
