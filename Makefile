@@ -34,7 +34,7 @@ test: .venv/book  ## lint, unit tests, notebooks and browser tests
 lint: .venv/ready  ## ruff, mypy, the rules for notebooks, JavaScript and workflows
 	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 	$(PY) tools/notebooks.py --check && $(PY) tools/javascript.py
-	$(PY) -m zizmor --offline --quiet .github
+	.venv/bin/zizmor --offline --quiet .github
 
 unit: .venv/ready  ## doctests and unit tests
 	$(CPU) $(PY) -m pytest -n 2 --ignore=tests/browser
