@@ -272,3 +272,16 @@ def test_a_saved_page_follows_its_reader_s_theme(visit, bare):
         for element in ("body", ".attn-root"):
             read = "(el) => getComputedStyle(el).backgroundColor"
             assert page.locator(element).evaluate(read) == f"rgb{paper}"
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "\x00\x0b\x1b\ufffe\ud800" * 2_000])
+def test_a_saved_page_with_tokens_of_10_000_characters_keeps_to_its_width(visit, tmp_path, text):
+    view = show_attention(torch.eye(2)[None, None], [text, "b"], title=text)
+    view.save_html(tmp_path / "page.html")
+    page = visit((tmp_path / "page.html").as_uri(), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    panel = Panel(page)
+    labels, *rows = panel.table()
+    assert [row[1:] for row in rows] == [["1.000", "0.000"], ["0.000", "1.000"]]
+    assert max(map(len, labels)) <= 24
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
