@@ -23,7 +23,7 @@ from attn_notes.arguments import (
     check_tensors,
     check_value,
 )
-from attn_notes.device import is_autocast, read, without_autocast
+from attn_notes.device import is_autocast, known_number, without_autocast
 from attn_notes.masks import and_causal, masked_softmax
 
 
@@ -286,7 +286,7 @@ def _is_cheap_to_read(tensor: Tensor) -> bool:
 def _is_finite(tensor: Tensor) -> bool:
     """Whether no entry is NaN or infinite; False where none can be read, as under vmap."""
     wide = torch.promote_types(tensor.dtype, torch.float32)  # whose sums don't overflow
-    total = read(tensor.detach().sum(dtype=wide))
+    total = known_number(tensor.detach().sum(dtype=wide))
     return total is not None and math.isfinite(total)
 
 

@@ -40,7 +40,7 @@ def get_device(name: str | None = None) -> torch.device:
     return device
 
 
-def read(number: Tensor) -> float | None:
+def known_number(number: Tensor) -> float | None:
     """A tensor's one number; None in a compiled graph, under vmap and on the meta device."""
     if torch.compiler.is_compiling():
         return None

@@ -19,7 +19,7 @@ from attn_notes.arguments import (
     check_mask,
     check_shapes,
 )
-from attn_notes.device import read
+from attn_notes.device import known_number
 
 Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
@@ -256,7 +256,7 @@ def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
         raise ValueError(f"lengths must have shape (B,) or (B, L), got {tuple(lengths.shape)}")
     if lengths.numel():  # an empty list has become floating point
         check_integer_tensors(lengths=lengths)
-        low, high = map(read, lengths.aminmax())
+        low, high = map(known_number, lengths.aminmax())
         if low is not None and high is not None and (low < 0 or high > size):
             got = f"got values from {low} to {high}"
             raise ValueError(f"lengths must be from 0 to the size {size}, {got}")

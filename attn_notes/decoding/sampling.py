@@ -8,7 +8,7 @@ from torch import Tensor
 from attn_notes.arguments import check_floating, check_fractions, check_integers, check_positive
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
-from attn_notes.device import read
+from attn_notes.device import known_number
 
 
 def sampling_distribution(
@@ -62,7 +62,7 @@ def sampling_distribution(
     limits = torch.finfo(logits.dtype)  # beyond them 0 / τ, -inf / τ are NaN
     temperature = min(max(temperature, limits.tiny), limits.max)
     probabilities = (below_best / temperature).softmax(-1)
-    if math.isnan(read(probabilities.sum()) or 0.0):
+    if math.isnan(known_number(probabilities.sum()) or 0.0):
         must = "logits must be numbers, and finite for at least one token"
         raise ValueError(f"{must}, got NaN or infinity")
     if top_k is None and top_p is None:
