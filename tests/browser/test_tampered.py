@@ -104,7 +104,7 @@ def test_a_size_that_does_not_fit_is_refused_at_once_and_the_next_widget_lives(v
     page = visit(tampered(*elements, of_scores().page_html()))
     widgets = page.locator("attn-widget")
     expect(widgets.last.locator(".attn-root")).to_have_count(1)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60  # on a busy machine; to fill such a size takes minutes
     for nth, what in enumerate(SIZES):
         assert widgets.nth(nth).locator(".attn-root").count() == 0, what
         assert widgets.nth(nth).locator("table").is_visible()
