@@ -192,7 +192,8 @@ def hiding_unread(
             key, value = (x.masked_fill(unread, 0.0) for x in (key, value))
         return attend(query, key, value)
     output = attend(query, key, value)
-    if _is_finite(output) and not (output.requires_grad and not _is_finite(key)):
+    read = output if mask is not None else output[..., -1:, :]  # the last query reads all keys
+    if _is_finite(read) and not (output.requires_grad and not _is_finite(key)):
         return output
     L, S = query.shape[-2], key.shape[-2]
     mask = and_causal(mask, L, S, device=query.device) if is_causal else mask
@@ -272,7 +273,9 @@ def _finite_key(key: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None
 
     A mask hides the key from the weights, but the gradient of the query would be 0 · NaN.
     """
-    if mask is None or not _is_cheap_to_read(key) or _is_finite(key):
+    if mask is None or not torch.is_grad_enabled() or not _is_cheap_to_read(key):
+        return key, None
+    if _is_finite(key):
         return key, None
     spoilt = ~key.isfinite().all(-1, keepdim=True)  # (..., S, 1)
     return key.masked_fill(spoilt, 0.0), (spoilt.mT & mask).any(-1, keepdim=True)
@@ -285,8 +288,8 @@ def _is_cheap_to_read(tensor: Tensor) -> bool:
 
 def _is_finite(tensor: Tensor) -> bool:
     """Whether no entry is NaN or infinite; False where none can be read, as under vmap."""
-    wide = torch.promote_types(tensor.dtype, torch.float32)  # whose sums don't overflow
-    total = known_number(tensor.detach().sum(dtype=wide))
+    half = tensor.dtype in (torch.float16, torch.bfloat16)  # their sums could overflow
+    total = known_number(tensor.detach().sum(dtype=torch.float32 if half else None))
     return total is not None and math.isfinite(total)
 
 

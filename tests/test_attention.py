@@ -202,6 +202,18 @@ def test_what_a_masked_key_or_value_holds_changes_nothing(path, bad, where, rule
     assert (results[1][0][..., ~allowed[rows].any(-1), :] == 0).all()
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(700, 700), (300, 700), (700, 300)])
+@pytest.mark.parametrize("at", [0, 290, -1])
+def test_later_values_of_nan_change_nothing_in_a_kernel_of_many_tiles(rows, columns, at):
+    q, k, v = (x.detach() for x in qkv(rows=rows, columns=columns, dtype=torch.float32))
+    expected = scaled_dot_product_attention(q, k, v, is_causal=True)
+    v[at, 0] = float("nan")
+    got = scaled_dot_product_attention(q, k, v, is_causal=True)
+    before = at % columns
+    torch.testing.assert_close(got[:before], expected[:before])
+    assert got[before:].isnan().any(-1).all()
+
+
 def test_padding_of_nan_changes_nothing_in_a_compiled_graph():
     q, k, v = (x.detach() for x in qkv(B, H))
     fused = partial(scaled_dot_product_attention, attn_mask=torch.arange(S) < S - 2)
