@@ -1,0 +1,40 @@
+"""The icon font of the theme, cut to the dozen of its two thousand icons that the site shows."""
+
+import re
+from pathlib import Path
+
+from fontTools import subset  # type: ignore[import-untyped]  # comes with matplotlib
+from sphinx.application import Sphinx
+
+RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+WHOLE, CUT = 'fa-solid-900.woff2) format("woff2")', 'fa-solid-900.woff) format("woff")'
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    if error is not None or app.builder.format != "html":
+        return
+    site = Path(app.outdir)
+    sheet = site / "_static" / "styles" / "pydata-sphinx-theme.css"
+    webfonts = site / "_static" / "vendor" / "fontawesome" / "webfonts"
+    css = sheet.read_text(encoding="utf-8")
+    if WHOLE not in css:
+        raise RuntimeError(f"the theme's style sheet no longer has {WHOLE!r}, which this changes")
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
+    scripts = [path.read_text(encoding="utf-8") for path in site.rglob("*.js")]
+    named = set(re.findall(r"\bfa-[\w-]+", " ".join(pages + scripts)))
+    rules = ((set(re.findall(r"fa-[\w-]+", names)), code) for names, code in RULE.findall(css))
+    codes = [code for names, code in rules if names & named]
+    for path in site.rglob("*.css"):  # and those that the style sheets write themselves
+        codes += re.findall(r'"\\(f[0-9a-f]{3})"', RULE.sub("", path.read_text(encoding="utf-8")))
+    options = subset.Options(flavor="woff")
+    font = subset.load_font(webfonts / "fa-solid-900.ttf", options)
+    kept = subset.Subsetter(options)
+    kept.populate(unicodes=[int(code, 16) for code in codes])
+    kept.subset(font)
+    subset.save_font(font, webfonts / "fa-solid-900.woff", options)
+    sheet.write_text(css.replace(WHOLE, CUT), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.connect("build-finished", finish, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
