@@ -1,6 +1,5 @@
 """The bibliography's list: authors and year as labels, as the text cites them."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
