@@ -49,11 +49,12 @@
   else if (waiting.size) { // what is printed before that is the MathML beside each
     for (const deed of ["pointermove", "pointerdown", "keydown"]) addEventListener(deed, load, { once: true });
   }
-  // A formula that scrolls sideways can be reached by the keyboard, as code and tables can.
+  // A formula that scrolls sideways can be reached by the keyboard, as code and tables can; so can
+  // code that is unfolded, which the theme does not measure again.
   const scrolling = new ResizeObserver((found) => {
     for (const { target } of found) target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
   });
-  for (const one of document.querySelectorAll("div.math")) scrolling.observe(one);
+  for (const one of document.querySelectorAll("div.math, article details pre")) scrolling.observe(one);
   addEventListener("beforeprint", () => { // a printer waits for nothing that is still to come
     if (MathJax.typeset) typesetAll();
     else load().then(typesetAll);
