@@ -45,7 +45,6 @@ TEXTS = [
     "train", "language-model", *COMMON, "--max-length=8", "--num-heads=2", "--ffn-dim=16",
     "--batch-size=12", "--checkpoint-every=6",
 ]  # fmt: skip
-DROPOUT = ["--dropout=0.2"]
 
 
 def begin(
@@ -152,19 +151,18 @@ def second_dies(number: int) -> None:
         killing(_Run, "loss_of", 9)(number)
 
 
-def killed(command: list[str], out: Path, *, count: int = 1, resuming: list[str], by: int) -> dict:
-    """Two processes of which one dies, or one that dies; and resumed by other processes."""
-    before = second_dies if count == 2 else killing(_Run, "loss_of", 9)
-    ends = end(begin(command, out, count=count, before=before))
+def killed(command: list[str], out: Path, *, resuming: list[str]) -> dict[str, object]:
+    """Two processes of which one dies; and resumed by one."""
+    ends = end(begin(command, out, count=2, before=second_dies))
     said = Path(f"{out}-0.2").read_text()
-    return {"ends": ends, "said": said, "step": step_of(out), **whole(resuming, out, by)}
+    return {"ends": ends, "said": said, "step": step_of(out), **whole(resuming, out)}
 
 
 def report(place: Path) -> dict[str, object]:
     text = place / "text"
     text.write_text("\n".join(str(n * n) for n in range(400)), encoding="utf-8")
     texts = [*TEXTS, f"--text={text}"]
-    pairs, dropped, sharded = [*PAIRS, *DROPOUT], [*texts, *DROPOUT], [*texts, "--sharded"]
+    pairs = [*PAIRS, "--dropout=0.2"]
     out = place / "killed"
     return {
         "kills": [[*end(begin(pairs, out, before=kill)), step_of(out)] for kill in MOMENTS],
@@ -173,12 +171,7 @@ def report(place: Path) -> dict[str, object]:
         "pairs 1": whole(PAIRS, place / "pairs1"),
         "pairs 2": whole([*PAIRS, "--accumulate=3"], place / "pairs2", 2),
         "texts 1": whole(texts, place / "texts1"),
-        "texts 2": whole(dropped, place / "texts2", 2),
-        "one dead": killed(dropped, place / "dead", count=2, resuming=dropped, by=2),
-        "divided": killed(sharded, place / "divided", count=2, resuming=texts, by=1),
-        "not divided": killed(
-            texts, place / "not divided", resuming=[*sharded, "--snapshots=9"], by=2
-        ),
+        "divided": killed([*texts, "--sharded"], place / "divided", resuming=texts),
     }
 
 
