@@ -135,6 +135,7 @@ def weights(path: Path):
     return lambda path: files.load_weights(path, nn.Linear(5, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [a_checkpoint, weights])
 def test_a_flipped_bit_anywhere_is_refused_by_the_name_of_the_file(tmp_path, write):
     path = tmp_path / "file"
@@ -168,27 +169,6 @@ def test_writers_of_one_file_at_once_all_succeed(tmp_path):
     assert [each.exception() for each in written] == [None] * 32
     assert (tmp_path / "file").read_bytes() in contents
     assert names(tmp_path) == {"file"}
-
-
-def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
-    """Not even where its name is guessed."""
-    monkeypatch.setattr(files.secrets, "token_hex", lambda _: "guess")
-    precious = tmp_path / "precious"
-    precious.write_bytes(b"kept")
-    for name in (".file.part", ".file.guess.part"):
-        (tmp_path / name).symlink_to(precious)
-    with pytest.raises(FileExistsError, match="cannot write"):
-        files.write_atomic(tmp_path / "file", b"new")
-    assert precious.read_bytes() == b"kept"
-
-
-def test_a_new_file_has_the_permissions_that_the_umask_gives(tmp_path):
-    before = os.umask(0o027)
-    try:
-        files.write_atomic(tmp_path / "file", b"")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
 def test_what_killed_writers_left_goes_once_it_is_old(tmp_path):

@@ -20,7 +20,7 @@ from torch import nn
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import fit, masked_cross_entropy, processes, schedules, translation_loss
+from attn_notes.training import fit, schedules
 from attn_notes.training.files import load_checkpoint, save_checkpoint
 from attn_notes.training.loop import READ_EVERY, _Run
 from tests.oracles import rng
@@ -171,17 +171,6 @@ def test_stopped_anywhere_and_resumed_it_is_the_same(tmp_path_factory, uninterru
     assert names(path.parent) == {"c.pt"}
 
 
-def test_a_checkpoint_is_written_at_the_start_in_between_and_at_the_end(tmp_path):
-    path, found = tmp_path / "c.pt", []
-
-    def look(done, _):
-        found.append(len(load_checkpoint(path)["losses"]))
-
-    train(a_model(), 7, checkpoint=path, checkpoint_every=3, on_step=look)
-    assert found == [0, 0, 0, 3, 3, 3, 6]
-    assert len(load_checkpoint(path)["losses"]) == 7
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -210,6 +199,7 @@ def entries(state: dict, *before: object) -> Iterator[tuple]:
             yield from entries(inner, *before, name)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_a_missing_foreign_or_emptied_entry_is_refused(tmp_path):
     """Whole as a file, as if somebody had edited it, or had had another version of the package."""
     path = tmp_path / "c.pt"
@@ -324,17 +314,6 @@ def test_accumulated_batches_give_what_the_larger_batch_gives_however_uneven():
     torch.testing.assert_close(one.state_dict(), other.state_dict())
 
 
-def test_a_metric_logged_inside_the_loss_does_not_weight_its_batch():
-    def logging(model, batch):
-        with torch.no_grad():  # many tokens, so that every batch would count almost alike
-            masked_cross_entropy(torch.zeros(1, 99, 5), torch.ones(1, 99, dtype=torch.long))
-        return translation_loss(model, batch)
-
-    draw = lambda n: of_words(slice(n % 2, n % 2 + 1))  # noqa: E731, of 2 and of 8 tokens
-    how = {"steps": 4, "lr": 0.05, "accumulate": 2}
-    assert fit(a_translator(), draw, logging, **how) == fit(a_translator(), draw, **how)
-
-
 def part_of_a_batch(n: int) -> torch.Tensor:
     """A third of a batch, of 1, 2 or 5 rows."""
     first, end = ((0, 1), (1, 3), (3, 8))[n % 3]
@@ -403,6 +382,7 @@ def test_in_bfloat16_products_are_computed_in_it_and_weights_kept_in_32_bits(tmp
     assert equal(bits(other), bits(model))
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_trained_to_the_same(monkeypatch, tmp_path):
     """As it is traced, and run as it was: to make kernels takes a compiler, and a minute."""
     asked, compiler = [], torch.compile
@@ -420,47 +400,19 @@ def test_a_compiled_model_is_trained_to_the_same(monkeypatch, tmp_path):
 # The bar
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Kernel(io.StringIO):
-    __module__ = "ipykernel.iostream"
-
-
-def shown(monkeypatch, stream, progress: bool | None = None, **environment: str) -> str:
-    """What a training writes to this stream, in this environment and where nobody tests."""
-    for name in ("PYTEST_CURRENT_TEST", "ATTN_NOTES_PROGRESS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stderr", stream)
-    train(a_model(), 3, progress=progress)
-    return stream.getvalue()
-
-
 @pytest.mark.parametrize(
-    ("stream", "how", "is_shown"),
-    [
-        (Terminal, {}, True),
-        (Kernel, {}, True),
-        (io.StringIO, {}, False),
-        (Terminal, {"ATTN_NOTES_PROGRESS": "0"}, False),
-        (Kernel, {"PYTEST_CURRENT_TEST": "x"}, False),  # a kernel that nbval started
-        (Terminal, {"progress": False}, False),
-    ],
+    ("is_terminal", "how", "is_shown"),
+    [(True, {}, True), (False, {}, False), (True, {"progress": False}, False)],
 )
-def test_a_bar_is_shown_where_somebody_watches_and_wants_it(monkeypatch, stream, how, is_shown):
-    text = shown(monkeypatch, stream(), **how)
-    assert bool(re.search(r"3/3.*loss \d\.\d{3}", text)) == bool(text) == is_shown
-
-
-def test_of_several_processes_the_first_alone_shows_a_bar_that_the_caller_wants(monkeypatch):
-    for number in (0, 1):
-        monkeypatch.setattr(processes, "rank_and_world_size", lambda n=number: (n, 2))
-        text = shown(monkeypatch, io.StringIO(), progress=True, ATTN_NOTES_PROGRESS="0")
-        assert bool(text) == (number == 0)
+def test_a_bar_is_shown_where_somebody_watches_and_wants_it(
+    monkeypatch, is_terminal, how, is_shown
+):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    train(a_model(), 3, **how)
+    assert bool(re.search(r"3/3.*loss \d\.\d{3}", stream.getvalue())) == is_shown
 
 
 # Schedules
