@@ -118,6 +118,11 @@ def test_losses_and_table_are_in_one_unit(tmp_path, capsys):
     assert said.err == ""  # no warning, either
 
 
+def test_a_text_whose_passages_stand_on_both_sides_is_warned_of(tmp_path, capsys):
+    assert writer(tmp_path / "out", text=TEXT[:400] * 6) == 0
+    assert "held-out characters stand in the training texts too" in one_line(capsys)
+
+
 @pytest.mark.parametrize("name", ["linear", "cosine", "inverse-sqrt", "constant"])
 def test_every_schedule_warms_up_for_half_of_the_steps_at_most(name):
     schedule = Training(schedule=name, warmup=50, steps=8).factors()
