@@ -48,11 +48,13 @@ def said():
     return run.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_torch_alone(said):
     loaded = {name.split(".")[0] for name in said[0].split()}
     assert loaded - set(sys.stdlib_module_names) == {"attn_notes"}
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
     for line, (library, _, extra) in zip(said[1:], NEEDED, strict=True):
         assert library in line

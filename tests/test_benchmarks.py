@@ -5,7 +5,6 @@ import importlib
 import pytest
 import torch
 
-from benchmarks import __main__ as command
 from benchmarks import attention, report
 from benchmarks.report import Bench
 
@@ -40,12 +39,6 @@ def test_a_benchmark_gives_whole_tables(name, dtype, capsys, monkeypatch):
     assert any(line.startswith("| ---") for line in lines)
 
 
-@pytest.mark.parametrize("name", sorted(set(command.TITLES) - set(TINY)))
-def test_the_benchmarks_of_a_browser_can_be_imported(name):
-    pytest.importorskip("playwright")
-    assert importlib.import_module(f"benchmarks.{name}").main
-
-
 def test_unequal_outputs_are_refused(monkeypatch):
     monkeypatch.setitem(attention.WITHOUT, "torch", lambda q, k, v, is_causal: (q @ k.mT @ v,))
     with pytest.raises(AssertionError, match="torch must agree with fused"):
@@ -66,12 +59,3 @@ def test_peak_memory_counts_what_is_held_at_once():
         return torch.cat([first, first])  # 8 kB beside it
 
     assert 12_000 <= attention.peak(work, torch.device("cpu")) < 12_500
-
-
-def test_a_page_keeps_the_sections_that_were_not_measured_again(tmp_path):
-    page = tmp_path / "page.md"
-    command.write_page(page, {"attention": "old\n\n### Table\n", "decoding": "kept\n"})
-    command.write_page(page, {"attention": "new\n"})
-    text = page.read_text()
-    assert text.startswith("# Benchmarks")
-    assert text.endswith("## Attention\n\nnew\n\n## Decoding\n\nkept\n")

@@ -170,6 +170,7 @@ def everything_drawn() -> str:
     return repr(drawn).encode().hex()
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_data():
     code = f"from {__name__} import everything_drawn; print(everything_drawn())"
     drawn = subprocess.check_output(

@@ -15,7 +15,6 @@ import torch
 from attn_notes.checks import measured
 from attn_notes.widgets.encoding import encode, encode_mask
 from tests.nbval_widgets import difference, difference_of_measured
-from tools import notebooks
 
 ROOT = Path(__file__).parents[1]
 QUANTA = [0, 1000, 40_000, 65_535]
@@ -198,9 +197,3 @@ def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
         assert words in run.stdout
     assert "more than their measured numbers" not in run.stdout  # nbval's own words of the others
     assert run.returncode == 1
-
-
-@pytest.mark.parametrize(("runs", "tags"), [(True, []), (False, ["needs-triton"])])
-def test_a_tag_waits_for_what_it_names(monkeypatch, runs, tags):
-    monkeypatch.setattr(notebooks, "runs_triton", lambda: runs)
-    assert [*notebooks.not_to_be_made_here()] == tags

@@ -31,21 +31,7 @@ def test_a_broken_rule_is_named_with_its_notebook(tmp_path, capsys):
     assert "tensors_on_a_device: late: line 1" in said
 
 
-def test_a_warning_is_printed_and_fails_nothing(tmp_path, capsys):
-    path = tmp_path / "03_long.ipynb"
-    cells = [{"cell_type": "markdown", "id": "long", "metadata": {}, "source": "word " * 9_000}]
-    whole = notebooks.clean({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
-    path.write_text(notebooks.dumps(whole), encoding="utf-8")
-    assert notebooks.main([str(path), "--check"]) == 0
-    assert "03_long.ipynb: (warning) many_words: 9000 words" in capsys.readouterr().out
-
-
-def test_there_is_an_opening_page_and_the_chapters_count_from_one():
-    assert BOOK / "index.ipynb" in NOTEBOOKS
-    assert [int(path.stem[:2]) for path in CHAPTERS] == list(range(1, len(CHAPTERS) + 1))
-    assert CHAPTERS
-
-
+@pytest.mark.slow
 def test_an_output_that_needs_triton_is_kept_where_triton_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(notebooks, "runs_triton", lambda: False)
     monkeypatch.setattr(notebooks.launch, "repository", lambda: "")  # else another cell comes

@@ -98,21 +98,25 @@ def body(tmp_path_factory):
     return re.search(r"<article.*</article>", html, re.DOTALL)[0]
 
 
+@pytest.mark.slow
 def test_a_list_holds_items_alone_and_a_note_stands_inside_its_item(body):
     assert re.search(r'<ul>\s*<li><span class="sidenote"><sup>1</sup>Its note\.</span>', body)
 
 
+@pytest.mark.slow
 def test_a_signature_of_several_lines_is_no_list_without_terms(body):
     lines = re.search(r'<div class="sig-lines">(.*?)\)', body, re.DOTALL)[1]
     assert re.findall(r"<div>.*?(first|second)", lines) == ["first", "second"]
     assert "<dd>" not in lines
 
 
+@pytest.mark.slow
 def test_a_work_is_an_item_of_its_list(body):
     assert re.search(r'id="ro58"[^>]* role="listitem"', body)
     assert "doc-biblioentry" not in body
 
 
+@pytest.mark.slow
 def test_the_corner_of_a_table_is_no_heading(body):
     assert re.search(r"<tr[^>]*><td[^>]*></td>\s*<th[^>]*><p>column", body)
 

@@ -5,11 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
-from torch.distributed.run import get_args_parser
 
-from attn_notes.cli.commands import main, parse
+from attn_notes.cli.commands import main
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 
 ROOT = Path(__file__).parents[1]
@@ -44,19 +42,7 @@ def test_every_link_within_the_repository_leads_to_a_file(guide):
     assert [target for target in targets if not (ROOT / target).is_file()] == []
 
 
-def test_the_film_moves_and_is_small_enough_to_load_at_once():
-    (name,) = re.findall(r"!\[[^\]]{40,}\]\(([^)]+)\)", README)
-    assert (ROOT / name).stat().st_size < 2_000_000
-    with Image.open(ROOT / name) as film:
-        assert film.n_frames > 8
-
-
-def test_every_command_for_several_processes_is_understood():
-    jobs = [get_args_parser().parse_args(w[1:]) for w in COMMANDS if w[0].endswith("torchrun")]
-    assert {(job.module, job.training_script) for job in jobs} == {(True, "attn_notes")}
-    assert all(callable(parse(job.training_script_args)) for job in jobs)
-
-
+@pytest.mark.slow
 def test_the_commands_run_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = "".join(f"It was line {n} of a novel.\n" for n in range(60))

@@ -1,13 +1,10 @@
 """The repository's promises: one palette, no other host, no page and no work left out."""
 
-import importlib.metadata
 import pkgutil
 import re
 from pathlib import Path
 
-import attn_book
 import pytest
-from packaging.utils import canonicalize_name
 
 from attn_notes import palette
 from tests.colours import DARK, LIGHT, contrast, css_variables
@@ -86,31 +83,4 @@ def test_every_citation_exists_and_every_work_is_cited():
     assert {key.strip() for key in cited.split(",")} == keys, "edit book/references.bib"
 
 
-def test_a_changed_extension_makes_every_page_stale(tmp_path, monkeypatch):
-    monkeypatch.setattr(attn_book, "HERE", tmp_path)
-    before = attn_book.checksum_of_extensions()
-    assert before == attn_book.checksum_of_extensions()
-    (tmp_path / "one.py").write_text("1", encoding="utf-8")
-    assert before != attn_book.checksum_of_extensions()
-
-
 # ---- Licences --------------------------------------------------------------------------------
-
-FREE = re.compile(r"MIT|BSD|Apache|ISC|PSF|Python Software|MPL|Mozilla|Lesser General|HPND")
-IN_ITS_FILES = {"axe-playwright-python": "MIT"}  # states nothing in its metadata
-
-
-def licence(package: importlib.metadata.Distribution) -> str:
-    """What a package says of its licence, in the newest of the three places for it."""
-    said = package.metadata
-    listed = [line for line in said.get_all("Classifier", []) if line.startswith("License ::")]
-    stated = said.get("License-Expression") or " / ".join(listed) or said.get("License")
-    return stated or IN_ITS_FILES.get(said["Name"], "")
-
-
-def test_every_pinned_package_may_be_used_and_passed_on_freely():
-    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    pins = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
-    said = {canonicalize_name(one.name): licence(one) for one in importlib.metadata.distributions()}
-    assert len(pins & {*said}) > 50
-    assert {name: said[name] for name in pins & {*said} if not FREE.search(said[name])} == {}

@@ -1,11 +1,9 @@
 """What the tools make: the environment, launch cells, copies of chapters, releases."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -14,7 +12,6 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-import attn_notes
 from tools import environment, lab, launch, notebooks, release
 
 ROOT = Path(__file__).parents[1]
@@ -28,25 +25,6 @@ def test_the_pythons_that_fit_are_those_of_the_metadata():
     stated = re.findall(r"Python :: 3\.(\d+)", " ".join(project["classifiers"]))
     fitting = [minor for minor in range(30) if environment.fits((3, minor, 0))]
     assert fitting == [int(minor) for minor in stated]
-
-
-def test_a_python_without_venv_is_told_what_brings_it(monkeypatch):
-    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name == "venv")
-    monkeypatch.setattr(environment, "install", pytest.fail)
-    with pytest.raises(SystemExit, match=r"lacks venv.*python3\.\d+-venv"):
-        environment.main(["book"])
-
-
-@pytest.mark.slow
-def test_where_no_other_python_can_be_had_the_reader_is_told_what_to_install(
-    tmp_path, monkeypatch, capfd
-):
-    monkeypatch.setattr(environment, "NEWEST", (3, 10))  # so this Python is a newer one
-    monkeypatch.setattr(environment, "PINS", ("--no-index", "--find-links", str(tmp_path)))
-    with pytest.raises(SystemExit, match=r"Install a Python from 3\.11"):
-        environment.make(tmp_path / "env")
-    assert "uv brings 3.13" in capfd.readouterr().out
-    assert not (tmp_path / "env").exists()
 
 
 @pytest.mark.slow
@@ -63,47 +41,6 @@ def test_an_install_that_breaks_off_leaves_no_stamp_and_nothing_of_the_one_befor
         environment.install("audit")
     assert (folder / "pyvenv.cfg").is_file()
     assert not {"audit", "python-of-another-release"} & {path.name for path in folder.iterdir()}
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """This environment, with a configuration of pip's of its own and none for uv."""
-    names = [name for name in os.environ if name.startswith(("PIP_", "UV_"))]
-    for name in [*names, "SSL_CERT_FILE", "TORCH_INDEX"]:
-        monkeypatch.delenv(name, raising=False)
-    lines = ["[global]", "index-url = https://one.test/simple", "find-links = /a", "    /b"]
-    (tmp_path / "pip.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    return Path(sys.prefix)
-
-
-def test_uv_is_told_what_pip_is_told(here, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", "https://two.test/simple")
-    told = environment.variables(here)
-    assert told["UV_DEFAULT_INDEX"] == "https://two.test/simple"
-    assert told["UV_FIND_LINKS"] == "/a,/b"
-    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://three.test/simple")
-    assert environment.variables(here)["UV_DEFAULT_INDEX"] == "https://three.test/simple"
-
-
-def test_a_named_index_of_torch_counts_beside_the_others_and_none_is_chosen(here, monkeypatch):
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://more.test/simple")
-    monkeypatch.setenv("TORCH_INDEX", "https://torch.test/cpu")
-    told = environment.variables(here)
-    assert told["UV_INDEX"] == "https://torch.test/cpu https://more.test/simple"
-    assert told["UV_INDEX_STRATEGY"] == "unsafe-best-match"
-    environment.choose_torch(["an install that must not be asked"], told, ())
-    assert "UV_TORCH_BACKEND" not in told
-
-
-@pytest.mark.parametrize("answers", [True, False])
-def test_uv_chooses_the_build_of_torch_where_its_index_answers(capsys, answers):
-    code = "import sys; sys.exit('  cause: no route')" if not answers else "pass"
-    told = dict(os.environ, TORCH_INDEX="")
-    told.pop("UV_TORCH_BACKEND", None)
-    environment.choose_torch([sys.executable, "-c", code], told, ())
-    assert (told.get("UV_TORCH_BACKEND") == "auto") is answers
-    assert ("no route" in capsys.readouterr().out) is not answers
 
 
 # The cell that brings what is missing: the same everywhere, and silent where nothing is
@@ -123,12 +60,6 @@ def test_the_cell_comes_and_goes_with_the_address_and_changes_nothing_else(path)
     assert (bare == before) is (launch.repository() == "")
 
 
-def test_the_address_is_that_of_the_configuration(tmp_path):
-    for text, url in ((f"repository:\n  url: {HOME}\n", HOME), ("title: x\n", "")):
-        (tmp_path / "_config.yml").write_text(text, encoding="utf-8")
-        assert launch.repository(tmp_path) == url
-
-
 def test_where_nothing_is_missing_the_cell_asks_nobody_for_anything(monkeypatch, capsys):
     monkeypatch.chdir(BOOK)
     shell = InteractiveShell()
@@ -142,10 +73,6 @@ def test_where_nothing_is_missing_the_cell_asks_nobody_for_anything(monkeypatch,
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)  # and where it is, it does
     assert shell.run_cell(text).success
     assert asked == ["pip", "pip"]
-
-
-def test_binder_brings_the_same_encoder():
-    assert environment.ENCODER in (ROOT / "binder" / "postBuild").read_text(encoding="utf-8")
 
 
 # The copies of `make lab`: nothing in them needs the built book, and no reader loses a change
@@ -222,6 +149,7 @@ def edit_first_code(notebook) -> None:
     code[0]["source"] = "my_own = 1"
 
 
+@pytest.mark.slow
 def test_a_copy_follows_the_book_until_its_reader_changes_it(tmp_path):
     book, folder = tmp_path / "book", tmp_path / "lab"
     shutil.copytree(BOOK, book, ignore=shutil.ignore_patterns("api", "_ext", "_static"))
@@ -243,10 +171,6 @@ def test_a_copy_follows_the_book_until_its_reader_changes_it(tmp_path):
 
 
 # A release: its tag names the version, and the zip holds the site and what it needs
-
-
-def test_the_version_is_read_as_the_package_says_it():
-    assert release.version() == attn_notes.__version__
 
 
 DATED = (

@@ -36,7 +36,6 @@ from tests.hostile import HOSTILE
 from tests.oracles import coin
 from tests.widget_errors import WRONG
 from tests.widgets import WORDS
-from tools.javascript import UNUSED, lint
 
 every_widget = pytest.mark.parametrize("make", made.EVERY.values(), ids=made.EVERY)
 
@@ -534,16 +533,3 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
 
 
 # Their linter finds what it is there for
-
-FAULTS = {
-    "largests": "export default { render: () => largests([]) };",  # a name of nobody's
-    "lost": "const lost = 1;\nexport default {};",  # a name never used
-    "eval": 'export default eval("1");',
-    "implied": 'setTimeout("render()", 1);\nexport default {};',  # a timer of text
-    "NaN": "export default (a) => a === NaN;",
-}
-
-
-def test_the_linter_finds_names_of_nobody_code_from_text_and_comparisons_with_nan():
-    found = lint({f"{word}.mjs": source for word, source in FAULTS.items()}, "--deny", UNUSED)
-    assert [word for word in FAULTS if not any(word in said for said in found)] == []
