@@ -96,20 +96,11 @@ def test_tokens_are_drawn_as_they_are(token):
     assert shown == token
 
 
-CONTROLS = ("\x00", "a\x0bb", "\x1b[0m", "\x7f", "\x85", "\ufffe", "\uffff", "\ud800", "two\nlines")
-
-
 def saved_width(path, *tokens: str, title: str = "") -> float:
     """The width of a saved picture in points, read as XML."""
     picture = {"weights": torch.eye(len(tokens)), "query_tokens": tokens, "title": title}
     save_attention(path, picture)
     return float(ET.parse(path).getroot().get("width").removesuffix("pt"))
-
-
-@pytest.mark.parametrize("text", [*CONTROLS, "<!--", "a--b", "]]>", r"$\frac$", "$x$", r"\frac{"])
-def test_any_token_and_any_title_give_a_valid_picture(text, tmp_path):
-    for tokens, title in (((text, "b"), ""), (("a", "b"), text)):
-        assert 0 < saved_width(tmp_path / "picture.svg", *tokens, title=title) < 400
 
 
 @pytest.mark.filterwarnings("ignore:Glyph .* missing from font:UserWarning")
