@@ -82,6 +82,7 @@ def test_at_temperature_0_it_says_what_greedy_says():
         assert_close([*made.weights], [*weights])
 
 
+@pytest.mark.slow
 def test_a_temperature_flattens_what_is_drawn_from_and_seeds_draw_from_it():
     player = build.of_player()
     cold = player.translation().probabilities[0]
@@ -466,6 +467,7 @@ def test_the_means_are_over_all_positions_of_all_texts_in_all_languages():
     assert build.translating(HeadSwitches, WORDS).data["means"] is None
 
 
+@pytest.mark.slow
 def test_the_effects_are_those_of_each_head_alone_whatever_the_edits():
     widget = build.of_switches()
     effects = dict(zip(widget._heads, widget.effects().values(), strict=True))

@@ -122,6 +122,7 @@ def rotary_of_llama(x, *, offset, base, scale):
     return llama.apply_rotary_pos_emb(x, x, cos, sin)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "scale"), [(10000.0, 1.0), (500000.0, 1.0), (10000.0, 4.0)])
 @pytest.mark.parametrize("offset", [0, 13])
 def test_halves_are_the_librarys_llama(offset, base, scale):
@@ -156,6 +157,7 @@ def test_half_precision_is_turned_in_float32_and_rounded_once(layout, dtype):
 # ALiBi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [*range(1, 41), 64, 100, 112, 128])
 def test_the_slopes_are_the_librarys(heads):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor

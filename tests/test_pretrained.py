@@ -27,6 +27,7 @@ def minilm():
     return load_encoder(minilm_folder())
 
 
+@pytest.mark.slow
 def test_the_published_encoder_gives_the_reference_librarys_numbers(minilm, transformers):
     encoder, tokenizer = minilm
     encodings = tokenizer.encode_batch(SENTENCES)
@@ -86,6 +87,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "changes"), VARIANTS)
 def test_a_random_bert_of_odd_sizes_gives_the_reference_librarys_numbers(
     kind, changes, transformers, tmp_path
@@ -104,6 +106,7 @@ def test_a_random_bert_of_odd_sizes_gives_the_reference_librarys_numbers(
         assert (model.out_proj.weight is model.body.embeddings.tokens.weight) == tied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForTokenClassification"])
 def test_the_encoder_of_a_model_with_a_head_is_loaded(kind, transformers, tmp_path):
     reference = random_bert(transformers, kind)

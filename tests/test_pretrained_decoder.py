@@ -12,6 +12,8 @@ from attn_notes.pretrained import load_decoder
 from tests.oracles import rng
 from tests.published import random_gpt2, reconfigure, same_weights, saved
 
+pytestmark = pytest.mark.slow  # the reference library takes seconds to load
+
 LENGTHS = torch.tensor([7, 1, 4])
 TOKENS = torch.randint(101, (3, 7), generator=rng())
 REAL = padding_mask(LENGTHS, 7)[:, 0]  # (B, L)

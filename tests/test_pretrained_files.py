@@ -14,6 +14,8 @@ from attn_notes import pretrained
 from attn_notes.pretrained.folders import FILES
 from tests.published import random_bert, random_gpt2, reconfigure, rewrite, same_weights, saved
 
+pytestmark = pytest.mark.slow  # the reference library takes seconds to load
+
 # A loader, and a small model of its kind.
 LOADERS = {
     "encoder": (pretrained.load_encoder, random_bert),

@@ -164,6 +164,7 @@ def tokens_of(view: HeadExplorer, kind: int = 0) -> list[list[str]]:
     return [shown["queries"], shown["keys"]]
 
 
+@pytest.mark.slow
 def test_a_published_encoder_reads_a_text_and_a_pair(transformers):
     tokenizer, model = wordpiece(transformers), random_bert(transformers).train()
     model.encoder.eval()
@@ -185,6 +186,7 @@ def test_a_published_encoder_reads_a_text_and_a_pair(transformers):
         show_attention(model, tokenizer, "a " * 30)
 
 
+@pytest.mark.slow
 def test_a_published_decoder_is_causal_and_its_bytes_are_text(transformers):
     tokenizer, model = byte_level(transformers), random_gpt2(transformers, "GPT2Model")
     view = show_attention(model, tokenizer, "a ro é")
@@ -207,6 +209,7 @@ def random_encoder_decoder(transformers, kind: str):
     return make(make.config_class(d_model=12, **ids, **ENCODER_DECODERS[kind])).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ENCODER_DECODERS)
 def test_a_published_encoder_decoder_shows_three_kinds_and_is_left_as_it_was(kind, transformers):
     tokenizer, model = sentencepiece(transformers), random_encoder_decoder(transformers, kind)
@@ -235,6 +238,7 @@ def test_a_published_encoder_decoder_shows_three_kinds_and_is_left_as_it_was(kin
         assert [len(tokens_of(again, n)[0]) for n in range(3)] == [4, 3, 3]
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_writes_the_target_itself_where_it_can(transformers):
     tokenizer = sentencepiece(transformers)
     model = random_encoder_decoder(transformers, "T5ForConditionalGeneration")
