@@ -340,7 +340,3 @@ def test_the_share_is_that_of_its_definition(train, held_out, length):
 def test_the_first_passage_is_named():
     with fails("such as in text 1: 'bcde'"):
         check_no_overlap(["xbcdex"], ["zzzz", "--bcde"], length=4)
-
-
-def test_a_run_across_two_training_texts_is_none():
-    check_no_overlap(["abc", "def"], ["abcdef"], length=4)
