@@ -1,17 +1,17 @@
-"""Models can be compiled whole, and exported."""
+"""Models can be compiled whole and exported, and read no value on a GPU, which would wait."""
 
 from functools import partial
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from attn_notes import attention
 from attn_notes.masks import padding_mask
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 from tests import small_models as small
 from tests.oracles import S, filled
 from tests.small_models import BATCH, INPUTS, LENGTHS, SOURCE, decoder_only, transformer
-
-pytestmark = pytest.mark.slow
 
 REAL, WEIGHTS = {"attn_mask": padding_mask(LENGTHS, S)}, {"need_weights": True}
 
@@ -30,6 +30,36 @@ CALLS = {
 traced = pytest.mark.parametrize("call", CALLS)
 
 
+class NoValueIsRead(TorchDispatchMode):
+    """Refuses the operations by which Python learns what a tensor holds."""
+
+    READ = frozenset(
+        getattr(torch.ops.aten, name)
+        for name in ("_local_scalar_dense", "equal", "is_nonzero", "item", "nonzero")
+    )
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket in self.READ:
+            raise AssertionError(f"{func} reads a value")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("call", CALLS)
+def test_forward_reads_no_value_where_a_gpu_would_wait(call, need_weights, monkeypatch):
+    monkeypatch.setattr(attention, "_is_cheap_to_read", lambda tensor: False)  # as on a GPU
+    make, batch, keywords = CALLS[call]
+    model = make(positions="alibi", embed_dim=12, dropout=0.1)
+    with NoValueIsRead():
+        model(*batch, **keywords | {"need_weights": need_weights})
+
+
+def test_a_value_that_is_read_is_noticed():
+    with NoValueIsRead(), pytest.raises(AssertionError, match="reads a value"):
+        bool(torch.zeros(1))
+
+
+@pytest.mark.slow
 @traced
 def test_compiled_in_one_graph_a_model_gives_the_same(call):
     make, batch, keywords = CALLS[call]
@@ -39,6 +69,7 @@ def test_compiled_in_one_graph_a_model_gives_the_same(call):
     torch.testing.assert_close(compiled(*batch, **keywords), model(*batch, **keywords))
 
 
+@pytest.mark.slow
 @traced
 def test_an_exported_model_gives_the_same_for_other_lengths_too(call):
     make, batch, keywords = CALLS[call]
