@@ -8,16 +8,16 @@ import textwrap
 
 import attn_notes
 from attn_notes.source import show_source
-from tools.notebook_rules import names_of
 
 
 def public_code():
     """Every public function and class of the package that is written in it."""
     names = {info.name for info in pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")}
     for module in map(importlib.import_module, sorted(names - {"attn_notes.widgets"})):
-        for thing in (getattr(module, name) for name in sorted(names_of(module))):
+        public = (thing for name, thing in sorted(vars(module).items()) if name[0] != "_")
+        for thing in public:
             is_code = inspect.isfunction(thing) or inspect.isclass(thing)
-            if is_code and thing.__module__.startswith("attn_notes."):
+            if is_code and f"{thing.__module__}.".startswith(f"{module.__name__}."):
                 yield thing
 
 

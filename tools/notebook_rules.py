@@ -7,19 +7,13 @@ find. A rule takes the cells of one notebook and gives its complaints.
 import ast
 import base64
 import html as markup
-import importlib
 import itertools
 import json
-import pkgutil
 import re
-import symtable
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
-
-import attn_notes
 
 Cell = dict[str, Any]
 Rule = Callable[[list[Cell]], list[str]]
@@ -111,45 +105,6 @@ def homeless_factories(tree: ast.AST) -> list[int]:
             if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
                 lines.append(node.lineno)
     return lines
-
-
-def no_name_of_the_package_redefined(cells: list[Cell]) -> list[str]:
-    return [
-        f"{cell['id']}: redefines {name}"
-        for cell in code(cells)
-        for name in sorted(bindings(parse(cell)) & public_names())
-    ]
-
-
-@cache
-def public_names() -> set[str]:
-    """The names of all modules and packages that readers import from."""
-    modules = pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")
-    return {name for info in modules for name in names_of(importlib.import_module(info.name))}
-
-
-def names_of(module: Any) -> set[str]:
-    """What a package lists in `__all__`, or a module defines without an underscore."""
-    if hasattr(module, "__all__"):
-        return set(module.__all__)
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    own = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-    tree.body = [node for node in tree.body if isinstance(node, own)]
-    return {name for name in bindings(tree) if not name.startswith("_")}
-
-
-def bindings(tree: ast.Module) -> set[str]:
-    """What a cell binds at its top level, imports of the package under their own names excepted."""
-    symbols = symtable.symtable(ast.unparse(tree), "cell", "exec").get_symbols()
-    ours = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("attn_notes.")
-        for alias in node.names
-        if alias.asname in (None, alias.name)
-    }
-    imported = {one.get_name() for one in symbols if one.is_imported()} - ours
-    return imported | {one.get_name() for one in symbols if one.is_assigned()}
 
 
 def what_is_not_compared_says_why(cells: list[Cell]) -> list[str]:
@@ -300,7 +255,6 @@ RULES: list[Rule] = [
     every_cell_is_executed,
     known_tags_only,
     tensors_on_a_device,
-    no_name_of_the_package_redefined,
     what_is_not_compared_says_why,
     nothing_that_changes_between_runs,
     every_picture_has_an_alt_and_a_caption,
