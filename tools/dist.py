@@ -19,8 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_ext")]
 import attn_publish  # noqa: E402, this file is run as a script
 
-from tools import launch  # noqa: E402
-
 # Python 3.11.2, which Debian 12 brings, has no filters yet.
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 LEFT_OUT = [".git", ".venv*", "_build", "lab", "assignments", "mutants", "dist", "build"]
@@ -41,7 +39,7 @@ def build(root: Path, folder: Path) -> tuple[Path, Path]:
         copy = Path(place, "project")
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
         with (copy / "pyproject.toml").open("a", encoding="utf-8") as project:
-            project.write(urls(launch.repository(copy)))
+            project.write(urls(attn_publish.named_url(copy)))
         sdist = folder / _backend(f"build_sdist({str(folder.resolve())!r})", copy)
         with tarfile.open(sdist) as archive:
             archive.extractall(place, **FILTER)
