@@ -61,7 +61,12 @@ def attention_weights(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     # At least 32 bits, as in the fused kernel: scores overflow in half precision.
     wide = torch.promote_types(query.dtype, torch.float32)
-    key, lost = _finite_key(key, mask)
+    if attn_bias is not None:  # -inf closes a key as a mask does
+        is_open = (attn_bias != -math.inf).expand(*query.shape[:-1], key.shape[-2])
+        mask = is_open if mask is None else mask & is_open
+    lost = None
+    if query.requires_grad or key.requires_grad:
+        key, lost = _finite_key(key, mask)
     # To scale the query takes L · D products; to scale the scores, L · S.
     with without_autocast(query):
         scores = (query.to(wide) * scale) @ key.to(wide).transpose(-2, -1)  # (..., L, S)
@@ -163,7 +168,8 @@ def weighted_sum(weights: Tensor, value: Tensor) -> Tensor:
     spoilt = ~value.isfinite()
     reads = (weights != 0).to(value.dtype) @ spoilt.to(value.dtype) > 0  # (..., L, Dv)
     reads = reads | weights.isnan().any(-1, keepdim=True)
-    output = weights.nan_to_num() @ value.masked_fill(spoilt, 0.0)
+    weights = weights.masked_fill(weights.isnan(), 0.0)
+    output = weights @ value.masked_fill(spoilt, 0.0)
     return output.masked_fill(reads, math.nan)
 
 
@@ -186,7 +192,10 @@ def hiding_unread(
         return attend(query, key, value)
     if mask is not None:
         mask = torch.atleast_2d(mask != -math.inf if mask.is_floating_point() else mask)
+    L, S = query.shape[-2], key.shape[-2]
     if not _is_cheap_to_read(query):
+        if mask is None and S > L:
+            mask = torch.arange(S, device=key.device).lt(L)[None]  # what the last query reads
         if mask is not None:
             unread = ~mask.any(-2).unsqueeze(-1)  # (..., S, 1)
             key, value = (x.masked_fill(unread, 0.0) for x in (key, value))
@@ -195,12 +204,13 @@ def hiding_unread(
     read = output if mask is not None else output[..., -1:, :]  # the last query reads all keys
     if _is_finite(read) and not (output.requires_grad and not _is_finite(key)):
         return output
-    L, S = query.shape[-2], key.shape[-2]
     mask = and_causal(mask, L, S, device=query.device) if is_causal else mask
-    spoilt = ~(key.isfinite().all(-1, keepdim=True) & value.isfinite().all(-1, keepdim=True))
-    reads = spoilt.mT if mask is None else spoilt.mT & mask  # (..., 1 or L, S)
-    output = attend(query, key.masked_fill(spoilt, 0.0), value.masked_fill(spoilt, 0.0))
-    return output.masked_fill(reads.any(-1, keepdim=True), math.nan)
+    mask = query.new_ones(1, S, dtype=torch.bool) if mask is None else mask
+    key, lost = _finite_key(key, mask)
+    spoilt = ~value.isfinite()
+    read = mask.expand(*mask.shape[:-1], S).to(value.dtype) @ spoilt.to(value.dtype) > 0
+    lost = read if lost is None else lost | read  # (..., L, Dv)
+    return attend(query, key, value.masked_fill(spoilt, 0.0)).masked_fill(lost, math.nan)
 
 
 class Attention(nn.Module):
@@ -238,8 +248,11 @@ class Attention(nn.Module):
         """Output (..., L, Dv), and the weights (..., L, S) before dropout; mask as elsewhere."""
         check_tensors(query=query)
         check_value(key, value)
-        scores = self._scores(query, key)  # (..., L, S)
-        weights = masked_softmax(scores, attn_mask)  # (..., L, S)
+        lost = None
+        if torch.is_grad_enabled() and attn_mask is not None:
+            key, lost = _finite_key(key, attn_mask)
+        weights = masked_softmax(self._scores(query, key), attn_mask)  # (..., L, S)
+        weights = weights if lost is None else weights.masked_fill(lost, math.nan)
         return weighted_sum(self.dropout(weights), value), weights  # (..., L, Dv)
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
@@ -273,9 +286,7 @@ def _finite_key(key: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None
 
     A mask hides the key from the weights, but the gradient of the query would be 0 · NaN.
     """
-    if mask is None or not torch.is_grad_enabled() or not _is_cheap_to_read(key):
-        return key, None
-    if _is_finite(key):
+    if mask is None or not _is_cheap_to_read(key) or _is_finite(key):
         return key, None
     spoilt = ~key.isfinite().all(-1, keepdim=True)  # (..., S, 1)
     return key.masked_fill(spoilt, 0.0), (spoilt.mT & mask).any(-1, keepdim=True)

@@ -195,9 +195,7 @@ def test_what_a_masked_key_or_value_holds_changes_nothing(path, bad, where, rule
         kept = output[..., rows, :]
         if key is spoilt["key"] and math.isnan(bad):  # whoever reads NaN shows it
             assert output[..., ~rows, :].isnan().any(-1).all()
-        # Through a score of any kind, the gradient of a masked key cannot be kept from the query.
-        keeps_gradients = path is not by_module or where == "value"
-        results.append((kept, *(gradients(kept, inputs) if keeps_gradients else ())))
+        results.append((kept, *gradients(kept, inputs)))
     torch.testing.assert_close(*results)
     assert (results[1][0][..., ~allowed[rows].any(-1), :] == 0).all()
 
@@ -232,6 +230,42 @@ def test_a_weight_of_0_reads_nothing_and_any_other_weight_shows_what_is_wrong():
     assert got[2].tolist() == [0.0, 0.0]
     compiled = torch.compile(weighted_sum, fullgraph=True, backend="eager")
     assert compiled(weights[[0, 2]], value).equal(got[[0, 2]])
+
+
+@pytest.mark.parametrize("axes", [(), (H,)])
+def test_a_bias_of_minus_infinity_closes_a_key_as_a_mask_does(axes):
+    q, k, v = (x.detach().requires_grad_() for x in qkv(B, H))
+    bias = normal(*axes, L, S, seed=4).detach()
+    bias[..., 3] = -oracles.INF
+    spoilt = k.detach().clone()
+    spoilt[..., 3, :] = float("nan")
+    for path in (oracles.explicit, scaled_dot_product_attention):
+        got = path(q, spoilt, v, attn_bias=bias)
+        torch.testing.assert_close(got, path(q, k, v, attn_bias=bias))
+        assert all(x.isfinite().all() for x in gradients(got, (q, v)))
+
+
+def test_keys_after_the_last_query_change_nothing_in_a_compiled_graph():
+    q, k, v = (x.detach() for x in qkv(B, H, rows=L, columns=L + 2))
+    causal = partial(scaled_dot_product_attention, is_causal=True)
+    expected = causal(q, k, v)
+    k[..., L:, :] = v[..., L:, :] = float("nan")
+    compiled = torch.compile(causal, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(q, k, v), expected)
+
+
+@pytest.mark.parametrize("path", [oracles.explicit, scaled_dot_product_attention])
+def test_an_infinite_value_spoils_its_own_channel_alone(path):
+    q, k, v = (x.detach() for x in qkv())
+    allowed = torch.ones(L, S, dtype=torch.bool)
+    expected = path(q, k, v, attn_mask=allowed)
+    v[0, 0] = oracles.INF
+    torch.testing.assert_close(path(q, k, v, attn_mask=allowed)[:, 1:], expected[:, 1:])
+
+
+def test_an_infinite_weight_stays_infinite():
+    got = weighted_sum(torch.tensor([[oracles.INF, 0.0]]), torch.tensor([[1.0], [2.0]]))
+    assert got.tolist() == [[oracles.INF]]
 
 
 # Attention with any score

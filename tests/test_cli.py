@@ -247,6 +247,16 @@ def test_an_impossible_value_is_one_line_and_the_code_is_2(tmp_path, capsys, opt
     assert not (tmp_path / "out" / "weights.safetensors").exists()
 
 
+@pytest.mark.parametrize("out", ["", ".", ".."])
+def test_a_folder_that_holds_this_one_is_refused(tmp_path, capsys, monkeypatch, out):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert seq2seq(out) == 2
+    assert "a folder of its own" in one_line(capsys)
+    assert [*tmp_path.rglob("*")] == [here]
+
+
 @pytest.mark.parametrize("command", [["sample", "a"], ["translate"]])
 def test_a_folder_without_a_training_is_named_in_words(folder, tmp_path, capsys, command):
     use, *words = command

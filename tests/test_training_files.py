@@ -142,10 +142,11 @@ def test_a_flipped_bit_anywhere_is_refused_by_the_name_of_the_file(tmp_path, wri
     load(path)
 
 
-def test_weights_without_a_digest_are_loaded(tmp_path):
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_weights_without_a_digest_are_loaded(tmp_path, metadata):
     """As published files are, and those that this package wrote at first."""
     one, other = nn.Linear(5, 7), nn.Linear(5, 7)
-    safetensors.torch.save_file(one.state_dict(), tmp_path / "w")
+    safetensors.torch.save_file(one.state_dict(), tmp_path / "w", metadata=metadata)
     files.load_weights(tmp_path / "w", other)
     assert equal(one.state_dict(), other.state_dict())
 

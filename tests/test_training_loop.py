@@ -339,6 +339,42 @@ def test_a_batch_counts_once_where_its_loss_does_not_say():
     assert found == pytest.approx([sum(parts) / 3], rel=1e-12)
 
 
+@pytest.mark.parametrize("count", [-1, math.nan, math.inf])
+def test_a_count_that_counts_nothing_is_refused(count):
+    with pytest.raises(ValueError, match="0 or more"):
+        train(a_model(), loss=lambda model, x: (loss(model, x), count))
+
+
+def test_counts_are_added_in_single_precision():
+    counts = [1001, 3]  # whose sum bfloat16 has not
+    model = nn.Linear(3, 2).bfloat16()
+    value = lambda n: torch.tensor(float(n), dtype=torch.bfloat16)  # noqa: E731
+    weighted = lambda model, n: (0 * model.weight.sum() + value(n + 1), counts[n])  # noqa: E731
+    found = fit(model, torch.tensor, weighted, accumulate=2, steps=1)
+    assert found == pytest.approx([(1001 + 2 * 3) / 1004], rel=1e-6)
+
+
+class Turns(nn.Module):
+    """Two layers, of which each step trains one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 2), nn.Linear(3, 2)])
+
+    def forward(self, x):
+        return self.layers[int(x[0, 0] > 0)](x)
+
+
+def test_layers_that_take_turns_are_resumed(tmp_path):
+    torch.manual_seed(0)
+    one = Turns()
+    other, turns = copy.deepcopy(one), lambda n: torch.full((4, 3), 1.0 if n % 2 else -1.0)
+    expected = fit(one, turns, loss, steps=5)
+    fit(other, turns, loss, steps=3, checkpoint=tmp_path / "c.pt")
+    assert fit(other, turns, loss, steps=5, checkpoint=tmp_path / "c.pt") == expected
+    assert equal(bits(one), bits(other))
+
+
 # The best weights
 
 

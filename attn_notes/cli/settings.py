@@ -150,7 +150,7 @@ def read_settings(folder: str | Path) -> Settings:
 
 def claim(folder: Path, settings: Settings) -> None:
     """Make a folder for a training; refuse one that holds another training."""
-    if not folder.name:
+    if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(f"--out must name a folder of its own, got {folder}")
     if (folder / CHECKPOINT).exists():
         there = _flat(read_settings(folder))

@@ -31,12 +31,13 @@ def write_atomic(path: str | Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())  # the data reaches the disk before the name does
         temporary.replace(path)
-        _remove_parts(path)
     except OSError as error:
         raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
     finally:
         with suppress(OSError):
             temporary.unlink()
+    with suppress(OSError):  # by now the file is whole
+        _remove_parts(path)
 
 
 def _remove_parts(path: Path) -> None:
@@ -69,7 +70,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 def save_weights(path: str | Path, model: nn.Module) -> None:
     """Write a model's `state_dict` as a safetensors file, atomically; tied weights twice.
 
-    The metadata hold a sha256: of the file with 64 zeros in its place.
+    The metadata hold the file's sha256, computed with 64 zeros where the digest goes.
     """
     tensors = {  # copies, because safetensors refuses tensors that share memory, as tied weights do
         name: tensor.detach().to("cpu", copy=True).contiguous()
@@ -83,7 +84,7 @@ def save_weights(path: str | Path, model: nn.Module) -> None:
 def load_weights(path: str | Path, model: nn.Module) -> None:
     """Read the weights of `save_weights` into a model of the same architecture, in place.
 
-    A file without metadata has no sha256 to be compared with.
+    A file that states no sha256, as other libraries write it, is not compared with any.
     """
     data = Path(path).read_bytes()
     try:
@@ -91,7 +92,8 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    if metadata := header.get("__metadata__"):
+    metadata = header.get("__metadata__", {})
+    if metadata.keys() - {"format"}:  # all that other libraries state
         digest = str(metadata.get("sha256"))
         unsealed = data.replace(digest.encode(), BLANK.encode(), 1)
         if hashlib.sha256(unsealed).hexdigest() != digest:
