@@ -112,9 +112,9 @@ def scaled_dot_product_attention(
         dropout_p: the share of weights set to 0, from 0 to 1, in training and in evaluation.
 
     Returns:
-        (..., L, Dv); 0 where a query may read nothing. A masked key or value changes nothing, not
-        even if it is NaN or infinite; on a GPU and in a compiled graph, where looking for such
-        numbers takes too long, that is sure only where no query may read it.
+        (..., L, Dv); 0 where a query may read nothing. A masked key or value changes nothing, even
+        if it is NaN or infinite. On a GPU and in a compiled graph this holds only for keys that no
+        query may read, since checking every number would be too slow.
 
     Example:
         >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])
@@ -182,7 +182,7 @@ def hiding_unread(
     mask: Tensor | None,
     is_causal: bool,
 ) -> Tensor:
-    """`attend(query, key, value)`, in which what a masked key or value holds changes nothing.
+    """Call `attend` so that the contents of masked keys and values have no effect.
 
     Its weight is 0, but 0 · NaN is NaN. To replace what is not finite beforehand took 6 to 160 %
     more time on a CPU; to look at the output takes about 20 µs. A GPU would wait for that, and a
@@ -248,21 +248,21 @@ class Attention(nn.Module):
         """Output (..., L, Dv), and the weights (..., L, S) before dropout; mask as elsewhere."""
         check_tensors(query=query)
         check_value(key, value)
-        lost = None
-        if torch.is_grad_enabled() and attn_mask is not None:
-            key, lost = _finite_key(key, attn_mask)
-        weights = masked_softmax(self._scores(query, key), attn_mask)  # (..., L, S)
-        weights = weights if lost is None else weights.masked_fill(lost, math.nan)
+        scores = self._scores(query, key, attn_mask)  # (..., L, S)
+        weights = masked_softmax(scores, attn_mask)  # (..., L, S)
         return weighted_sum(self.dropout(weights), value), weights  # (..., L, Dv)
 
-    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
-        """The scores, in at least 32 bits under autocast, checked to be (..., L, S)."""
+    def _scores(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        """The scores (..., L, S), in at least 32 bits under autocast; NaN where NaN is read."""
+        lost = None
+        if torch.is_grad_enabled():
+            key, lost = _finite_key(key, mask)
         if is_autocast(query):
             query, key = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key))
         with without_autocast(query):
             scores = self.score(query, key)
         check_shapes(scores=(scores, "... L S"), query=(query, "... L D"), key=(key, "... S Dk"))
-        return scores
+        return scores if lost is None else scores.masked_fill(lost, math.nan)
 
 
 def _check_inputs(

@@ -212,7 +212,8 @@ class _Run:
             raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
         if not (isinstance(count, Real) or (_is_scalar(count) and not count.requires_grad)):
             raise TypeError(f"loss must count its batch by a number, got {count!r}")
-        if not (isinstance(count, Tensor) or 0 <= float(count) < math.inf):  # a tensor is not read here
+        # A tensor's value is not read: on a GPU that would wait.
+        if not (isinstance(count, Tensor) or 0 <= float(count) < math.inf):
             raise ValueError(f"loss must count its batch by 0 or more, got {count}")
         return value, count
 
