@@ -96,7 +96,7 @@ def test_the_last_of_the_formulas_is_the_softmax_and_forgetting_shows_another(vi
 def test_the_widget_fits_on_a_screen_and_holds_the_most_keys(visit, tmp_path):
     words = [*"abcd", "when", "the", "hot", "wind", "rose", "old", "mill", "again"]
     values = torch.rand(64, 2, generator=rng(1))
-    for count, tokens, tallest in ((12, words, 600), (64, None, 640)):
+    for count, tokens, tallest in ((12, words, 640), (64, None, 680)):
         widget = OnlineSoftmax(torch.arange(count).sin(), values[:count], tokens=tokens)
         widget.save_html(tmp_path / "saved.html")
         page = visit((tmp_path / "saved.html").as_uri(), width=1280)
