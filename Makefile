@@ -49,8 +49,9 @@ axe: .venv/ready book  ## accessibility of every page, in four states; `test` co
 	$(PY) tools/browser.py && $(CPU) ATTN_NOTES_EVERY_PAGE=1 \
 		$(PY) -m pytest tests/browser/test_axe.py -n 2
 
-test-matrix: .venv/ready  ## the notebooks with two threads and the plainest instruction set
-	OMP_NUM_THREADS=2 ATEN_CPU_CAPABILITY=default ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
+test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
+	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
+	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
 test-triton: .venv-triton/triton  ## the GPU's kernels by Triton's interpreter, and their chapter
 	$(CPU) TRITON_INTERPRET=1 $(TRITON) -m pytest tests/test_triton_*.py
