@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from attn_exercises.base import compare, draw, exercise, numbers, of_function, pair
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
-from attn_notes.data import END, PAD
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax, padding_mask
+from attn_notes.special_tokens import END, PAD
 
 
 @of_function

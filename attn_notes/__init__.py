@@ -21,8 +21,10 @@ The modules in the order of the chapters::
        triton_attention  the same as kernels for a GPU
    11  inside       ablation, patching, attribution: what a part of a model does
 
-Beside them stand `checks` (properties that a test can require), `plotting`, `widgets`, and `cli`,
-which trains larger what a chapter trains small.
+Beside them stand `stored` (the book's own trained models), `checks` (properties that a test can
+require) and `plotting`. Three packages come with this one: `attn_widgets` shows attention,
+`attn_exercises` checks a reader's answers, `attn_train` trains larger versions of the chapters'
+models.
 
 Dimension key, used in every docstring and in every shape comment::
 
@@ -39,9 +41,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = (
-    "attention", "cache", "checks", "cli", "data", "decoding", "flash", "inside", "kernels",
+    "attention", "cache", "checks", "data", "decoding", "flash", "inside", "kernels",
     "masks", "multihead", "ngrams", "patterns", "plotting", "positions", "pretrained", "scores",
-    "seq2seq", "training", "transformer", "triton_attention", "widgets",
+    "seq2seq", "stored", "training", "transformer", "triton_attention",
 )  # fmt: skip
 _HOMES = {
     "attention": ("Attention", "attention_weights", "scaled_dot_product_attention"),
@@ -51,7 +53,6 @@ _HOMES = {
     "multihead": ("MultiHeadAttention", "SelfAttention"),
     "source": ("show_source",),
     "transformer": ("DecoderOnly", "Encoder", "Transformer", "TransformerConfig"),
-    "widgets": ("show_attention",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

@@ -4,15 +4,14 @@ Numbers first, then tensors, then the shapes that attention asks for, then insta
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
-from attn_notes.device import is_autocast
+from attn_notes.modes import is_autocast
 
 Device = torch.device | str | None
 
@@ -171,17 +170,21 @@ def shapes_of(**tensors: Tensor) -> str:
     return _listed(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
 
 
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Imports inside: where a library is missing, the error says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if "pip install" in str(error):  # a package below has said it
-            raise
-        library, install = str(error.name).partition(".")[0], f"pip install -e '.[{name}]'"
-        words = f"{library} is missing: `{install}` in the folder of the repository installs it"
-        raise ModuleNotFoundError(words, name=library) from error
+def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
+    """Raise unless there is one length per source (B, S); return the lengths, S by default."""
+    if lengths is None:
+        check_shapes(source=(source, "B S"))
+        return torch.full(source.shape[:1], source.shape[1], device=source.device)
+    check_shapes(source=(source, "B S"), lengths=(lengths, "B"))
+    return lengths
+
+
+def check_step(tokens: Tensor, rows: int) -> None:
+    """Raise unless there is one token for each row of the state."""
+    check_tensors(tokens=tokens)
+    if tokens.shape != (rows,):
+        wanted = f"tokens must have shape (B,), one for each row of the state, {rows}"
+        raise ValueError(f"{wanted}, got {tuple(tokens.shape)}")
 
 
 def _are_autocast(*tensors: Tensor) -> bool:

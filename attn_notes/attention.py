@@ -23,8 +23,9 @@ from attn_notes.arguments import (
     check_tensors,
     check_value,
 )
-from attn_notes.device import is_autocast, known_number, without_autocast
+from attn_notes.device import known_number
 from attn_notes.masks import and_causal, masked_softmax
+from attn_notes.modes import is_autocast, without_autocast
 
 
 def attention_weights(

@@ -1,7 +1,6 @@
 """The one place that decides between CPU and GPU, and what holds on either."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -48,16 +47,3 @@ def known_number(number: Tensor) -> float | None:
         return number.item()
     except RuntimeError:
         return None
-
-
-def is_autocast(tensor: Tensor) -> bool:
-    """Whether autocast is on for the device of this tensor."""
-    kind = tensor.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-
-
-def without_autocast(tensor: Tensor) -> AbstractContextManager:
-    """Autocast is off inside for the device of this tensor: what has 32 bits keeps them."""
-    if is_autocast(tensor):
-        return torch.autocast(tensor.device.type, enabled=False)
-    return nullcontext()

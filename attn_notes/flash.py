@@ -22,8 +22,8 @@ from attn_notes.arguments import (
     check_value,
 )
 from attn_notes.attention import hiding_unread
-from attn_notes.device import without_autocast
 from attn_notes.masks import and_causal
+from attn_notes.modes import without_autocast
 
 INF = math.inf
 

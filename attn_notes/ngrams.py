@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from attn_notes.arguments import check_fractions, check_integers, check_positive
-from attn_notes.data import END, START, Vocabulary, encode_text
+from attn_notes.data import Vocabulary, encode_text
 from attn_notes.data.text import count_characters
+from attn_notes.special_tokens import END, START
 
 
 class NGramModel:

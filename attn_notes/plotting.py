@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.arguments import check_mask, extra
+from attn_notes.arguments import check_mask
+from attn_notes.extras import extra
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL, visible
 
 with extra("plot"):

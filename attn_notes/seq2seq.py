@@ -16,12 +16,13 @@ from attn_notes.arguments import (
     check_integer_tensors,
     check_integers,
     check_shapes,
+    check_source,
+    check_step,
     look_up,
 )
 from attn_notes.attention import Attention
-from attn_notes.data import PAD, START
-from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.masks import padding_mask
+from attn_notes.special_tokens import PAD, START
 
 
 class RNNEncoder(nn.Module):

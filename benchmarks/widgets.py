@@ -5,10 +5,10 @@ import sys
 import torch
 from playwright.sync_api import Browser, sync_playwright
 
-from attn_notes.cli import load_translator
 from attn_notes.data import Vocabulary
+from attn_notes.stored import load_translator
 from attn_notes.transformer import DecoderOnly, TransformerConfig
-from attn_notes.widgets import (
+from attn_widgets import (
     AttentionHeatmap,
     FamilyDiagram,
     FollowToken,
@@ -19,8 +19,8 @@ from attn_notes.widgets import (
     TransformerPlayer,
     page_style,
 )
-from attn_notes.widgets.assets import module_source
-from attn_notes.widgets.base import BookWidget
+from attn_widgets.assets import module_source
+from attn_widgets.base import BookWidget
 from benchmarks.report import median, percentile, print_load, print_table
 from tools.browser import FLAGS, find
 

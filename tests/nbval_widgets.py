@@ -36,7 +36,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
-from attn_notes.widgets.encoding import decode
+from attn_widgets.encoding import decode
 from tools.notebooks import not_to_be_made_here
 
 MOST_QUANTA = 2

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from attn_notes.inside import Head, find_heads, record
 from attn_notes.transformer import DecoderOnly, TransformerConfig
-from attn_notes.widgets import FollowToken
-from attn_notes.widgets.follow import READ
+from attn_widgets import FollowToken
+from attn_widgets.follow import READ
 
 Part = dict[str, Any]  # of a model: its kind, its block, and what it computes
 NAMES = {

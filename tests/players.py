@@ -5,8 +5,8 @@ from torch import Tensor
 
 from attn_notes.data import START
 from attn_notes.transformer import DecoderOnly, LanguageModelOutput
-from attn_notes.widgets import LanguageModelPlayer
-from attn_notes.widgets.sampler import window_start
+from attn_widgets import LanguageModelPlayer
+from attn_widgets.sampler import window_start
 
 
 def read_window(model: DecoderOnly, tokens: list[int], context: int) -> LanguageModelOutput:

@@ -10,15 +10,14 @@ import pytest
 from tools.notebook_rules import homeless_factories
 
 ROOT = Path(__file__).parents[1]
-PACKAGE, EXERCISES = ROOT / "attn_notes", ROOT / "attn_exercises"
-FILES = sorted([*PACKAGE.rglob("*.py"), *EXERCISES.rglob("*.py")])
+FILES = sorted(ROOT.glob("attn_*/**/*.py"))
 
 # A library that a part of the package needs, what needs it, and the extra that installs it.
 NEEDED = [
     ("matplotlib", "import attn_notes.plotting", "plot"),
-    ("anywidget", "import attn_notes; attn_notes.show_attention", "widgets"),
-    ("safetensors", "import attn_notes.training", "train"),
-    ("tyro", "import attn_notes.cli.commands", "train"),
+    ("anywidget", "import attn_widgets", "widgets"),
+    ("safetensors", "import attn_notes.stored", "train"),
+    ("tyro", "import attn_train.commands", "train"),
     ("tokenizers", "import attn_notes.pretrained", "pretrained"),
     ("num2words", "from attn_notes.data import number_words; number_words(3, 'de')", "data"),
 ]
@@ -27,9 +26,10 @@ import sys
 import torch
 before = set(sys.modules)
 import attn_notes
+OURS = "attn_notes", "attn_train", "attn_widgets"
 print(*set(sys.modules) - before)
 for library, code, _ in {NEEDED}:
-    for name in [name for name in sys.modules if name.split(".")[0] in ("attn_notes", library)]:
+    for name in [name for name in sys.modules if name.split(".")[0] in {{*OURS, library}}]:
         del sys.modules[name]
     sys.modules[library] = None
     try:
@@ -64,3 +64,22 @@ def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_tensor_is_made_on_a_named_device(path):
     assert homeless_factories(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+# Each package, and those that it may import.
+MAY_IMPORT = {
+    "attn_notes": set(),
+    "attn_widgets": {"attn_notes"},
+    "attn_train": {"attn_notes"},
+    "attn_exercises": {"attn_notes", "attn_widgets"},
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_packages_import_one_another_in_one_direction(path):
+    home = path.relative_to(ROOT).parts[0]
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    ours = {name.partition(".")[0] for name in names if name.startswith("attn_")}
+    assert ours <= MAY_IMPORT[home] | {home}

@@ -12,11 +12,17 @@ import pytest
 import torch
 
 import attn_notes
-from attn_notes.__main__ import main
-from attn_notes.cli import Translator, build_model, load_language_model, load_translator
-from attn_notes.cli.running import Job
-from attn_notes.cli.settings import Seq2SeqShape, Settings, Training
-from attn_notes.training.files import load_checkpoint
+from attn_notes.stored import (
+    Seq2SeqShape,
+    Translator,
+    build_model,
+    load_language_model,
+    load_translator,
+)
+from attn_train.__main__ import main
+from attn_train.files import load_checkpoint
+from attn_train.running import Job
+from attn_train.settings import Settings, Training, read_training
 from tests.test_training_files import contents, names
 
 QUICK = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
@@ -78,7 +84,7 @@ def test_a_training_leaves_a_translator_behind(folder):
         "weights-0.safetensors", "weights-2.safetensors",
     }  # fmt: skip
     translator = load_translator(folder, device="cpu")
-    settings = translator.settings
+    settings = translator.spec
     assert (settings.model.kind, settings.model.hidden_dim) == ("seq2seq", 8)
     tokens, said, weights = translator.steps("siebzehn")
     assert tokens == ("siebzehn",)
@@ -97,7 +103,7 @@ def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp
     assert seq2seq(copy, "--steps=7") == 0
     losses = load_checkpoint(copy / "checkpoint.pt")["losses"]
     assert losses[:4] == load_checkpoint(folder / "checkpoint.pt")["losses"]
-    assert len(losses) == load_translator(copy).settings.training.steps == 7
+    assert len(losses) == read_training(copy).training.steps == 7
     assert seq2seq(copy, "--steps=5") == 2
     assert "must have at most 5 steps, got 7" in one_line(capsys)
 
@@ -225,7 +231,7 @@ def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
     read = []
     model.model.body.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
     assert len(model.sample("line " * 10, length=40)) <= 40
-    assert max(read) <= model.settings.model.max_length
+    assert max(read) <= model.spec.model.max_length
     assert read[0] == 8
 
 
@@ -303,7 +309,7 @@ def test_settings_are_validated_on_load(folder, tmp_path, change, words):
     (tmp_path / "settings.json").write_text(json.dumps(changed) if changed else "no JSON")
     words = rf"settings\.json must be the settings of a training, got: .*{words}"
     with pytest.raises(ValueError, match=words):
-        load_translator(tmp_path)
+        read_training(tmp_path)
 
 
 # As it is called
@@ -320,7 +326,7 @@ def test_where_a_library_is_missing_one_line_says_how_to_install_it():
     code = """
 import sys
 sys.modules |= dict.fromkeys(["tyro", "safetensors", "tqdm", "sacrebleu", "num2words"])
-from attn_notes.__main__ import main
+from attn_train.__main__ import main
 sys.exit(main(["--help"]))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -19,12 +19,12 @@ from attn_notes.data import END, START, Vocabulary
 from attn_notes.decoding import greedy, sampling_distribution
 from attn_notes.masks import prefix_mask
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
-from attn_notes.widgets import FamilyDiagram, FollowToken, HeadSwitches, TransformerPlayer
-from attn_notes.widgets.encoding import decode
-from attn_notes.widgets.family import FAMILIES
-from attn_notes.widgets.packing import checksum, unpack_transformer
-from attn_notes.widgets.player import chance, cut
-from attn_notes.widgets.sampler import window_start
+from attn_widgets import FamilyDiagram, FollowToken, HeadSwitches, TransformerPlayer
+from attn_widgets.encoding import decode
+from attn_widgets.family import FAMILIES
+from attn_widgets.packing import checksum, unpack_transformer
+from attn_widgets.player import chance, cut
+from attn_widgets.sampler import window_start
 from tests import widgets as build
 from tests.parts import shown
 from tests.players import next_logits

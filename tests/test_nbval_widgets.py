@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attn_notes.checks import measured
-from attn_notes.widgets.encoding import encode, encode_mask
+from attn_widgets.encoding import encode, encode_mask
 from tests.nbval_widgets import difference, difference_of_measured
 
 ROOT = Path(__file__).parents[1]

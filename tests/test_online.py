@@ -7,7 +7,7 @@ import torch
 
 from attn_notes.flash import online_softmax
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets import OnlineSoftmax
+from attn_widgets import OnlineSoftmax
 from tests.oracles import INF, rng
 
 # Rows of scores, each with an edge of its own.

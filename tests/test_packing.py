@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from attn_widgets.packing import pack_transformer, unpack_transformer
 from tests.widgets import random_decoder, random_transformer
 
 TYING = {

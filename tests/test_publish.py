@@ -151,9 +151,10 @@ def test_a_page_is_one_of_many_formulas_for_the_script_too():
 # The distributions: complete, and named after their public home
 
 USE = """
-import attn_exercises
-from attn_notes import widgets
-print(widgets.__file__, attn_exercises.__file__, len(widgets.page_script()))
+import attn_exercises, attn_train, attn_widgets
+for package in attn_exercises, attn_train, attn_widgets:
+    print(package.__file__)
+print(len(attn_widgets.page_script()))
 attn_exercises.empty_rows(None)
 """
 
@@ -185,17 +186,16 @@ def test_the_source_distribution_holds_every_file_of_the_project(place):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_both_packages_with_their_scripts_and_guesses(place):
+def test_the_wheel_holds_every_package_with_their_scripts_and_guesses(place):
     environment = os.environ | {"PYTHONPATH": str(place / "wheel")}
     command = [sys.executable, "-c", USE]
     run = subprocess.check_output(command, env=environment, cwd=place, text=True)
-    imported, said = run.splitlines()
-    *paths, size = imported.split()
+    *paths, size, said = run.splitlines()
     assert all(Path(path).is_relative_to(place / "wheel") for path in paths)
     assert int(size) > 100_000
     assert said.startswith("Not yet: ")
     names = {one.name.split("-")[0] for one in (place / "wheel").iterdir()}
-    assert names == {"attn_exercises", "attn_notes"}
+    assert names == {"attn_exercises", "attn_notes", "attn_train", "attn_widgets"}
     for name in names:
         assert (place / "wheel" / name / "py.typed").is_file()
 

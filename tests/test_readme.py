@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from attn_notes.cli.commands import main
 from attn_notes.transformer import DecoderOnly, TransformerConfig
+from attn_train.commands import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

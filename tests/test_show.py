@@ -12,10 +12,10 @@ from torch import Tensor
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.pretrained import load_encoder, minilm_folder
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
-from attn_notes.widgets import AttentionHeatmap, HeadExplorer, show_attention, views
-from attn_notes.widgets.encoding import decode
-from attn_notes.widgets.tokens import readable, special_among
-from attn_notes.widgets.views import MOST, find_mask
+from attn_widgets import AttentionHeatmap, HeadExplorer, show_attention, views
+from attn_widgets.encoding import decode
+from attn_widgets.tokens import readable, special_among
+from attn_widgets.views import MOST, find_mask
 from tests.published import random_bert, random_gpt2
 from tests.widgets import of_many_tokens, scores, weights
 

@@ -13,7 +13,7 @@ from attn_notes.source import show_source
 def public_code():
     """Every public function and class of the package that is written in it."""
     names = {info.name for info in pkgutil.iter_modules(attn_notes.__path__, "attn_notes.")}
-    for module in map(importlib.import_module, sorted(names - {"attn_notes.widgets"})):
+    for module in map(importlib.import_module, sorted(names - {"attn_widgets"})):
         public = (thing for name, thing in sorted(vars(module).items()) if name[0] != "_")
         for thing in public:
             is_code = inspect.isfunction(thing) or inspect.isclass(thing)

@@ -13,16 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from attn_notes import cli
-from attn_notes.cli import Translator, load_translator
-from attn_notes.cli.commands import parse
-from attn_notes.cli.settings import Settings
-from attn_notes.cli.train import digest, load_pairs
 from attn_notes.data import Pair, Vocabulary, number_words, read_text, split_text
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
+from attn_notes.stored import (
+    LanguageModel,
+    Spec,
+    Translator,
+    build_model,
+    load_language_model,
+    load_translator,
+)
 from attn_notes.training import bits_per_character, exact_match
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
+from attn_train.commands import parse
+from attn_train.settings import read_training
+from attn_train.train import digest, load_pairs
+from attn_widgets.packing import pack_transformer, unpack_transformer
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +50,7 @@ MEASURED = 400  # examples, so that a run takes seconds
 def said_by(translator: Translator, pairs: list[Pair]) -> list[tuple[str, ...]]:
     model, vocabs = translator.model, (translator.source_vocab, translator.target_vocab)
     sources = [source for source, _ in pairs]
-    return translate(model, sources, *vocabs, max_length=translator.settings.max_length)
+    return translate(model, sources, *vocabs, max_length=translator.spec.max_length)
 
 
 def score(translator: Translator, pairs: list[Pair]) -> float:
@@ -62,8 +68,8 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
 sides = cache(load_pairs)
 
 
-def held_out(settings: Settings) -> list[Pair]:
-    return sides(settings.data, settings.training.seed, None, None)[1]
+def held_out(settings: Spec) -> list[Pair]:
+    return sides(settings.data, 0, None, None)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
@@ -75,7 +81,7 @@ def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_stored_model_scores_what_is_stated(name):
     translator = load_translator(DATA / name)
-    pairs = held_out(translator.settings)
+    pairs = held_out(translator.spec)
     count, stated = STATED[name]
     assert f"{len(pairs):,}" == count
     # A part of them, drawn from all: it may miss the whole's score by two examples.
@@ -96,13 +102,13 @@ def rounded() -> Translator:
     """The model of chapter 7 as its page has it: a byte a weight."""
     translator = load_translator(DATA / "transformer-numbers")
     model = unpack_transformer(pack_transformer(translator.model)).float()
-    return Translator(translator.settings, model)
+    return Translator(translator.spec, model)
 
 
 def test_the_model_of_the_page_scores_what_is_stated_in_each_language_after_rounding(rounded):
     words = r"In 8 bits a weight,[^.]*scores\s([\d.]+),\sand\sat\sleast\s([\d.]+)\sin"
     (stated,) = re.findall(words, README)
-    scores = in_each_direction(rounded, held_out(rounded.settings))
+    scores = in_each_direction(rounded, held_out(rounded.spec))
     assert sorted(scores) == sorted(product(("<de>", "<fr>", "<es>"), (False, True)))
     whole = sum(scores.values()) / len(scores)
     assert whole == pytest.approx(float(stated[0]), abs=2e-3)
@@ -112,10 +118,10 @@ def test_the_model_of_the_page_scores_what_is_stated_in_each_language_after_roun
 
 def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded):
     """Short ones and round ones, which are too few to move an average."""
-    settings = rounded.settings
+    settings = rounded.spec
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    both = sides(settings.data, settings.training.seed, None, None)
+    both = sides(settings.data, 0, None, None)
     there = {pair for side in both for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
@@ -124,11 +130,11 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_model_learns_between_its_snapshots(name):
-    settings = load_translator(DATA / name).settings
+    settings = load_translator(DATA / name).spec
     part = held_out(settings)[:100]
     snapshots = [path.name for path in (DATA / name).glob("weights-*")]  # the Transformer has none
     snapshots.sort(key=lambda file: int(re.findall(r"\d+", file)[0]))
-    stages = [Translator(settings, cli.build_model(settings))]  # untrained, from the seed
+    stages = [Translator(settings, build_model(settings))]  # untrained, from the seed
     stages += [
         load_translator(DATA / name, weights=file) for file in (*snapshots, "weights.safetensors")
     ]
@@ -138,27 +144,27 @@ def test_a_model_learns_between_its_snapshots(name):
 
 
 def words_of_the_command(name: str) -> list[str]:
-    """What stands in the README after `python -m attn_notes`."""
+    """What stands in the README after `python -m attn_train`."""
     joined = README.replace("\\\n", " ")
     (line,) = (line for line in joined.splitlines() if line.endswith(f"book/_data/{name}"))
     python, flag, module, *words = shlex.split(line)
-    assert (python, flag, module) == ("python", "-m", "attn_notes")
+    assert (python, flag, module) == ("python", "-m", "attn_train")
     return words
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_command_that_is_stated_is_the_one_that_was_run(name, monkeypatch):
-    monkeypatch.setattr("attn_notes.cli.train.load_pairs", sides)
+    monkeypatch.setattr("attn_train.train.load_pairs", sides)
     command = parse(words_of_the_command(name))
-    assert command.prepare()[0] == load_translator(DATA / name).settings
+    assert command.prepare()[0] == read_training(DATA / name)
     kept = {path.name for path in (DATA / name).glob("weights-*")}
     assert kept == {f"weights-{step}.safetensors" for step in command.snapshots}
     assert command.training.seed == 0
 
 
 @pytest.fixture(scope="module", params=WRITERS)
-def stored(request) -> tuple[str, cli.models.LanguageModel]:
-    return request.param, cli.load_language_model(DATA / request.param)
+def stored(request) -> tuple[str, LanguageModel]:
+    return request.param, load_language_model(DATA / request.param)
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +179,9 @@ def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
     assert f"{sum(p.numel() for p in writer.model.parameters()):,}" == parameters
     assert f"{sum(map(len, texts[1])):,}" == characters
     page = unpack_transformer(pack_transformer(writer.model)).float()  # a byte a weight
-    models = writer, cli.models.LanguageModel(writer.settings, page)
+    models = writer, LanguageModel(writer.spec, page)
     for model, figure in zip(models, stated, strict=True):
-        length = writer.settings.model.max_length
+        length = writer.spec.model.max_length
         bits = bits_per_character(model.model, texts[1], model.vocab, length=length)
         assert bits == pytest.approx(float(figure), abs=0.002)
 
@@ -193,9 +199,10 @@ def test_counts_need_the_bits_that_are_stated_beside_a_language_models(texts):
 def test_the_command_of_a_language_model_is_the_one_that_was_run(stored, texts):
     name, writer = stored
     command = parse(words_of_the_command(name))
-    assert (command.model, command.training) == (writer.settings.model, writer.settings.training)
-    assert writer.settings.training.seed == 0
+    stated = read_training(DATA / name)
+    assert (command.model, command.training) == (writer.spec.model, stated.training)
+    assert stated.training.seed == 0
     read = [path for words in command.text for path in sorted(ROOT.glob(str(words)))]
     assert read == sorted((DATA / "python-topics").glob("*.txt"))
-    assert digest(texts) == writer.settings.digest
+    assert digest(texts) == stated.digest
     assert not [*(DATA / name).glob("weights-*")]

@@ -14,7 +14,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from attn_notes.training import files
+from attn_notes.stored import load_weights
+from attn_train import files
 
 STATE = {
     "tensor": torch.arange(6.0).view(2, 3),
@@ -59,7 +60,7 @@ def test_what_was_saved_is_loaded(tmp_path):
     torch.manual_seed(0)
     one, other = Tied(), Tied()
     files.save_weights(tmp_path / "w", one)
-    files.load_weights(str(tmp_path / "w"), other)
+    load_weights(str(tmp_path / "w"), other)
     assert equal(one.state_dict(), other.state_dict())
     assert other.out_proj.weight is other.embedding.weight
     assert names(tmp_path) == {"c.pt", "w"}
@@ -103,7 +104,7 @@ def test_an_incomplete_or_foreign_file_is_refused_and_changes_nothing(tmp_path):
         (
             tmp_path / "w",
             "be a complete safetensors file",
-            lambda p: files.load_weights(p, model),
+            lambda p: load_weights(p, model),
         ),
     ):
         whole = path.read_bytes()
@@ -123,7 +124,7 @@ def a_checkpoint(path: Path):
 
 def weights(path: Path):
     files.save_weights(path, nn.Linear(5, 7))
-    return lambda path: files.load_weights(path, nn.Linear(5, 7))
+    return lambda path: load_weights(path, nn.Linear(5, 7))
 
 
 @pytest.mark.slow
@@ -147,7 +148,7 @@ def test_weights_without_a_digest_are_loaded(tmp_path, metadata):
     """As published files are, and those that this package wrote at first."""
     one, other = nn.Linear(5, 7), nn.Linear(5, 7)
     safetensors.torch.save_file(one.state_dict(), tmp_path / "w", metadata=metadata)
-    files.load_weights(tmp_path / "w", other)
+    load_weights(tmp_path / "w", other)
     assert equal(one.state_dict(), other.state_dict())
 
 
@@ -197,5 +198,5 @@ def test_weights_of_another_model_are_refused_by_name_and_change_nothing(tmp_pat
     before = copy.deepcopy(model.state_dict())
     files.save_weights(tmp_path / "w", there)
     with pytest.raises(ValueError, match=words):
-        files.load_weights(tmp_path / "w", model)
+        load_weights(tmp_path / "w", model)
     assert equal(model.state_dict(), before)

@@ -1,4 +1,4 @@
-"""The loop does what a loop written out does, and resumed ends the same; and its schedules."""
+"""The loops do what a loop written out does, and resumed ends the same; and its schedules."""
 
 import copy
 import functools
@@ -17,12 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from attn_notes import training
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.training import fit, schedules
-from attn_notes.training.files import load_checkpoint, save_checkpoint
-from attn_notes.training.loop import READ_EVERY, _Run
+from attn_notes.training import schedules
+from attn_train.files import load_checkpoint, save_checkpoint
+from attn_train.loop import READ_EVERY, _Run, fit
 from tests.oracles import rng
 from tests.test_training_files import equal, names
 
@@ -47,8 +48,12 @@ def bits(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def train(model: nn.Module, steps: int = STEPS, **how) -> list[float]:
+def train(model: nn.Module, steps: int = STEPS, *, fit=fit, **how) -> list[float]:
     return fit(model, batches, how.pop("loss", loss), steps=steps, **how)
+
+
+# The short loop that the chapters use, and the long one that can be stopped and resumed.
+BOTH = pytest.mark.parametrize("fit", [training.fit, fit], ids=["short", "long"])
 
 
 class Stopped(Exception):
@@ -66,9 +71,10 @@ def stop_after(step: int):
 # What it does
 
 
+@BOTH
 @pytest.mark.parametrize("max_norm", [0.1, math.inf])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_it_is_adamw_on_clipped_gradients(max_norm, weight_decay):
+def test_it_is_adamw_on_clipped_gradients(fit, max_norm, weight_decay):
     schedule = schedules.linear_decay(3, STEPS)
     one, other = (a_model(dropout=0.0).double() for _ in range(2))
     draw = lambda step: batches(step).double()  # noqa: E731
@@ -89,7 +95,8 @@ def test_it_is_adamw_on_clipped_gradients(max_norm, weight_decay):
     assert all(parameter.grad is None for parameter in one.parameters())
 
 
-def test_every_step_gets_its_batch_and_says_what_it_cost():
+@BOTH
+def test_every_step_gets_its_batch_and_says_what_it_cost(fit):
     asked, told = [], []
     draw = lambda step: asked.append(step) or batches(step)  # noqa: E731
     losses = fit(a_model(), draw, loss, steps=5, on_step=lambda *told_of: told.append(told_of))
@@ -99,17 +106,19 @@ def test_every_step_gets_its_batch_and_says_what_it_cost():
     assert not any(value.requires_grad for _, value in told)
 
 
-def test_what_is_frozen_stays():
+@BOTH
+def test_what_is_frozen_stays(fit):
     model = a_model()
     model[0].requires_grad_(False)
     before = bits(model)
-    train(model, 3)
+    train(model, 3, fit=fit)
     changed = {name for name, now in bits(model).items() if not torch.equal(now, before[name])}
     assert changed == {name for name in before if not name.startswith("0.")}
 
 
+@BOTH
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_caller_finds_modes_and_randomness_as_they_were(fails):
+def test_the_caller_finds_modes_and_randomness_as_they_were(fit, fails):
     model = a_model()
     model.train()
     model[2].eval()
@@ -120,7 +129,7 @@ def test_the_caller_finds_modes_and_randomness_as_they_were(fails):
         return loss(model, batch)
 
     with pytest.raises(Stopped) if fails else nullcontext():
-        train(model, 3, loss=watched, on_step=stop_after(2 if fails else 9))
+        train(model, 3, fit=fit, loss=watched, on_step=stop_after(2 if fails else 9))
     assert seen == {True}
     assert [module.training for module in model] == [True, True, False, True]
     assert torch.equal(torch.get_rng_state(), state)
@@ -132,13 +141,14 @@ def test_each_process_and_each_step_has_a_dropout_of_its_own():
         run = _Run(nn.Linear(3, 2), loss, SETTINGS)
         run.rank, run.world_size = rank, 2
         run.backward = lambda _: drawn.append(torch.rand(1).item()) or torch.zeros(())
-        with run.training():
+        with training.loop.training(run.model, 0):
             run.update([], 0.1)
             run.update([], 0.1)
     assert len({*drawn}) == 4
 
 
-def test_a_batch_moves_to_the_device_of_the_model():
+@BOTH
+def test_a_batch_moves_to_the_device_of_the_model(fit):
     class Traveller:
         def to(self, device):
             return torch.ones(8, 3) if device == torch.device("cpu") else None
@@ -256,12 +266,13 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_take_it_over(tmp_pat
     assert len(load_checkpoint(path)["losses"]) == 4
 
 
-def test_a_gradient_that_is_not_finite_counts_too():
+@BOTH
+def test_a_gradient_that_is_not_finite_counts_too(fit):
     model = nn.Linear(3, 2)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)
     with pytest.raises(FloatingPointError, match=r"loss 0.0 and a gradient of norm \w+ in step 0"):
-        train(model, 3, loss=lambda model, x: model(x).square().sum().sqrt())
+        train(model, 3, fit=fit, loss=lambda model, x: model(x).square().sum().sqrt())
     assert model.weight.eq(0).all()
 
 

@@ -86,7 +86,7 @@ def test_a_dead_worker_ends_a_divided_training_and_one_process_goes_on(report):
 def test_torchrun_trains_with_several_processes(tmp_path):
     (tmp_path / "text").write_text("\n".join(str(n * n) for n in range(200)))
     printed = run_of(
-        "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "attn_notes",
+        "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "attn_train",
         "train", "language-model", "--steps=4", "--max-length=8", "--num-layers=1",
         "--embed-dim=8", "--ffn-dim=8", "--num-heads=2", "--batch-size=5", "--device=cpu",
         f"--text={tmp_path / 'text'}", f"--out={tmp_path / 'out'}",

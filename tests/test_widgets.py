@@ -16,15 +16,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from attn_notes import widgets
+import attn_widgets as widgets
 from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_watson
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.palette import visible
 from attn_notes.patterns import select_cells
 from attn_notes.scores import GaussianScore
-from attn_notes.widgets import assets
-from attn_notes.widgets.base import BookWidget, Offered
-from attn_notes.widgets.encoding import (
+from attn_widgets import assets
+from attn_widgets.base import BookWidget, Offered
+from attn_widgets.encoding import (
     decode,
     encode,
     encode_mask,
@@ -527,7 +527,7 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
         assert len(source) < 125_000
-    static = assets.files("attn_notes.widgets").joinpath("static").iterdir()
+    static = assets.files("attn_widgets").joinpath("static").iterdir()
     stored = {path.stem for path in static if path.suffix == ".js"}
     assert {*assets.WIDGETS, *assets.CORE, "host"}.union(*assets.SHARED.values()) == stored
 

@@ -25,13 +25,13 @@ import torch.distributed.fsdp
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from attn_notes.cli.commands import main
-from attn_notes.training import fit, language_model_loss, translation_loss
-from attn_notes.training.files import load_checkpoint
-from attn_notes.training.loop import _Run
-from attn_notes.training.processes import process_group
-from attn_notes.training.sharding import shard
+from attn_notes.training import language_model_loss, translation_loss
 from attn_notes.transformer import DecoderOnly, TransformerConfig
+from attn_train.commands import main
+from attn_train.files import load_checkpoint
+from attn_train.loop import _Run, fit
+from attn_train.processes import process_group
+from attn_train.sharding import shard
 from tests.oracles import rng
 from tests.test_training_loop import a_translator, of_words
 

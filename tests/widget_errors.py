@@ -5,11 +5,11 @@ from functools import partial
 import torch
 import traitlets
 
-from attn_notes import widgets as W
+import attn_widgets as W
 from attn_notes.data import Vocabulary
 from attn_notes.scores import AdditiveScore
 from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
-from attn_notes.widgets.packing import pack_transformer
+from attn_widgets.packing import pack_transformer
 from tests import widgets as made
 from tests.widgets import random_decoder, random_transformer
 

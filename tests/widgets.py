@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes import masks, widgets
+import attn_widgets as widgets
+from attn_notes import masks
 from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.scores import AdditiveScore, BilinearScore
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
-from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode, encode_roots
+from attn_widgets.base import BookWidget
+from attn_widgets.encoding import decode, encode_roots
 from tests.oracles import coin, rng
 
 NAMED_MASKS = {

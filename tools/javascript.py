@@ -1,6 +1,6 @@
 """Lints the widgets' JavaScript as browsers get it: the page's script, and each live module.
 
-The files of `attn_notes/widgets/static` share names, so a file alone says little: only what Python
+The files of `attn_widgets/static` share names, so a file alone says little: only what Python
 puts together from them shows a name that is defined nowhere, or never used.
 """
 
@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from attn_notes.widgets import assets
+from attn_widgets import assets
 
 STATIC = Path(assets.__file__).with_name("static")
 CONFIG = Path(__file__).resolve().parents[1] / ".oxlintrc.json"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attn_notes.cache import KVCache
 from attn_notes.checks.properties import CheckFailed, check_small, noise_source
-from attn_notes.data import END, PAD
+from attn_notes.special_tokens import END, PAD
 
 
 def check_batch_invariant(

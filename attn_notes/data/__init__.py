@@ -11,7 +11,8 @@ from attn_notes.data.files import read_pairs, read_text
 from attn_notes.data.numbers import join_words, number_pairs, number_words, split_number
 from attn_notes.data.split import Pair, is_held_out, split_pairs
 from attn_notes.data.text import TextWindows, encode_text, python_documentation, split_text
-from attn_notes.data.vocabulary import END, PAD, START, UNKNOWN, SpecialTokens, Vocabulary
+from attn_notes.data.vocabulary import Vocabulary
+from attn_notes.special_tokens import END, PAD, START, UNKNOWN, SpecialTokens
 
 __all__ = [
     "END",

@@ -11,7 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
-from attn_notes.data.vocabulary import END, PAD, START, Vocabulary
+from attn_notes.data.vocabulary import Vocabulary
+from attn_notes.special_tokens import END, PAD, START
 
 _POOL = 20  # batches sorted by length together
 

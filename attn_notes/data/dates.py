@@ -6,8 +6,9 @@ Day, month and year change places between locales. The formats are Unicode's, fr
 import random
 from datetime import date
 
-from attn_notes.arguments import check_integers, extra
+from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair, is_held_out
+from attn_notes.extras import extra
 
 DATE_LOCALES = ("de", "en", "es", "fr", "iso", "ja", "zh")
 DATE_STYLES = ("full", "long", "medium")  # the short style may omit the century

@@ -14,8 +14,9 @@ from functools import cache
 from itertools import groupby, product
 from typing import Any
 
-from attn_notes.arguments import check_fractions, check_integers, extra
+from attn_notes.arguments import check_fractions, check_integers
 from attn_notes.data.split import Pair, is_held_out
+from attn_notes.extras import extra
 
 NUMBER_LANGUAGES = ("de", "digits", "en", "es", "fr", "id", "ja", "pl", "pt", "ru")
 _MOST_DIGITS = 12

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attn_notes.arguments import check_integers
 from attn_notes.data.split import is_held_out
-from attn_notes.data.vocabulary import END, START, Vocabulary
+from attn_notes.data.vocabulary import Vocabulary
+from attn_notes.special_tokens import END, START
 
 _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones recur by chance
 

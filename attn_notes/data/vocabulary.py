@@ -1,27 +1,15 @@
-"""Tokens and their ids (chapter 4).
-
-Everywhere `PAD` is 0, `START` of a sequence 1, its `END` 2, and any `UNKNOWN` token 3.
-"""
+"""Tokens and their ids (chapter 4)."""
 
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
 from attn_notes.arguments import check_integers
+from attn_notes.special_tokens import END, PAD, START, UNKNOWN
 
-PAD, START, END, UNKNOWN = range(4)
 _FIRST = 4  # the id of the first known token
-
-
-class SpecialTokens(NamedTuple):
-    """The special ids of a model, None where it has none; its end may be its padding. Chapter 9."""
-
-    pad: int = PAD
-    start: int | None = START
-    end: int | None = END
 
 
 class Vocabulary:

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from attn_notes.arguments import check_finite, check_integers
-from attn_notes.data import SpecialTokens
-from attn_notes.decoding.generate import evaluating, greedy, next_log_probs, special_tokens
+from attn_notes.decoding.generate import greedy, next_log_probs, special_tokens
 from attn_notes.decoding.protocol import Decodable, Decoded
+from attn_notes.modes import evaluating
+from attn_notes.special_tokens import SpecialTokens
 
 
 def beam_search(

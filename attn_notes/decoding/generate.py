@@ -1,16 +1,16 @@
 """One token after another until END, and greedy decoding (chapter 4)."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_notes.arguments import check_integers
-from attn_notes.data import SpecialTokens
 from attn_notes.decoding.protocol import Decodable, Decoded
+from attn_notes.modes import evaluating
+from attn_notes.special_tokens import SpecialTokens
 
 
 def generate(
@@ -112,18 +112,3 @@ def next_log_probs(logits: Tensor, special: SpecialTokens) -> Tensor:
     if math.isnan(log_probs.sum()):  # it is if one of them is: none is above 0
         raise ValueError("the model's logits must be numbers, got NaN or infinity among them")
     return log_probs
-
-
-@contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """No gradients and no dropout inside; afterwards every module is in its earlier mode."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [module.training for module in modules]  # a part may be frozen, and the rest not
-    try:
-        for module in modules:
-            module.training = False
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode

@@ -2,10 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
-
-from attn_notes.arguments import check_shapes, check_tensors
 
 
 class State(Protocol):
@@ -37,20 +34,3 @@ class Decoded(NamedTuple):
     tokens: Tensor  # (B, T), ids up to END, then PAD; no END where the length ran out
     log_probs: Tensor  # (B,), the sum over the tokens of log p(token | those before it, source)
     state: Any  # before the last token, from `torch.inference_mode`: without gradients
-
-
-def check_source(source: Tensor, lengths: Tensor | None) -> Tensor:
-    """Raise unless there is one length per source (B, S); return the lengths, S by default."""
-    if lengths is None:
-        check_shapes(source=(source, "B S"))
-        return torch.full(source.shape[:1], source.shape[1], device=source.device)
-    check_shapes(source=(source, "B S"), lengths=(lengths, "B"))
-    return lengths
-
-
-def check_step(tokens: Tensor, rows: int) -> None:
-    """Raise unless there is one token for each row of the state."""
-    check_tensors(tokens=tokens)
-    if tokens.shape != (rows,):
-        wanted = f"tokens must have shape (B,), one for each row of the state, {rows}"
-        raise ValueError(f"{wanted}, got {tuple(tokens.shape)}")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from attn_notes.arguments import check_broadcast
-from attn_notes.decoding.generate import evaluating
+from attn_notes.modes import evaluating
 from attn_notes.multihead import MultiHeadAttention
 from attn_notes.transformer import DecoderBlock, Embeddings, EncoderBlock, FeedForward
 

@@ -4,7 +4,7 @@ Of a folder only `config.json`, `model.safetensors` and `tokenizer.json` are rea
 runs. What describes another computation than ours, or does not fit the model, is refused.
 """
 
-from attn_notes.arguments import extra
+from attn_notes.extras import extra
 
 with extra("pretrained"):
     from attn_notes.pretrained.bert import load_encoder, load_masked_language_model

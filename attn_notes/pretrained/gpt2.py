@@ -6,9 +6,9 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from attn_notes.data import SpecialTokens
 from attn_notes.pretrained.config import read_config
 from attn_notes.pretrained.folders import build, find_folder
+from attn_notes.special_tokens import SpecialTokens
 from attn_notes.transformer import DecoderOnly
 
 # The published name of a module and ours; {} is the number of a block.

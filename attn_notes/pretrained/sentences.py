@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from attn_notes.arguments import check_integers, check_mask
 from attn_notes.data.text import check_texts
-from attn_notes.decoding.generate import evaluating
+from attn_notes.modes import evaluating
 from attn_notes.transformer import Encoder
 
 

@@ -1,6 +1,6 @@
 """Training: one loop for every model of the book (chapter 4 and on). Read `loop` first."""
 
-from attn_notes.arguments import extra
+from attn_notes.extras import extra
 from attn_notes.training.metrics import (
     bits_per_character,
     bleu,

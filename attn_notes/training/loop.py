@@ -1,29 +1,19 @@
 """The training loop: one for every model of the book, in plain torch (chapter 4 and on)."""
 
 import math
-import random
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from numbers import Real
-from pathlib import Path
-from types import NoneType
-from typing import Any, TypeGuard
+from contextlib import contextmanager
+from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from attn_notes.arguments import check_integers, check_positive
-from attn_notes.decoding.generate import evaluating
-from attn_notes.training.files import check_alike, load_checkpoint, save_checkpoint
 from attn_notes.training.metrics import translation_loss
-from attn_notes.training.processes import generators, progress_bar, rank_and_world_size, seed_rng
 from attn_notes.training.schedules import Schedule, constant
-from attn_notes.training.sharding import from_first, gather, is_divided, share, whole
-
-# Of a checkpoint; what they hold is checked against the model.
-ENTRIES = dict.fromkeys(("settings", "best", "rng", "model", "optimizer"), dict) | {"losses": list}
-READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 
 def fit(
@@ -37,53 +27,34 @@ def fit(
     weight_decay: float = 0.0,
     max_norm: float = 1.0,
     seed: int = 0,
-    accumulate: int = 1,
-    precision: str = "float32",
-    compile: bool = False,  # noqa: A002, torch's name
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = 200,
-    validate: Callable[[], float] | None = None,
     progress: bool | None = None,
     describe: Callable[[float], str] = "loss {:.3f}".format,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
-    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
-    train together, with a model that `shard` has divided or a whole one in each. Their batches and
-    the accumulated ones make one large batch, in which each counts as its loss says.
+    The caller's random state stays as it is. `attn_train` has the loop for longer trainings.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
-        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
-            so that a resumed training sees the same.
-        loss: `loss(model, batch)` gives the mean loss (), or a tuple of it and how much it counts,
-            such as its number of tokens; without this a batch counts once.
-        steps: the number of updates, a checkpoint's included.
+        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`.
+        loss: `loss(model, batch)` gives the mean loss (), or a tuple that begins with it.
+        steps: the number of updates.
         lr: the highest learning rate.
         schedule: maps a step to a factor of `lr`.
         weight_decay: of AdamW.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
         seed: of dropout, 0 or more.
-        accumulate: batches per update: update n reads batches n · `accumulate` and on.
-        precision: "float32", or "bfloat16" for matrix products under autocast.
-        compile: whether to run `torch.compile` on the model first.
-        checkpoint: a file to resume from if it exists, and to write at the start, now and then, and
-            at the end. On a CPU, a resumed training equals an uninterrupted one bit for bit.
-        checkpoint_every: steps between two checkpoints.
-        validate: gives the held-out loss before each checkpoint, in evaluation mode, without
-            gradients. At the end the model gets the weights for which it was lowest.
         progress: whether to show a bar; by default in a terminal or a notebook, unless
             `ATTN_NOTES_PROGRESS=0` is set or tests are running.
         describe: what the bar says of a loss.
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
-        The loss of every step, including those of a checkpoint.
+        The loss of every step.
 
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
-        ValueError: a checkpoint that is damaged or of another training, among others.
 
     Example:
         >>> target = torch.tensor([1.0, -1.0])
@@ -93,224 +64,96 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
+    check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
+    parameters = trainable(model)
+    optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay, fused=True)
+    losses: list[float] = []
+    with training(model, seed), progress_bar(0, steps, progress) as bar:
+        for step in range(steps):
+            found = loss(model, batches(step).to(parameters[0].device))
+            value = found[0] if isinstance(found, tuple) else found
+            optimizer.zero_grad()
+            value.backward()
+            norm = nn.utils.clip_grad_norm_(parameters, max_norm)
+            check_update(value.item(), norm.item(), step)
+            for group in optimizer.param_groups:
+                group["lr"] = lr * schedule(step)
+            optimizer.step()
+            losses.append(value.item())
+            if on_step is not None:
+                on_step(step + 1, value.detach())
+            bar.set_postfix_str(describe(losses[-1]), refresh=False)
+            bar.update()
+    optimizer.zero_grad()
+    return losses
+
+
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that require a gradient; raise if there are none."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise ValueError("model must have parameters that require a gradient, got none")
+    return parameters
+
+
+def check_optimiser(
+    *, steps: int, seed: int, lr: float, weight_decay: float, max_norm: float
+) -> None:
+    """Raise unless all are in their ranges."""
     check_integers(0, steps=steps, seed=seed)
-    check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
     check_positive(lr=lr)
     for name, x, off in (("max_norm", max_norm, math.inf), ("weight_decay", weight_decay, 0)):
         if x != off:
             check_positive(**{name: x})
-    if precision not in ("float32", "bfloat16"):
-        raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
-    settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    run = _Run(model, loss, settings | {"precision": precision})
-    with run.training():
-        run.resume(checkpoint, steps, compile)
-        with progress_bar(run.done, steps, progress) as bar:
-            for step in range(run.done, steps):
-                several = [batches(step * accumulate + n) for n in range(accumulate)]
-                value = run.update(several, lr * schedule(step))
-                if on_step is not None:
-                    on_step(step + 1, value)
-                if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
-                    run.keep_best(validate)
-                    run.save(checkpoint)
-                bar.set_postfix_str(describe(run.losses[-1]) if run.losses else "", refresh=False)
-                bar.update()
-        run.read()
-        run.optimizer.zero_grad()
-        if run.best["model"] is not None:
-            model.load_state_dict(run.best["model"])
-    return run.losses
 
 
-def _is_scalar(x: object) -> TypeGuard[Tensor]:
-    return isinstance(x, Tensor) and x.dim() == 0
+def check_update(loss: float, norm: float, step: int) -> None:
+    """Raise unless loss and gradient are finite, before the weights take them over."""
+    if not math.isfinite(loss + norm):
+        got = f"loss {loss} and a gradient of norm {norm} in step {step}"
+        hint = "a lower lr or a longer warm-up may help"
+        raise FloatingPointError(f"loss and gradient must be finite, got {got}; {hint}")
 
 
-class _Run:
-    """A training under way: everything that a checkpoint of it holds."""
+@contextmanager
+def training(model: nn.Module, seed: int) -> Iterator[None]:
+    """Training mode and seeded generators inside; afterwards everything as it was."""
+    device = next(model.parameters()).device
+    modes = {module: module.training for module in model.modules()}
+    states = [(source, source.get_state()) for source in generators(device)]
+    try:
+        model.train()
+        seed_rng(seed, device)
+        yield
+    finally:
+        for source, state in states:
+            source.set_state(state)
+        for module, mode in modes.items():
+            module.training = mode
 
-    def __init__(self, model: nn.Module, loss: Any, settings: dict[str, Any]) -> None:
-        self.model, self.loss, self.settings = model, loss, settings
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        if not self.parameters:
-            raise ValueError("model must have parameters that require a gradient, got none")
-        self.device = self.parameters[0].device
-        decay = {"weight_decay": settings["weight_decay"]}
-        self.optimizer = torch.optim.AdamW(self.parameters, **decay, fused=True)
-        self.losses: list[float] = []
-        self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
-        self.best: dict[str, Any] = {"loss": math.inf, "model": None}
-        self.rank, self.world_size = rank_and_world_size()
 
-    @property
-    def done(self) -> int:
-        return len(self.losses) + len(self.unread)
+def generators(device: torch.device) -> list[torch.Generator]:
+    """The random number generators of the CPU and of a device."""
+    match device.type:
+        case "cuda":
+            return [torch.default_generator, torch.cuda.default_generators[device.index]]
+        case "mps":
+            return [torch.default_generator, torch.mps._get_default_mps_generator()]
+    return [torch.default_generator]
 
-    @contextmanager
-    def training(self) -> Iterator[None]:
-        """Training mode and seeded generators inside; afterwards everything as it was."""
-        modes = {module: module.training for module in self.model.modules()}
-        sources = generators(self.device)
-        states = [source.get_state() for source in sources]
-        try:
-            self.model.train()
-            seed_rng(self.settings["seed"], self.device)
-            yield
-        finally:
-            for source, state in zip(sources, states, strict=True):
-                source.set_state(state)
-            for module, mode in modes.items():
-                module.training = mode
 
-    def update(self, batches: list[Any], rate: float) -> Tensor:
-        """One step down the gradient of the mean loss over all batches; that loss."""
-        if self.world_size > 1:  # for each process and step its own dropout, also after resuming
-            draw = random.Random(f"{self.settings['seed']} {self.done} {self.rank}")
-            seed_rng(draw.getrandbits(63), self.device)
-        self.optimizer.zero_grad()
-        value = self.backward(batches)
-        norm = whole(nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"]))
-        self.unread.append(torch.stack((value, norm)))
-        if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
-            self.read()  # before the weights change
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        return value
+def seed_rng(seed: int, device: torch.device) -> None:
+    """Seed the CPU and one device; torch.manual_seed would seed every device."""
+    for generator in generators(device):
+        generator.manual_seed(seed)
 
-    def backward(self, batches: list[Any]) -> Tensor:
-        """The mean loss over the batches of all processes, and its gradient."""
-        is_shared = len(batches) * self.world_size > 1
-        parts = []
-        for batch in batches:
-            value, count = self.loss_of(batch)
-            weight = count if is_shared else 1
-            (value * weight).backward()
-            # A sum of counts in half precision would lose tokens.
-            wide = value.detach().to(torch.promote_types(value.dtype, torch.float32))
-            parts.append(torch.stack((wide, torch.ones_like(wide))) * weight)  # (2,)
-        sums = torch.stack(parts).sum(0)
-        if self.world_size > 1:
-            dist.all_reduce(sums)
-        total, weights = sums
-        weights = torch.where(weights > 0, weights, 1)  # batches of padding alone count 0
-        for parameter in self.parameters if is_shared else ():
-            if parameter.grad is not None:  # by now the mean over the processes
-                parameter.grad *= self.world_size / weights
-        return total / weights
 
-    def loss_of(self, batch: Any) -> tuple[Tensor, Any]:
-        """The loss of one batch, and how much it counts."""
-        is_lower = self.settings["precision"] == "bfloat16"
-        cast = torch.autocast(self.device.type, torch.bfloat16) if is_lower else nullcontext()
-        with cast:
-            found = self.loss(self.trained, batch.to(self.device))
-        is_pair = isinstance(found, tuple) and len(found) == 2
-        value, count = found if is_pair else (found, 1)
-        if not (_is_scalar(value) and value.requires_grad):
-            raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
-        if not (isinstance(count, Real) or (_is_scalar(count) and not count.requires_grad)):
-            raise TypeError(f"loss must count its batch by a number, got {count!r}")
-        # A tensor's value is not read: on a GPU that would wait.
-        if not (isinstance(count, Tensor) or 0 <= float(count) < math.inf):
-            raise ValueError(f"loss must count its batch by 0 or more, got {count}")
-        return value, count
-
-    def read(self) -> None:
-        """Turn the losses that are still on the device into numbers."""
-        for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
-            if not math.isfinite(loss + norm):
-                got = f"loss {loss} and a gradient of norm {norm} in step {len(self.losses)}"
-                hint = "a lower lr or a longer warm-up may help"
-                raise FloatingPointError(f"loss and gradient must be finite, got {got}; {hint}")
-            self.losses.append(loss)
-        self.unread.clear()
-
-    def keep_best(self, validate: Callable[[], float] | None) -> None:
-        """Measure the held-out loss, and keep the weights if it is the lowest so far."""
-        if validate is not None:
-            with evaluating(self.model):
-                found = float(from_first(validate()))
-            if found < self.best["loss"]:
-                weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
-                self.best = {"loss": found, "model": weights}
-
-    def save(self, path: str | Path | None) -> None:
-        """Write the checkpoint, in the first process."""
-        self.read()  # what is not finite never gets into a checkpoint
-        if path is None:
-            return
-        rng = {source.device.type: source.get_state() for source in generators(self.device)}
-        here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
-        averages = self.optimizer.state_dict()["state"]
-        parts = {"model": self.model.state_dict(), "optimizer": averages}
-        state = gather(here | parts, keep=self.rank == 0)
-        if self.rank == 0:
-            save_checkpoint(path, state)
-
-    def resume(self, path: str | Path | None, steps: int, compiled: bool) -> None:
-        """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
-        is_there = path is not None and self.rank == 0 and Path(path).exists()
-        found = from_first(load_checkpoint(path) if path is not None and is_there else None)
-        if found is None:
-            self.save(path)
-        else:
-            self.restore(found, str(path), steps)
-        model: Any = self.model
-        if self.world_size > 1 and not is_divided(self.parameters[0]):
-            # Gradients share memory with the buckets; no device_ids, so lengths stay on the CPU.
-            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-        self.trained = torch.compile(model) if compiled else model
-
-    def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
-        """Take over what a checkpoint holds, if all of it is of this training."""
-        self.check(there, path)
-        for name, ours in self.settings.items():
-            if (theirs := there["settings"][name]) != ours:
-                raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
-        if (done := len(there["losses"])) > steps:
-            raise ValueError(f"{path} must have at most {steps} steps, got {done}")
-        likes = self.model.state_dict()
-        for kept in (there, there["best"]):
-            if kept["model"] is not None:
-                kept["model"] = {n: share(w, likes[n]) for n, w in kept["model"].items()}
-        for n, averages in there["optimizer"].items():
-            averages |= {name: share(w, self.parameters[n]) for name, w in averages.items()}
-        self.model.load_state_dict(there["model"])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": there["optimizer"], "param_groups": groups})
-        self.losses, self.best = there["losses"], there["best"]
-        for source in generators(self.device):
-            if source.device.type in there["rng"]:  # not if it was trained on another device
-                source.set_state(there["rng"][source.device.type])
-
-    def check(self, there: Any, path: str) -> None:
-        """Raise unless a checkpoint fits this training."""
-        check_alike(there, ENTRIES, path)
-        likes, weights = self.model.state_dict(), dict(enumerate(self.parameters))
-        states = {source.device.type: source.get_state() for source in generators(self.device)}
-        kinds = {"cpu"} | ({"cuda", "mps"} & there["rng"].keys())  # perhaps trained elsewhere
-        best = likes if there["best"].get("model") is not None else NoneType
-        wanted = {
-            "settings": dict.fromkeys(self.settings, object),
-            "best": {"loss": float, "model": best},
-            "rng": {kind: states.get(kind, Tensor) for kind in kinds},
-            "model": likes,
-            "optimizer": {  # a weight that has never had a gradient has no averages
-                n: {
-                    "step": torch.zeros((), device="cpu"),
-                    "exp_avg": weights[n],
-                    "exp_avg_sq": weights[n],
-                }
-                for n in weights.keys() & there["optimizer"].keys()
-            },
-        }
-        check_alike(there, ENTRIES | wanted, path)
-        if not all(isinstance(loss, float) and math.isfinite(loss) for loss in there["losses"]):
-            raise ValueError(f"{path}: losses must be finite numbers")
-        # Each weight counts the steps in which it had a gradient, so none need have counted all.
-        taken = max((int(one["step"]) for one in there["optimizer"].values()), default=0)
-        done = len(there["losses"])
-        if taken > done or (done and not taken):
-            raise ValueError(f"{path}: optimizer must have taken up to {done} steps, got {taken}")
+def progress_bar(done: int, steps: int, shown: bool | None) -> Any:
+    """A bar with speed and time left; hidden where nobody watches or the output is compared."""
+    if shown is None:
+        in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
+        is_compared = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
+        is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared
+        shown = (sys.stderr.isatty() or in_notebook) and not is_silenced
+    count: Any = {"total": steps, "initial": done, "unit": "step"}
+    return tqdm(desc="training", **count, disable=not shown, file=sys.stderr)

@@ -10,9 +10,10 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from attn_notes.arguments import check_fractions, check_integers, check_shapes
-from attn_notes.data import PAD, Batch, Vocabulary, encode_text
+from attn_notes.data import Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
-from attn_notes.decoding.generate import evaluating
+from attn_notes.modes import evaluating
+from attn_notes.special_tokens import PAD
 
 
 def masked_cross_entropy(

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integer_tensors
+from attn_notes.arguments import check_integer_tensors, check_source, check_step
 from attn_notes.cache import KVCache
-from attn_notes.data import START
-from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
+from attn_notes.special_tokens import START
 from attn_notes.transformer.blocks import DecoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_source, check_step
 from attn_notes.cache import KVCache
-from attn_notes.data import SpecialTokens
-from attn_notes.decoding.protocol import check_source, check_step
 from attn_notes.positions import LearnedEncoding
+from attn_notes.special_tokens import SpecialTokens
 from attn_notes.transformer.blocks import ACTIVATIONS
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.encoder import Encoder

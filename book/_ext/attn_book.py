@@ -87,12 +87,12 @@ def write_assets(app: Sphinx) -> None:
     """The widgets' files, before a page that names them is written."""
     if app.builder.format != "html":
         return
-    from attn_notes import widgets
+    import attn_widgets
 
     static = Path(app.outdir) / "_static"
     static.mkdir(parents=True, exist_ok=True)
-    (static / "attn-widgets.js").write_text(widgets.page_script(), encoding="utf-8")
-    (static / "attn-widgets.css").write_text(widgets.page_style(), encoding="utf-8")
+    (static / "attn-widgets.js").write_text(attn_widgets.page_script(), encoding="utf-8")
+    (static / "attn-widgets.css").write_text(attn_widgets.page_style(), encoding="utf-8")
 
 
 def strip_widget_state(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attn_notes.widgets import (
+from attn_widgets import (
     FamilyDiagram,
     HeadExplorer,
     PositionExplorer,

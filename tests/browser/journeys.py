@@ -12,12 +12,12 @@ from torch import Tensor
 from attn_notes.masks import causal_mask, masked_softmax, prefix_mask
 from attn_notes.palette import visible
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
-from attn_notes.widgets import FamilyDiagram
-from attn_notes.widgets.base import BookWidget
-from attn_notes.widgets.encoding import decode
-from attn_notes.widgets.family import FAMILIES
-from attn_notes.widgets.kernel import KERNELS
-from attn_notes.widgets.mask import PRESETS
+from attn_widgets import FamilyDiagram
+from attn_widgets.base import BookWidget
+from attn_widgets.encoding import decode
+from attn_widgets.family import FAMILIES
+from attn_widgets.kernel import KERNELS
+from attn_widgets.mask import PRESETS
 from tests.browser.panel import Panel, assert_cells
 from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise

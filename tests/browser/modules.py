@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from playwright.sync_api import Browser
 
-from attn_notes.widgets.assets import module_source
+from attn_widgets.assets import module_source
 
 CLOSE = 1e-10  # both compute in float64
 

@@ -10,9 +10,9 @@ from attn_notes.data import END, PAD, Vocabulary
 from attn_notes.decoding import greedy
 from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
-from attn_notes.widgets import AlignmentSteps, Example
-from attn_notes.widgets.encoding import decode
-from attn_notes.widgets.packing import pack_seq2seq, unpack_weights
+from attn_widgets import AlignmentSteps, Example
+from attn_widgets.encoding import decode
+from attn_widgets.packing import pack_seq2seq, unpack_weights
 from tests.browser.bare import page_of
 from tests.browser.journeys import COLOUR, assert_shown
 from tests.browser.modules import assert_close

@@ -6,7 +6,7 @@ import re
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from attn_notes.widgets.encoding import encode_mask
+from attn_widgets.encoding import encode_mask
 from tests.browser import journeys
 from tests.browser.conftest import PRINTED
 from tests.browser.journeys import BUTTONS, CONTROLS, OVERVIEW, SIZE, assert_shown

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Locator
 
 from attn_notes import palette
-from attn_notes.widgets import FamilyDiagram
-from attn_notes.widgets.family import FAMILIES
+from attn_widgets import FamilyDiagram
+from attn_widgets.family import FAMILIES
 from tests.browser.journeys import assert_shown, same_move
 from tests.browser.panel import PIXELS, Panel, rgb
 from tests.colours import LIGHT

@@ -4,7 +4,7 @@ import pytest
 
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
-from attn_notes.widgets import FollowToken, TransformerPlayer
+from attn_widgets import FollowToken, TransformerPlayer
 from tests.browser.bare import write_files, write_page
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from attn_notes import palette
 from attn_notes.masks import causal_mask
 from attn_notes.patterns import PATTERNS
-from attn_notes.widgets import HeadExplorer, show_attention, views
+from attn_widgets import HeadExplorer, show_attention, views
 from tests.browser.journeys import COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, assert_cells, recording, rgb, settle
 from tests.colours import DARK, LIGHT

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attn_notes.widgets import AttentionHeatmap
-from attn_notes.widgets.encoding import decode
+from attn_widgets import AttentionHeatmap
+from attn_widgets.encoding import decode
 from tests.browser.journeys import COLOUR, COLOURS, OVERVIEW
 from tests.browser.panel import PIXELS, Panel, near_cividis, rgb, settle
 from tests.colours import LIGHT

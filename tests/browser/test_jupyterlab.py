@@ -23,7 +23,7 @@ import torch
 from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
-from attn_notes.widgets import *
+from attn_widgets import *
 
 calls, heard = [], []
 sizes = {"embed_dim": 8, "num_heads": 2, "num_layers": 1, "ffn_dim": 8}

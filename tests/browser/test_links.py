@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from attn_notes.data import Vocabulary
-from attn_notes.widgets import LanguageModelPlayer, explore
-from attn_notes.widgets.base import BookWidget
+from attn_widgets import LanguageModelPlayer, explore
+from attn_widgets.base import BookWidget
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, settle

@@ -13,11 +13,11 @@ from attn_notes.masks import masked_softmax
 from attn_notes.palette import visible
 from attn_notes.patterns import SPECIAL, select_cells
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
-from attn_notes.widgets import PositionExplorer, ScoreExplorer
-from attn_notes.widgets.assets import module_source
-from attn_notes.widgets.encoding import decode, encode, encode_mask, encode_roots
-from attn_notes.widgets.kernel import KERNELS
-from attn_notes.widgets.views import kept_places, squeeze_head
+from attn_widgets import PositionExplorer, ScoreExplorer
+from attn_widgets.assets import module_source
+from attn_widgets.encoding import decode, encode, encode_mask, encode_roots
+from attn_widgets.kernel import KERNELS
+from attn_widgets.views import kept_places, squeeze_head
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
 from tests.widgets import NAMED_MASKS, gappy_mask, in_eight_bits, learned, scores

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attn_notes.masks import masked_softmax
-from attn_notes.widgets import OnlineSoftmax
+from attn_widgets import OnlineSoftmax
 from tests.browser.journeys import FORGET, MASKED, assert_shown
 from tests.browser.modules import assert_close
 from tests.browser.panel import Panel

@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Locator, Page
 
 from attn_notes import palette
-from attn_notes.widgets import PositionExplorer
+from attn_widgets import PositionExplorer
 from tests.browser.journeys import DISTANCE, PAIR, UNLIKE, assert_shown
 from tests.browser.panel import PIXELS, Panel, rgb
 from tests.colours import LIGHT

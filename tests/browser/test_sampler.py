@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from attn_notes.decoding import sampling_distribution
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.sampler import window_start
+from attn_widgets.packing import pack_transformer, unpack_transformer
+from attn_widgets.sampler import window_start
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
 from tests.browser.panel import Panel, stop_time

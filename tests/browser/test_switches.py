@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from attn_notes.cli import load_translator
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND
-from attn_notes.widgets import HeadSwitches
+from attn_notes.stored import load_translator
+from attn_widgets import HeadSwitches
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close

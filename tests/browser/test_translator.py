@@ -8,13 +8,13 @@ import torch
 from playwright.sync_api import expect
 from traitlets import TraitError
 
-from attn_notes.cli import load_translator
 from attn_notes.data import join_words, number_pairs
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND
 from attn_notes.decoding import translate
-from attn_notes.widgets import TransformerPlayer
-from attn_notes.widgets.packing import pack_transformer, unpack_transformer
-from attn_notes.widgets.player import cut
+from attn_notes.stored import load_translator
+from attn_widgets import TransformerPlayer
+from attn_widgets.packing import pack_transformer, unpack_transformer
+from attn_widgets.player import cut
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close

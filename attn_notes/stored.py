@@ -1,0 +1,339 @@
+"""The book's own trained models, from their folders (chapters 4 to 11).
+
+A folder that `attn-notes train` has written holds `settings.json` and `weights.safetensors`.
+Loaded, a model takes text and gives text.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from attn_notes import scores
+from attn_notes.arguments import check_choices
+from attn_notes.data import Batch, Vocabulary, join_words, make_batch, split_number
+from attn_notes.decoding import Decoded, beam_search, sample
+from attn_notes.device import get_device
+from attn_notes.extras import extra
+from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
+from attn_notes.special_tokens import END, START
+from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
+from attn_notes.transformer.config import Activation, Norm, Positions
+
+with extra("train"):
+    import safetensors
+    import safetensors.torch
+
+Score = Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"]
+SETTINGS, WEIGHTS = "settings.json", "weights.safetensors"
+BLANK = "0" * 64  # in place of a file's digest while the digest is computed
+SCORES: dict[str, Callable[[int], nn.Module]] = {
+    "additive": lambda width: scores.AdditiveScore(width, width, width),
+    "concat": lambda width: scores.ConcatScore(width, width, width),
+    "bilinear": lambda width: scores.BilinearScore(width, width),
+    "dot": lambda _: scores.DotProductScore(),
+    "scaled": lambda _: scores.ScaledDotProductScore(),
+    "gaussian": lambda _: scores.GaussianScore(),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairData:
+    """What a translator learns from."""
+
+    data: Literal["numbers", "dates", "pairs"] = "numbers"  # Where from; --pairs names a file
+    source: str = "de"  # Language that is read; of numbers several, as in digits,en
+    target: str = "en"  # Language that is written, or several
+    count: int = 20_000  # How many numbers or dates are drawn
+    digits: tuple[int, int] = (1, 12)  # Of numbers: fewest and most digits
+    balance: float = 0.0  # Short and round numbers are repeated up to this fraction
+    style: Literal["full", "long", "medium"] = "long"  # Of dates: how they are written
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqShape:
+    """A recurrent encoder-decoder (chapter 4)."""
+
+    kind: ClassVar = "seq2seq"
+    score: Score = "additive"  # Score of the attention; none is one fixed context
+    embed_dim: int = 32  # Width of the token embeddings
+    hidden_dim: int = 128  # Width of the GRU's state; each direction has half of it
+    num_layers: int = 1  # GRUs on top of one another
+    bidirectional: bool = True  # Whether half of the encoder reads from the end
+    dropout: float = 0.0  # Dropout between layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerShape:
+    """A Transformer (chapter 7); `TransformerConfig` checks the numbers."""
+
+    kind: ClassVar = "transformer"
+    embed_dim: int = 48  # Width of the residual stream
+    num_heads: int = 4  # Heads of every attention
+    num_kv_heads: int | None = None  # Key-value heads; as many as heads by default
+    num_layers: int = 2  # Blocks on top of one another, in the encoder and in the decoder
+    ffn_dim: int = 96  # Width inside the feed-forward networks
+    norm: Norm = "pre"  # Layer norm before or after each sublayer
+    positions: Positions = "sinusoidal"  # How positions enter
+    activation: Activation = "relu"  # Activation of the feed-forward networks
+    tie_embeddings: bool = True  # Whether the embedding of the target is also the map to the logits
+    dropout: float = 0.0  # Dropout
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelShape(TransformerShape):
+    """A model that predicts the next character (chapter 9)."""
+
+    kind: ClassVar = "language-model"
+    embed_dim: int = 128
+    num_layers: int = 4  # Blocks on top of one another
+    ffn_dim: int = 512
+    positions: Positions = "learned"
+    activation: Activation = "gelu"
+    max_length: int = 128  # Most characters that are read at once
+
+
+Shape = Seq2SeqShape | TransformerShape | LanguageModelShape
+SHAPES = {shape.kind: shape for shape in get_args(Shape)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """All that a model is built from."""
+
+    model: Shape
+    data: PairData | None = None
+    vocabularies: tuple[tuple[str, ...], ...]  # Of source and target, or of texts
+    max_length: int = 100  # Most tokens of a translation; learned positions reach as far
+
+    def __post_init__(self) -> None:
+        check_choices(self.model)
+        check_choices(self.data)
+
+    def vocabs(self) -> tuple[Vocabulary, ...]:
+        """The vocabularies, ready to encode."""
+        return tuple(map(Vocabulary, self.vocabularies))
+
+
+def _spec(*, training: Any, digest: str = "", **parts: Any) -> Spec:  # noqa: ARG001
+    """How a model was trained says nothing of how to build it."""
+    return Spec(**parts)
+
+
+def read_settings(folder: str | Path, make: Callable[..., Any] = _spec) -> Any:
+    """Read `settings.json` in a folder; `make` gets its entries, by default a `Spec`."""
+    path = Path(folder, SETTINGS)
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} must be a folder of attn-notes train, got no {path}")
+    content = path.read_bytes()
+    try:
+        stated = json.loads(content)
+        data = stated.pop("data")
+        return make(
+            model=SHAPES[stated.pop("kind")](**stated.pop("model")),
+            data=data and PairData(**data | {"digits": tuple(data["digits"])}),
+            vocabularies=tuple(map(tuple, stated.pop("vocabularies"))),
+            **stated,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} must be the settings of a training, got: {error}") from error
+
+
+def build_model(spec: Spec, *, seed: int = 0) -> Seq2Seq | Transformer | DecoderOnly:
+    """The untrained model of a spec, on the CPU; the same for the same seed."""
+    sizes = [len(vocab) for vocab in spec.vocabs()]
+    shape = spec.model
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if isinstance(shape, Seq2SeqShape):
+            return _seq2seq(shape, *sizes)
+        if isinstance(shape, LanguageModelShape):
+            return DecoderOnly(TransformerConfig(vocab_size=sizes[0], **vars(shape)))
+        fixed = vars(shape) | {"scale_embeddings": True, "target_vocab_size": sizes[1]}
+        fixed["max_length"] = spec.max_length + 1  # one more, for START
+        return Transformer(TransformerConfig(vocab_size=sizes[0], **fixed))
+
+
+def _seq2seq(shape: Seq2SeqShape, source: int, target: int) -> Seq2Seq:
+    """Each direction of an encoder gets half the width: keys as wide as queries fit any score."""
+    width, embed_dim, layers = shape.hidden_dim, shape.embed_dim, shape.num_layers
+    both, dropout = shape.bidirectional, shape.dropout
+    if both and width % 2:
+        raise ValueError(f"hidden_dim must be even for two directions, got {width}")
+    half = width // 2 if both else width
+    encoder = RNNEncoder(source, embed_dim, half, layers, bidirectional=both, dropout=dropout)
+    sizes = target, embed_dim, width, width, layers
+    if shape.score == "none":
+        return Seq2Seq(encoder, RNNDecoder(*sizes, dropout=dropout))
+    score = SCORES[shape.score](width)
+    return Seq2Seq(encoder, AttentionDecoder(*sizes, score=score, dropout=dropout))
+
+
+class Translator:
+    """A trained encoder-decoder, ready to translate; `model` is put into evaluation mode."""
+
+    def __init__(self, spec: Spec, model: Seq2Seq | Transformer) -> None:
+        self.spec, self.data = spec, spec.data or PairData()
+        self.targets = self.data.target.split(",")
+        self.model = model.eval()
+        self.source_vocab, self.target_vocab = spec.vocabs()
+
+    def translate(self, text: str, *, beam_size: int = 1, to: str | None = None) -> str:
+        """The translation of a text, into the first language that is written, or into `to`."""
+        written = self._decode(text, beam_size, to)[1]
+        if self.data.data == "numbers":
+            return join_words(written, to or self.targets[0])
+        return ("" if self.data.data == "dates" else " ").join(written)
+
+    def split(self, text: str, to: str | None = None) -> tuple[str, ...]:
+        """The tokens of a text; of several source languages, those with the fewest unknown."""
+        self.check_target(to)
+        if self.data.data != "numbers":
+            return tuple(text.strip() if self.data.data == "dates" else text.split())
+        readings = [split_number(text, language) for language in self.data.source.split(",")]
+        known = self.source_vocab.tokens
+        best = min(readings, key=lambda tokens: sum(token not in known for token in tokens))
+        return (f"<{to or self.targets[0]}>", *best) if len(self.targets) > 1 else best
+
+    def check_target(self, to: str | None) -> None:
+        """Raise unless the model writes this language; None is the first."""
+        if to is not None and to not in self.targets:
+            raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
+
+    def steps(self, text: str, **how: Any) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
+        """S source tokens, T target tokens without END, and the weights (T, S) between them.
+
+        One fixed context has (T, 1), a Transformer the mean of its cross-attention; `how` is as in
+        `translate`.
+        """
+        if isinstance(self.model, Transformer):
+            tokens, written, read = self.attention(text, **how)
+            return tokens, written, torch.stack(read.cross).mean(dim=(0, 1))
+        tokens, written, _, decoded = self._decode(text, **how)
+        return tokens, written, decoded.state.weights[0, : len(written)].cpu()
+
+    @torch.no_grad()
+    def attention(
+        self, text: str, **how: Any
+    ) -> tuple[tuple[str, ...], tuple[str, ...], TransformerWeights]:
+        """S source tokens, T target tokens, and a Transformer's weights of every layer and head.
+
+        Each layer has (H, S, S), (H, T, T) and (H, T, S), on the CPU. Row t is the step that writes
+        token t; column t of the decoder is the token before it, the first one START.
+        """
+        if not isinstance(self.model, Transformer):
+            raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
+        tokens, written, batch, decoded = self._decode(text, **how)
+        target, T = torch.cat([batch.target[:, :1], decoded.tokens[:, :-1]], dim=1), len(written)
+        _, read = self.model(batch.source, batch.lengths, target, need_weights=True)
+        encoder = tuple(x[0].cpu() for x in read.encoder)
+        decoder = tuple(x[0, :, :T, :T].cpu() for x in read.decoder)
+        cross = tuple(x[0, :, :T].cpu() for x in read.cross)
+        return tokens, written, TransformerWeights(encoder, decoder, cross)
+
+    def _decode(
+        self, text: str, beam_size: int = 1, to: str | None = None
+    ) -> tuple[tuple[str, ...], tuple[str, ...], Batch, Decoded]:
+        """Source tokens, target tokens, the source as a batch, and what the search gave."""
+        if not text.strip():
+            raise ValueError(f"text must have something to translate, got {text!r}")
+        tokens, length = self.split(text, to), self.spec.max_length
+        batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
+        batch = batch.to(next(self.model.parameters()).device)
+        most = {"max_length": length, "beam_size": beam_size}
+        found = beam_search(self.model, batch.source, batch.lengths, **most)
+        return tokens, tuple(self.target_vocab.decode(found.tokens[0])), batch, found
+
+
+class LanguageModel:
+    """A trained language model, ready to write; `model` is put into evaluation mode."""
+
+    def __init__(self, spec: Spec, model: DecoderOnly) -> None:
+        self.spec, self.model = spec, model.eval()
+        (self.vocab,) = spec.vocabs()
+
+    def sample(self, prompt: str = "", *, length: int = 400, seed: int = 0, **how: Any) -> str:
+        """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`."""
+        device = next(self.model.parameters()).device
+        generator = torch.Generator("cpu").manual_seed(seed)
+        most, read = self.model.config.max_length, [START, *self.vocab.encode(iter(prompt))]
+        written: list[int] = []
+        while len(written) < length and END not in written:
+            seen = read + written
+            seen = seen[0 if len(seen) <= most else -max(1, most // 2) :]  # half a window
+            here = torch.tensor([seen], device=device)
+            room = min(length - len(written), most + 1 - len(seen))
+            decoded = sample(self.model, here, max_length=room, generator=generator, **how)
+            written += decoded.tokens[0].tolist()
+        return "".join(self.vocab.decode(written))
+
+
+def load_translator(
+    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+) -> Translator:
+    """The translator in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    return Translator(*_load(folder, weights, device, "translator"))
+
+
+def load_language_model(
+    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+) -> LanguageModel:
+    """The language model in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    return LanguageModel(*_load(folder, weights, device, "language-model"))
+
+
+def _load(folder: str | Path, weights: str, device: str | None, kind: str) -> tuple[Spec, Any]:
+    """The spec in a folder, and the model with these weights."""
+    spec = read_settings(folder)
+    if (kind == "language-model") != isinstance(spec.model, LanguageModelShape):
+        raise ValueError(f"{folder} must hold a {kind}, got a {spec.model.kind}")
+    path = Path(folder, weights)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} must hold the weights of a model, got no such file")
+    model = build_model(spec)
+    load_weights(path, model)
+    return spec, model.to(get_device(device))
+
+
+def load_weights(path: str | Path, model: nn.Module) -> None:
+    """Read the weights of `save_weights` into a model of the same architecture, in place.
+
+    A file that states no sha256, as other libraries write it, is not compared with any.
+    """
+    data = Path(path).read_bytes()
+    try:
+        tensors = safetensors.torch.load(data)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    metadata = header.get("__metadata__", {})
+    if metadata.keys() - {"format"}:  # all that other libraries state
+        digest = str(metadata.get("sha256"))
+        unsealed = data.replace(digest.encode(), BLANK.encode(), 1)
+        if hashlib.sha256(unsealed).hexdigest() != digest:
+            raise ValueError(f"{path} must have the sha256 that it states, got a damaged file")
+    check_alike(tensors, model.state_dict(), str(path))
+    model.load_state_dict(tensors)
+
+
+def check_alike(found: Any, wanted: Any, origin: str) -> None:
+    """Raise unless a nested dict has the wanted names, and at them tensors alike, or such types."""
+    if isinstance(wanted, Mapping):
+        names = found.keys() if isinstance(found, Mapping) else ()
+        for name in sorted(wanted.keys() ^ names, key=str):
+            problem = "is missing" if name in wanted else "is an unexpected entry"
+            raise ValueError(f"{origin}: {name} {problem}")
+        for name, one in wanted.items():
+            check_alike(found[name], one, f"{origin}: {name}")
+    elif isinstance(wanted, Tensor):
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        if shape != tuple(wanted.shape):
+            raise ValueError(f"{origin} must have shape {tuple(wanted.shape)}, got {shape}")
+    elif not isinstance(found, wanted):
+        got = type(found).__name__
+        raise ValueError(f"{origin} must be a {wanted.__name__}, got {got}")  # noqa: TRY004

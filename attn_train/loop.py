@@ -1,0 +1,302 @@
+"""The loop of `attn_notes.training`, for long trainings: checkpoints, parts, several devices."""
+
+import math
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+from numbers import Real
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeGuard
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from attn_notes.arguments import check_integers
+from attn_notes.modes import evaluating
+from attn_notes.stored import check_alike
+from attn_notes.training.loop import (
+    check_optimiser,
+    check_update,
+    generators,
+    progress_bar,
+    seed_rng,
+    trainable,
+    training,
+)
+from attn_notes.training.metrics import translation_loss
+from attn_notes.training.schedules import Schedule, constant
+from attn_train.files import load_checkpoint, save_checkpoint
+from attn_train.processes import rank_and_world_size
+from attn_train.sharding import from_first, gather, is_divided, share, whole
+
+# Of a checkpoint; what they hold is checked against the model.
+ENTRIES = dict.fromkeys(("settings", "best", "rng", "model", "optimizer"), dict) | {"losses": list}
+READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
+
+
+def fit(
+    model: nn.Module,
+    batches: Callable[[int], Any],
+    loss: Callable[[Any, Any], Any] = translation_loss,
+    *,
+    steps: int,
+    lr: float = 3e-3,
+    schedule: Schedule = constant(),
+    weight_decay: float = 0.0,
+    max_norm: float = 1.0,
+    seed: int = 0,
+    accumulate: int = 1,
+    precision: str = "float32",
+    compile: bool = False,  # noqa: A002, torch's name
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 200,
+    validate: Callable[[], float] | None = None,
+    progress: bool | None = None,
+    describe: Callable[[float], str] = "loss {:.3f}".format,
+    on_step: Callable[[int, Tensor], None] | None = None,
+) -> list[float]:
+    """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
+
+    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
+    train together, with a model that `shard` has divided or a whole one in each. Their batches and
+    the accumulated ones make one large batch, in which each counts as its loss says.
+
+    Args:
+        model: its parameters that require a gradient are trained, on their device.
+        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
+            so that a resumed training sees the same.
+        loss: `loss(model, batch)` gives the mean loss (), or a tuple of it and how much it counts,
+            such as its number of tokens; without this a batch counts once.
+        steps: the number of updates, a checkpoint's included.
+        lr: the highest learning rate.
+        schedule: maps a step to a factor of `lr`.
+        weight_decay: of AdamW.
+        max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
+        seed: of dropout, 0 or more.
+        accumulate: batches per update: update n reads batches n · `accumulate` and on.
+        precision: "float32", or "bfloat16" for matrix products under autocast.
+        compile: whether to run `torch.compile` on the model first.
+        checkpoint: a file to resume from if it exists, and to write at the start, now and then, and
+            at the end. On a CPU, a resumed training equals an uninterrupted one bit for bit.
+        checkpoint_every: steps between two checkpoints.
+        validate: gives the held-out loss before each checkpoint, in evaluation mode, without
+            gradients. At the end the model gets the weights for which it was lowest.
+        progress: whether to show a bar; by default in a terminal or a notebook, unless
+            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
+        describe: what the bar says of a loss.
+        on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
+
+    Returns:
+        The loss of every step, including those of a checkpoint.
+
+    Raises:
+        FloatingPointError: a loss or gradient that is not finite, with its step.
+        ValueError: a checkpoint that is damaged or of another training, among others.
+
+    Example:
+        >>> target = torch.tensor([1.0, -1.0])
+        >>> model = nn.Linear(2, 2)
+        >>> square = lambda model, x: (model(x) - x).square().mean()
+        >>> losses = fit(model, lambda n: target, square, steps=100, lr=0.1)
+        >>> losses[-1] < 0.01 * losses[0]
+        True
+    """
+    check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
+    check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
+    if precision not in ("float32", "bfloat16"):
+        raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
+    settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
+    run = _Run(model, loss, settings | {"precision": precision})
+    with training(model, seed):
+        run.resume(checkpoint, steps, compile)
+        shown = progress if run.rank == 0 else False
+        with progress_bar(run.done, steps, shown) as bar:
+            for step in range(run.done, steps):
+                several = [batches(step * accumulate + n) for n in range(accumulate)]
+                value = run.update(several, lr * schedule(step))
+                if on_step is not None:
+                    on_step(step + 1, value)
+                if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
+                    run.keep_best(validate)
+                    run.save(checkpoint)
+                bar.set_postfix_str(describe(run.losses[-1]) if run.losses else "", refresh=False)
+                bar.update()
+        run.read()
+        run.optimizer.zero_grad()
+        if run.best["model"] is not None:
+            model.load_state_dict(run.best["model"])
+    return run.losses
+
+
+def _is_scalar(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, Tensor) and x.dim() == 0
+
+
+class _Run:
+    """A training under way: everything that a checkpoint of it holds."""
+
+    def __init__(self, model: nn.Module, loss: Any, settings: dict[str, Any]) -> None:
+        self.model, self.loss, self.settings = model, loss, settings
+        self.parameters = trainable(model)
+        self.device = self.parameters[0].device
+        decay = {"weight_decay": settings["weight_decay"]}
+        self.optimizer = torch.optim.AdamW(self.parameters, **decay, fused=True)
+        self.losses: list[float] = []
+        self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
+        self.best: dict[str, Any] = {"loss": math.inf, "model": None}
+        self.rank, self.world_size = rank_and_world_size()
+
+    @property
+    def done(self) -> int:
+        return len(self.losses) + len(self.unread)
+
+    def update(self, batches: list[Any], rate: float) -> Tensor:
+        """One step down the gradient of the mean loss over all batches; that loss."""
+        if self.world_size > 1:  # for each process and step its own dropout, also after resuming
+            draw = random.Random(f"{self.settings['seed']} {self.done} {self.rank}")
+            seed_rng(draw.getrandbits(63), self.device)
+        self.optimizer.zero_grad()
+        value = self.backward(batches)
+        norm = whole(nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"]))
+        self.unread.append(torch.stack((value, norm)))
+        if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
+            self.read()  # before the weights change
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return value
+
+    def backward(self, batches: list[Any]) -> Tensor:
+        """The mean loss over the batches of all processes, and its gradient."""
+        is_shared = len(batches) * self.world_size > 1
+        parts = []
+        for batch in batches:
+            value, count = self.loss_of(batch)
+            weight = count if is_shared else 1
+            (value * weight).backward()
+            # A sum of counts in half precision would lose tokens.
+            wide = value.detach().to(torch.promote_types(value.dtype, torch.float32))
+            parts.append(torch.stack((wide, torch.ones_like(wide))) * weight)  # (2,)
+        sums = torch.stack(parts).sum(0)
+        if self.world_size > 1:
+            dist.all_reduce(sums)
+        total, weights = sums
+        weights = torch.where(weights > 0, weights, 1)  # batches of padding alone count 0
+        for parameter in self.parameters if is_shared else ():
+            if parameter.grad is not None:  # by now the mean over the processes
+                parameter.grad *= self.world_size / weights
+        return total / weights
+
+    def loss_of(self, batch: Any) -> tuple[Tensor, Any]:
+        """The loss of one batch, and how much it counts."""
+        is_lower = self.settings["precision"] == "bfloat16"
+        cast = torch.autocast(self.device.type, torch.bfloat16) if is_lower else nullcontext()
+        with cast:
+            found = self.loss(self.trained, batch.to(self.device))
+        is_pair = isinstance(found, tuple) and len(found) == 2
+        value, count = found if is_pair else (found, 1)
+        if not (_is_scalar(value) and value.requires_grad):
+            raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
+        if not (isinstance(count, Real) or (_is_scalar(count) and not count.requires_grad)):
+            raise TypeError(f"loss must count its batch by a number, got {count!r}")
+        # A tensor's value is not read: on a GPU that would wait.
+        if not (isinstance(count, Tensor) or 0 <= float(count) < math.inf):
+            raise ValueError(f"loss must count its batch by 0 or more, got {count}")
+        return value, count
+
+    def read(self) -> None:
+        """Turn the losses that are still on the device into numbers."""
+        for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
+            check_update(loss, norm, len(self.losses))
+            self.losses.append(loss)
+        self.unread.clear()
+
+    def keep_best(self, validate: Callable[[], float] | None) -> None:
+        """Measure the held-out loss, and keep the weights if it is the lowest so far."""
+        if validate is not None:
+            with evaluating(self.model):
+                found = float(from_first(validate()))
+            if found < self.best["loss"]:
+                weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
+                self.best = {"loss": found, "model": weights}
+
+    def save(self, path: str | Path | None) -> None:
+        """Write the checkpoint, in the first process."""
+        self.read()  # what is not finite never gets into a checkpoint
+        if path is None:
+            return
+        rng = {source.device.type: source.get_state() for source in generators(self.device)}
+        here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
+        averages = self.optimizer.state_dict()["state"]
+        parts = {"model": self.model.state_dict(), "optimizer": averages}
+        state = gather(here | parts, keep=self.rank == 0)
+        if self.rank == 0:
+            save_checkpoint(path, state)
+
+    def resume(self, path: str | Path | None, steps: int, compiled: bool) -> None:
+        """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
+        is_there = path is not None and self.rank == 0 and Path(path).exists()
+        found = from_first(load_checkpoint(path) if path is not None and is_there else None)
+        if found is None:
+            self.save(path)
+        else:
+            self.restore(found, str(path), steps)
+        model: Any = self.model
+        if self.world_size > 1 and not is_divided(self.parameters[0]):
+            # Gradients share memory with the buckets; no device_ids, so lengths stay on the CPU.
+            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        self.trained = torch.compile(model) if compiled else model
+
+    def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
+        """Take over what a checkpoint holds, if all of it is of this training."""
+        self.check(there, path)
+        for name, ours in self.settings.items():
+            if (theirs := there["settings"][name]) != ours:
+                raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
+        if (done := len(there["losses"])) > steps:
+            raise ValueError(f"{path} must have at most {steps} steps, got {done}")
+        likes = self.model.state_dict()
+        for kept in (there, there["best"]):
+            if kept["model"] is not None:
+                kept["model"] = {n: share(w, likes[n]) for n, w in kept["model"].items()}
+        for n, averages in there["optimizer"].items():
+            averages |= {name: share(w, self.parameters[n]) for name, w in averages.items()}
+        self.model.load_state_dict(there["model"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": there["optimizer"], "param_groups": groups})
+        self.losses, self.best = there["losses"], there["best"]
+        for source in generators(self.device):
+            if source.device.type in there["rng"]:  # not if it was trained on another device
+                source.set_state(there["rng"][source.device.type])
+
+    def check(self, there: Any, path: str) -> None:
+        """Raise unless a checkpoint fits this training."""
+        check_alike(there, ENTRIES, path)
+        likes, weights = self.model.state_dict(), dict(enumerate(self.parameters))
+        states = {source.device.type: source.get_state() for source in generators(self.device)}
+        kinds = {"cpu"} | ({"cuda", "mps"} & there["rng"].keys())  # perhaps trained elsewhere
+        best = likes if there["best"].get("model") is not None else NoneType
+        wanted = {
+            "settings": dict.fromkeys(self.settings, object),
+            "best": {"loss": float, "model": best},
+            "rng": {kind: states.get(kind, Tensor) for kind in kinds},
+            "model": likes,
+            "optimizer": {  # a weight that has never had a gradient has no averages
+                n: {
+                    "step": torch.zeros((), device="cpu"),
+                    "exp_avg": weights[n],
+                    "exp_avg_sq": weights[n],
+                }
+                for n in weights.keys() & there["optimizer"].keys()
+            },
+        }
+        check_alike(there, ENTRIES | wanted, path)
+        if not all(isinstance(loss, float) and math.isfinite(loss) for loss in there["losses"]):
+            raise ValueError(f"{path}: losses must be finite numbers")
+        # Each weight counts the steps in which it had a gradient, so none need have counted all.
+        taken = max((int(one["step"]) for one in there["optimizer"].values()), default=0)
+        done = len(there["losses"])
+        if taken > done or (done and not taken):
+            raise ValueError(f"{path}: optimizer must have taken up to {done} steps, got {taken}")

@@ -1,0 +1,460 @@
+// One diagram, three wirings: what an output may read in each block, and what it can know in the end.
+// Traits: data {source, target, masked}, family, num_layers, position (counted through both stacks).
+
+const DEEPEST = 6; // blocks
+const FALL = 130; // milliseconds that the light takes through a block
+const MASK = "[MASK]", START = "<start>", END = "<end>"; // as in attn_widgets.family
+
+// What goes in, what each position is trained to say (null: nothing is asked), the mask (C, C), how
+// many of the positions are an encoder's that stands apart, and the prefix that all may read.
+function wiring(family, { source, target, masked }) {
+  const S = source.length, alone = family === "encoder-only";
+  const text = family === "decoder-only";
+  const inputs = alone ? source.map((token, n) => (n === masked ? MASK : token))
+    : text ? [START, ...source] : [...source, START, ...target];
+  const says = alone ? source.map((token, n) => (n === masked ? token : null))
+    : text ? [...source, END] : [...source.map(() => null), ...target, END];
+  const C = inputs.length, prefix = text ? 0 : S;
+  const encoder = family === "encoder-decoder" ? S : 0;
+  return { inputs, says, C, prefix, encoder, mask: namedMask("prefix", C, C, prefix) };
+}
+
+// The position that is asked for the masked word, or for the one beside it.
+const firstPosition = (family, { source, target, masked }) => (
+  family === "encoder-only" || family === "decoder-only" ? masked : source.length + Math.min(masked, target.length));
+
+// Which positions the output at `picked` depends on at each level: level 0 holds the tokens, the
+// last one the outputs. An encoder is through before the decoder's first block: its last level is
+// read at every level of the decoder.
+function cone({ mask, C, encoder }, layers, picked) {
+  const levels = Array.from({ length: layers + 1 }, () => new Uint8Array(C));
+  levels[layers][picked] = 1;
+  // position i reads its own stack at level l, itself too, and the memory
+  const read = (i, memory, l) => {
+    for (let j = 0; j < C; j++) if (mask[i * C + j]) levels[j < encoder ? memory : l][j] = 1;
+  };
+  for (let l = layers; l > 0; l--) for (let i = encoder; i < C; i++) if (levels[l][i]) read(i, layers, l - 1);
+  for (let l = layers; l > 0; l--) for (let i = 0; i < encoder; i++) if (levels[l][i]) read(i, l - 1, l - 1);
+  return levels;
+}
+
+// ---------------------------------------------------------------- words
+
+const span = (first, last) => (first === last ? String(first) : `${first} to ${last}`);
+function lastRead({ mask, C }, i) {
+  let last = i;
+  for (let j = i; j < C; j++) if (mask[i * C + j]) last = j;
+  return last;
+}
+function reads(now, i) {
+  const { encoder } = now, last = lastRead(now, i);
+  return i < encoder || !encoder ? span(0, last) : `${span(encoder, last)}; the encoder's ${span(0, encoder - 1)}`;
+}
+
+// What the picked position reads, and what is asked of it.
+function told({ family, inputs, says, encoder, prefix, picked, layers, levels, C }) {
+  const who = `Position ${picked}, ${quoted(inputs[picked])}, `;
+  const asked = says[picked] !== null && quoted(says[picked]);
+  const earlier = picked > encoder ? `positions ${span(encoder, picked)}` : "itself";
+  const all = (n) => (n > 1 ? `all ${n} positions, on both sides` : "itself, the only one");
+  const known = levels[0].reduce((sum, one) => sum + one, 0);
+  const knows = ` Through ${layers} block${layers > 1 ? "s" : ""} its output can know ${known} of ${C} tokens.`;
+  if (family === "encoder-only") {
+    return `${who}reads ${all(C)}.${knows} ` + (asked
+      ? `It is trained to say ${asked}: the word is hidden, so the others have to tell.`
+      : "Nothing is asked here: its own word is among what it reads.");
+  }
+  if (family === "decoder-only")
+    return `${who}reads ${earlier} and nothing later.${knows} It is trained to say the next token, ${asked}.`;
+  if (picked < prefix) {
+    const idle = "It says nothing: each block of the decoder reads what the encoder's last block makes here.";
+    return encoder ? `${who}reads ${all(prefix)}.${knows} ${idle}`
+      : `${who}reads the prefix, ${all(prefix)}, and nothing later.${knows} `
+        + "Nothing is asked here: the source is given.";
+  }
+  const both = "of the target and, by cross-attention, what the encoder's last block makes of the whole source.";
+  return (encoder ? `${who}reads ${earlier} ${both}`
+    : `${who}reads positions ${span(0, picked)}: the source and the target so far, block by block.`)
+    + `${knows} It is trained to say the target's next token, ${asked}.`;
+}
+const ABOUT = {
+  "encoder-only": "No mask: each position reads all, before and after it. Only a hidden word is worth asking for, "
+    + "since any other stands among the tokens that are read.",
+  "decoder-only": "The same blocks under a causal mask: no position reads a later one. So each can be asked for "
+    + "the token that comes next, and one pass trains them all.",
+  "encoder-decoder": "An encoder on the source, a decoder on the target. The decoder's blocks have one part more, "
+    + "\u25c6: it reads the encoder's last outputs, the memory, and brings the source to each word. The target stands "
+    + "one place later below than above.",
+  prefix: "One stack for both. What may be read is what the encoder-decoder's three masks allow, put together; but "
+    + "the target reads the source as it stands in the same block, and the same weights serve both.",
+};
+const PARTS = "\u25cf attention reads along the lines, \u25a0 feed-forward works on each position alone";
+
+// ---------------------------------------------------------------- the diagram
+
+function diagram(life, { label, onPick }) {
+  const CHIP = 24, HEAD = 12, TURN = Math.PI / 3, CROSS = PALETTE.categorical[1];
+  let now = null, at = null;
+
+  function layout(width) {
+    const { inputs, says, C, encoder, layers } = now, pen = view.canvas.getContext("2d");
+    const texts = [inputs, says].map((row) => row.map((token) => (token === null ? "" : visible(token, 14))));
+    const gap = encoder ? 40 : 0, side = 24;
+    const share = (slack) => Math.min(84, (width - 2 * (side + slack) - gap) / C);
+    const wide = share(0);
+    // Upright in the larger or the smaller type where no two tokens meet, else slanted.
+    const measured = [13, 12].map((font) => {
+      pen.font = `600 ${font}px ${view.colours.font}`;
+      const sizes = texts.map((row) => row.map((text) => Math.min(92, pen.measureText(text).width)));
+      const longest = Math.max(...sizes.flat());
+      const pad = font === 13 ? 12 : 8;
+      const fits = longest + pad <= wide + side
+        && sizes.every((row) => row.every((size, c) => !c
+          || (size + row[c - 1]) / 2 + pad + 2 <= wide + (c === encoder ? gap : 0)));
+      return { font, pad, sizes, longest, fits };
+    });
+    const { font, pad, sizes, longest, fits: upright } = measured.find((one) => one.fits) || measured[0];
+    // Slanted labels lean out to the right above and to the left below.
+    const pitch = upright ? wide : share(Math.max(0, longest * Math.cos(TURN) - side - wide / 2) / 2);
+    const start = (width - pitch * C - gap) / 2;
+    const x = (c) => start + (c + 0.5) * pitch + (encoder && c >= encoder ? gap : 0);
+    const tall = upright ? CHIP : longest * Math.sin(TURN) + 14;
+    const step = layers < 4 ? 82 : layers < 5 ? 74 : 62;
+    const top = 18 + tall + 16, bottom = top + layers * step;
+    // The feed-forward part of a level, its cross-attention and its attention; level 0 is the tokens.
+    const ff = (l) => (l ? bottom - l * step + HEAD : bottom + 8);
+    const cross = (l) => ff(l) + 14, attention = (l) => ff(l) + 28;
+    return {
+      texts, sizes, font, upright, pitch, x, tall, step, top, bottom, ff, cross, attention, gap,
+      pad: upright ? pad : 8, every: upright ? 1 : Math.ceil(13 / (pitch * Math.sin(TURN))),
+      r: Math.min(5, pitch * 0.28), height: bottom + 8 + tall + 26,
+    };
+  }
+
+  function write(context, text, x, y, options = {}) {
+    const { align = "center", base = "middle", bold = false, colour = view.colours.muted, size = 11, room } = options;
+    context.font = `${bold ? "600 " : ""}${size}px ${view.colours.font}`;
+    context.textAlign = align; context.textBaseline = base; context.fillStyle = colour;
+    context.fillText(text, x, y, room);
+  }
+  // The stacks, from where to where each goes; and what stands below, from which position on.
+  const stacks = () => (now.encoder ? [[0, now.encoder], [now.encoder, now.C]] : [[0, now.C]]);
+  const captions = () => ({ "encoder-only": [[0, "the source, one word masked"]],
+    "decoder-only": [[0, "the text so far"]],
+    "encoder-decoder": [[0, "encoder: the source"], [now.prefix, "decoder: the target so far"]],
+    prefix: [[0, "prefix: the source"], [now.prefix, "the target so far"]] }[now.family]);
+  const across = (first, end, room = 0.5) => [at.x(first) - room * at.pitch, at.x(end - 1) + room * at.pitch];
+  // from where to where the cone goes at a level, or null
+  const tint = (levels, first, end) => {
+    const on = Array.from(levels.subarray(first, end), (one, n) => (one ? first + n : -1)).filter((n) => n >= 0);
+    return on.length ? [on[0], on[on.length - 1] + 1] : null;
+  };
+
+  function stroke(context, colour, thick, alpha, lines) {
+    context.beginPath(); lines();
+    context.strokeStyle = colour;
+    context.lineWidth = thick;
+    context.globalAlpha = alpha;
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+
+  function paintBlocks(context) {
+    const { line, panel } = view.colours;
+    stacks().forEach(([first, end], n) => {
+      const [left, right] = across(first, end), room = right - left;
+      for (let l = 1; l <= now.layers; l++) {
+        context.beginPath();
+        context.roundRect(left - 18, at.bottom - l * at.step, room + 22, at.step - 6, 8);
+        context.fillStyle = panel; context.fill();
+        context.strokeStyle = line; context.lineWidth = 1; context.stroke();
+        if (n) continue; // blocks side by side bear one number
+        context.save();
+        context.translate(left - 9, at.bottom - l * at.step + (at.step - 6) / 2);
+        context.rotate(-Math.PI / 2);
+        write(context, `block ${l}`, 0, 0);
+        context.restore();
+      }
+    });
+    const begins = (first) => across(first, now.C)[0] - (first && !now.encoder ? -4 : 18);
+    const below = captions().map(([first, words]) => [begins(first), words]);
+    below.forEach(([x, words], n) => {
+      const room = n + 1 < below.length ? Math.max(8, below[n + 1][0] - x - 8) : undefined;
+      write(context, words, x, at.height, { align: "left", base: "bottom", room });
+    });
+    if (now.family !== "prefix") return;
+    const x = across(now.prefix, now.C)[0]; // where the prefix ends
+    context.setLineDash([2, 4]);
+    stroke(context, view.colours.muted, 1, 1, () => { context.moveTo(x, at.top - 6); context.lineTo(x, at.height); });
+    context.setLineDash([]);
+  }
+
+  // What the picked output depends on: a light from its word down to the tokens.
+  function paintCone(context) {
+    const { levels, layers, encoder, C, picked } = now;
+    const { accent } = view.colours;
+    for (const [first, end, colour] of [[encoder, C, accent], [0, encoder, picked < encoder ? accent : CROSS]]) {
+      const ends = levels.map((level) => tint(level, first, end)).map((ends) => ends && across(...ends, 0.42));
+      if (!ends[layers]) continue;
+      const left = [], right = [];
+      for (let l = layers; l >= 0 && ends[l]; l--) {
+        left.push([ends[l][0], at.ff(l) - 10]); right.push([ends[l][1], at.ff(l) - 10]);
+        const foot = l ? at.attention(l) : at.bottom + 8 + (at.upright ? CHIP + 2 : 6);
+        left.push([ends[l][0], foot]); right.push([ends[l][1], foot]);
+      }
+      context.beginPath();
+      [...left, ...right.reverse()].forEach((place) => context.lineTo(...place));
+      context.fillStyle = colour;
+      context.globalAlpha = 0.13;
+      context.fill();
+      context.globalAlpha = 1;
+    }
+  }
+
+  // Who reads whom: every line that the mask allows, and over it those that the output depends on; of
+  // many positions, whose lines would be one smear, the picked one's alone.
+  function paintLines(context) {
+    const { levels, layers, encoder, C, mask, picked } = now;
+    const { line, muted, accent } = view.colours;
+    const wire = (l, i, j) => {
+      const [from, to, low, high] = [at.x(j), at.x(i), at.ff(l - 1), at.attention(l)];
+      const middle = (low + high) / 2;
+      context.moveTo(from, low); context.bezierCurveTo(from, middle, to, middle, to, high);
+    };
+    const each = (l, wanted) => { for (let i = 0; i < C; i++) {
+      for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) wire(l, i, j);
+    } };
+    const few = C <= 32;
+    if (few) {
+      for (let l = 1; l <= layers; l++)
+        stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
+    }
+    // what each position carries along, past attention and feed-forward
+    stroke(context, line, 1.5, 1, () => {
+      for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {
+        context.moveTo(at.x(c), at.ff(l));
+        context.lineTo(at.x(c), at.attention(l));
+      }
+    });
+    const deep = (i) => i < encoder && picked >= encoder ? CROSS : accent;
+    for (let l = 1; l <= layers; l++) for (const colour of [CROSS, accent]) {
+      const strong = (i) => i === picked && l === layers;
+      if (few) stroke(context, colour, 1, 0.5, () => each(l, (i) => levels[l][i] && deep(i) === colour && !strong(i)));
+      stroke(context, colour, 1.8, 1, () => each(l, (i) => strong(i) && deep(i) === colour));
+    }
+    if (encoder) paintMemory(context);
+  }
+  // The encoder's outputs in one bar, and a branch from it into each of the decoder's blocks.
+  function paintMemory(context) {
+    const { levels, layers, encoder, C, picked } = now;
+    const { muted } = view.colours, lit = picked >= encoder;
+    const y = at.top - 12;
+    const trunk = across(encoder, C)[0] - 18 - at.gap / 2 + 9;
+    const [left] = across(0, 1, 0.3);
+    stroke(context, lit ? CROSS : muted, lit ? 2.2 : 1, lit ? 1 : 0.6, () => {
+      for (let c = 0; c < encoder; c++) { context.moveTo(at.x(c), at.ff(layers)); context.lineTo(at.x(c), y); }
+      context.moveTo(left, y); context.lineTo(trunk, y); context.lineTo(trunk, at.cross(1));
+    });
+    for (let l = 1; l <= layers; l++) {
+      const ends = tint(levels[l], encoder, C);
+      const rail = (c) => { context.moveTo(trunk, at.cross(l)); context.lineTo(at.x(c), at.cross(l)); };
+      stroke(context, muted, 1, 0.6, () => rail(C - 1));
+      if (lit && ends) stroke(context, CROSS, 2.2, 1, () => rail(ends[1] - 1));
+    }
+    write(context, "memory", left, y - 9, { align: "left", colour: lit ? CROSS : muted, bold: lit });
+  }
+
+  function paintParts(context) {
+    const { levels, layers, encoder, C, picked } = now;
+    const { paper, muted, accent } = view.colours;
+    for (let l = 1; l <= layers; l++) for (let c = 0; c < C; c++) {
+      const on = levels[l][c], x = at.x(c);
+      const colour = c < encoder && picked >= encoder ? CROSS : accent;
+      const r = at.r;
+      const shape = (lit, fill, draw) => {
+        context.beginPath(); draw();
+        context.fillStyle = lit ? fill : paper; context.fill();
+        context.strokeStyle = lit ? fill : muted; context.lineWidth = 1.2; context.stroke();
+      };
+      shape(on, colour, () => context.arc(x, at.attention(l), r, 0, 7));
+      if (encoder && c >= encoder) shape(on, CROSS, () => { // a diamond
+        for (const [u, v] of [[0, -1], [1, 0], [0, 1], [-1, 0]])
+          context.lineTo(x + u * (r + 1), at.cross(l) + v * (r + 1));
+        context.closePath();
+      });
+      shape(on, colour, () => context.rect(x - r, at.ff(l) - r, 2 * r, 2 * r));
+    }
+  }
+
+  // A row of tokens: the inputs on chips below, what is asked for above.
+  function paintTokens(context, row, y) {
+    const { levels, layers, inputs, encoder, picked, C } = now;
+    const { paper, panel, ink, muted, accent, line } = view.colours;
+    const below = row === 0;
+    at.texts[row].forEach((text, c) => {
+      if (!text) return;
+      const lit = below ? levels[0][c] : c === picked, chosen = c === picked;
+      if (c % at.every && !chosen) return; // no room for every label
+      const size = at.sizes[row][c], wide = size + at.pad;
+      const hidden = below && inputs[c] === MASK && now.family === "encoder-only";
+      context.save();
+      context.translate(at.x(c), y);
+      if (!at.upright) context.rotate(-TURN);
+      const [left, up] = at.upright ? [-wide / 2, below ? 0 : -CHIP] : [below ? -wide : 0, -CHIP / 2];
+      const colour = below && c < encoder && picked >= encoder ? CROSS : accent;
+      context.beginPath(); context.roundRect(left, up, wide, CHIP, 5);
+      context.fillStyle = chosen ? accent : below ? panel : paper;
+      if (below || chosen) context.fill();
+      if (lit && !chosen) {
+        context.globalAlpha = 0.22;
+        context.fillStyle = colour;
+        context.fill();
+        context.globalAlpha = 1;
+      }
+      context.strokeStyle = lit ? colour : line; context.lineWidth = 1;
+      if (hidden) { context.setLineDash([4, 2]); context.lineWidth = 1.6; }
+      if (below || chosen) context.stroke();
+      write(context, text, left + wide / 2, up + CHIP / 2 + 1,
+        { bold: chosen, size: at.font, room: size, colour: chosen ? paper : below && !lit ? muted : ink });
+      context.restore();
+      if (below) return;
+      const [x, head] = [at.x(c), at.ff(layers) - at.r];
+      // from the output to its word
+      arrow(context, [x, head], [x, y + 3], chosen ? accent : muted, chosen ? 2 : 1);
+    });
+    if (!below) write(context, "trained to say", across(encoder, C)[0] - 18, 0, { align: "left", base: "top" });
+  }
+
+  const view = sharpCanvas(life, { label, keyboard: true,
+    height(width) {
+      if (!now) return 40;
+      at = layout(width);
+      return at.height;
+    },
+    paint(context) {
+      if (!now) return;
+      paintBlocks(context);
+      paintCone(context);
+      paintLines(context);
+      paintParts(context);
+      paintTokens(context, 1, at.top - 14);
+      paintTokens(context, 0, at.bottom + 8);
+    } });
+  view.canvas.classList.add("attn-press");
+
+  const go = (c) => { if (c !== now.picked) onPick(Math.max(0, Math.min(now.C - 1, c))); };
+  life.listen(view.canvas, "click", (event) => {
+    const [x] = view.at(event), found = nearest(now.inputs.map((_, c) => at.x(c)), x);
+    if (Math.abs(at.x(found) - x) <= Math.max(12, at.pitch)) go(found);
+  });
+  life.listen(view.canvas, "keydown", (event) => {
+    if (withModifier(event)) return;
+    const to = { ArrowLeft: now.picked - 1, ArrowRight: now.picked + 1, Home: 0, End: now.C - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    go(to);
+  });
+
+  // The light falls from the picked word, a block at a time; at once for who wants nothing to move.
+  let timer = 0;
+  function shine(whole, depth) {
+    const dark = whole.layers - depth;
+    now = { ...whole, levels: whole.levels.map((level, l) => (l < dark ? level.map(() => 0) : level)) };
+    view.draw();
+    if (dark > 0) timer = setTimeout(shine, FALL, whole, depth + 1);
+  }
+  life.onEnd(() => clearTimeout(timer));
+  return { el: view.el, show(next) {
+    clearTimeout(timer);
+    shine(next, mayMove() ? 0 : next.layers);
+  } };
+}
+
+// ---------------------------------------------------------------- the widget
+
+function render({ model, el }) {
+  const life = lifetime(model), data = model.get("data");
+  function read() {
+    const family = model.get("family");
+    const layers = checked(model.get("num_layers"), DEEPEST);
+    const wired = wiring(family, data);
+    const picked = Math.min(model.get("position"), wired.C - 1);
+    return { ...wired, family, layers, picked, levels: cone(wired, layers, picked) };
+  }
+  let now = read();
+  const pick = (position) => put(model, { position });
+  const picture = diagram(life, { onPick: pick,
+    label: "The network, from the tokens below to what it says above. Left and right arrow keys pick a position." });
+  const said = h("p", { class: "attn-said", role: "status" });
+  const about = h("p", { class: "attn-note" });
+  const parts = h("p", { class: "attn-note" });
+  const words = h("div", {}, about, parts);
+  const table = foldedTable(life, "The diagram as a table", () => ({
+    corner: "position", columns: ["reads in each block", "is trained to say", `known at ${now.picked}`],
+    rows: now.inputs.map((token, n) => [`${n} ${visible(token)}`, reads(now, n),
+      now.says[n] === null ? "" : visible(now.says[n]), now.levels[0][n] ? "yes" : "no"]) }));
+
+  // The masks: of the one stack, or of the encoder, the decoder, and between them.
+  const masks = [0, 1, 2].map((n) => {
+    const map = heatmap(life, {
+      label: "A mask: which keys each query may read. Arrow keys walk the cells and pick the query.",
+      hint: n ? "" : HINT, tableLabel: "The mask as a table", tallest: 24,
+      onPick: (i) => pick(now.panels[n].first + i) });
+    const heading = h("p", { class: "attn-heading" });
+    return { map, heading, el: h("div", {}, heading, map.el, map.table) };
+  });
+  function panels() {
+    const { encoder: E, C, prefix, family } = now, all = { first: 0, L: C, from: 0, S: C };
+    if (E) {
+      return [{ first: 0, L: E, from: 0, S: E, heading: "Encoder: no mask" },
+        { first: E, L: C - E, from: E, S: C - E, heading: "Decoder: causal mask" },
+        { first: E, L: C - E, from: 0, S: E, heading: "Cross-attention: no mask" }];
+    }
+    const headings = { "encoder-only": "No mask", "decoder-only": "Causal mask",
+      prefix: `Prefix mask: ${prefix} open to all` };
+    return [{ ...all, heading: headings[family] }];
+  }
+  function drawMask({ map, heading, el: panel }, n) {
+    panel.hidden = !now.panels[n];
+    if (panel.hidden) return;
+    const { first, L, from, S, heading: title } = now.panels[n];
+    const { mask, C, inputs, picked } = now;
+    const open = Uint8Array.from({ length: L * S }, (_, k) => mask[(first + ((k / S) | 0)) * C + from + (k % S)]);
+    heading.textContent = title;
+    map.show({ values: Float64Array.from(open), L, S, mask: open, flat: true,
+      queries: inputs.slice(first, first + L), keys: inputs.slice(from, from + S),
+      mark: picked >= first && picked < first + L ? picked - first : null });
+  }
+  function draw() {
+    now = read();
+    now.panels = panels();
+    picture.show(now);
+    masks.forEach(drawMask);
+    said.textContent = told(now);
+    about.textContent = ABOUT[now.family];
+    words.className = now.encoder ? "attn-wide" : ""; // one mask leaves room beside it
+    parts.textContent = `${PARTS}${now.encoder ? ", \u25c6 cross-attention reads the memory" : ""}.`;
+    table.fill();
+  }
+
+  // A slider that ends where the family does: told so before the slider itself hears of it.
+  let places = null;
+  life.watch(["family"], () => { places.querySelector("input").max = wiring(model.get("family"), data).C - 1; });
+  places = slider(part(model, ["position", "family"], () => read().picked, pick), life, "position",
+    { label: "Position", min: 0, max: now.C - 1, step: 1 });
+  const controls = [
+    choice(part(model, ["family"], () => model.get("family"),
+      (family) => put(model, { family, position: firstPosition(family, data) })), life, "family",
+      { label: "Family", choices: [["encoder-only", "encoder only (BERT)"], ["decoder-only", "decoder only (GPT)"],
+        ["encoder-decoder", "encoder-decoder (T5)"], ["prefix", "decoder with a prefix"]] }),
+    slider(model, life, "num_layers", { label: "Blocks", min: 1, max: DEEPEST, step: 1 }),
+    places,
+  ];
+  frame(el, life, { controls, body: [picture.el, said, table.el,
+    h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
+  life.watch(["family", "num_layers", "position"], draw);
+  draw();
+  return life.end;
+}
+
+export default { render };

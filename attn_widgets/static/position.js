@@ -1,0 +1,347 @@
+// Positions under one slider: clock hands, the encoding's row, the similarity curve, a pair that turns.
+// Traits: data {length, dimensions, bases, schemes}, scheme, embed_dim, base, position,
+// distance (the other position is position - distance), pair (of ALiBi the head), unlike.
+
+const HEADS = 8, APART = 2.4; // as in attn_widgets.position
+const LARGEST = 4096; // positions, or dimensions
+const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);
+const speed = (j, { width, base }) => base ** ((-2 * j) / width);
+
+// (count, width): the encodings of the positions from `first` on; where a scheme adds none, a query
+// that is (1, 0) in each pair, or a key, as it stands or turned to them.
+function positionVectors(settings, first, count, key = false) {
+  const { scheme, width, unlike } = settings;
+  const out = new Float64Array(count * width), clocks = scheme === "sinusoidal";
+  for (let j = 0; j < width / 2; j++) {
+    const start = key && unlike ? APART * (j + 1) : 0;
+    const step = clocks || scheme === "rotary" ? speed(j, settings) : 0;
+    for (let n = 0; n < count; n++) {
+      const angle = (first + n) * step + (clocks ? 0 : start);
+      const sine = Math.sin(angle), cosine = Math.cos(angle);
+      out[n * width + 2 * j] = clocks ? sine : cosine;
+      out[n * width + 2 * j + 1] = clocks ? cosine : sine;
+    }
+  }
+  return out;
+}
+
+// (count, L): what ALiBi adds to a head's scores of the queries from `first` on.
+const alibiBias = (head, L, first = 0, count = L) => Float64Array.from({ length: count * L },
+  (_, n) => -slope(head) * Math.abs(first + ((n / L) | 0) - (n % L)));
+
+// (L,): the dot product of a position, or of the query there, with each position from `first` on; of
+// ALiBi the weights that a head gives them where all scores are alike.
+function similarities(settings, position, first, L, head = 0) {
+  if (settings.scheme === "alibi") return maskedSoftmax(alibiBias(head, L, position, 1), null, 1, L);
+  const mine = positionVectors(settings, position, 1);
+  const theirs = positionVectors(settings, first, L, true);
+  return Float64Array.from({ length: L }, (_, n) =>
+    mine.reduce((sum, x, d) => sum + x * theirs[n * settings.width + d], 0));
+}
+
+// (L, width) in L rows: the largest squared length that one has.
+const longest = (rows, width) => largest(Float64Array.from({ length: rows.length / width }, (_, n) =>
+  rows.subarray(n * width, (n + 1) * width).reduce((sum, x) => sum + x * x, 0)));
+
+const grouped = (x) => x.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+const period = (j, settings) => {
+  const x = (2 * Math.PI) / speed(j, settings);
+  return x < 100 ? x.toFixed(1) : x < 1e4 ? grouped(x) : x < 1e6
+    ? `${Math.round(x / 1e3)}k` : `${(x / 1e6).toFixed(1)}M`;
+};
+
+// What the views show, in words: a sentence each for the clocks, the pair, the matrix and the curve.
+function sentences(now, { theirs, value, most }) {
+  const { scheme, count, chosen, i, other, apart, unlike, length } = now;
+  const turn = speed(chosen, now);
+  const by = `${apart} \u00d7 ${turn.toPrecision(4)} = ${(apart * turn).toPrecision(4)} rad`;
+  const lost = apart * slope(chosen);
+  const turns = `One turn takes ${period(0, now)} positions in pair 0 `
+    + `and ${period(count - 1, now)} in pair ${count - 1}.`;
+  const adds = `Row ${i} is what position ${i} adds to its token`;
+  const keeps = "Move the position: the curve goes along and keeps its shape.";
+  const all = {
+    none: ["No clock runs: the hands stay where the content puts them.",
+      "Nothing is turned: query and key point where their content says, at every position.",
+      "All rows are alike: nothing says where a token stands.",
+      `Query at ${i} with key at ${other}: ${value}, and the same from everywhere.`],
+    sinusoidal: [`${turns} The thin hands stand at position ${other}.`,
+      `From ${other} to ${i} the hand turns by ${by}, wherever the two stand.`,
+      `${adds}: sines in even columns, cosines in odd ones.`,
+      `Position ${i} with position ${other}: ${value} of at most ${most}. ${keeps}`],
+    rotary: [`${turns} The thin hands are the key's, at ${other}.`,
+      `Query and key are turned apart by ${by}, wherever they stand`
+        + `${unlike ? "; their contents are apart besides" : ""}.`,
+      `Row ${i}: a query that is (1, 0) in each pair, turned to position ${i}.`,
+      `Query at ${i} with key at ${other}: ${value}${unlike ? "" : ` of at most ${most}`}. ${keeps}`],
+    alibi: ["No clocks: for each position away a head takes its slope off the score, much in head 0, "
+      + "hardly anything in head 7.",
+      `A key ${apart} away loses ${apart} \u00d7 1/${1 / slope(chosen)} = ${shown(lost)} in head ${chosen}, `
+        + "wherever the two stand.",
+      `Row ${i}: what head ${chosen} takes off the scores of the query at ${i}.`,
+      `Where all scores are alike, head ${chosen} gives position ${other} the weight ${value}.`],
+  }[scheme];
+  const none = `There is no position ${other}: the text goes from 0 to ${length - 1}.`;
+  return theirs ? all : [all[0], none, all[2], none];
+}
+function titles({ i, chosen, adds, bias }) {
+  if (bias) {
+    return ["Slopes, one a head", `Head ${chosen}: what it takes off`, `Bias of head ${chosen}`,
+      `Weights that the query at ${i} gives`];
+  }
+  return ["Clocks, one a pair of dimensions", `Pair ${chosen}: dimensions ${2 * chosen} and ${2 * chosen + 1}`,
+    ...(adds ? ["The encoding", `Dot product of position ${i} with each`]
+      : ["A query at each position", `Score of the query at ${i} with a key at each`])];
+}
+
+// A line through places, and a disc with an edge.
+function trace(context, colour, thick, places) {
+  context.beginPath(); places.forEach((at) => context.lineTo(...at));
+  context.strokeStyle = colour; context.lineWidth = thick; context.stroke();
+}
+function disc(context, [x, y], r, fill, edge, thick = 1) {
+  context.beginPath(); context.arc(x, y, r, 0, 7);
+  context.fillStyle = fill; context.fill();
+  context.strokeStyle = edge; context.lineWidth = thick; context.stroke();
+}
+// ALiBi's slope of a head: what is lost on both sides of a query; its place at a share of the width.
+const onTent = ([x, y], r, head, share) => [x + 0.85 * r * share, y + r * (2.2 * slope(head) * Math.abs(share) - 0.55)];
+const tent = (context, at, r, head, colour, thick) =>
+  trace(context, colour, thick, [-1, 0, 1].map((share) => onTent(at, r, head, share)));
+
+function render({ model, el }) {
+  const life = lifetime(model);
+  const { length: L, dimensions, bases, schemes } = model.get("data");
+  for (const size of [L, ...dimensions]) checked(size, LARGEST);
+  const OTHER = PALETTE.categorical[1];
+
+  function read() {
+    const scheme = model.get("scheme");
+    const width = checked(model.get("embed_dim"), LARGEST);
+    const bias = scheme === "alibi", count = bias ? HEADS : width / 2;
+    const i = model.get("position"), distance = model.get("distance");
+    const other = i - distance;
+    return { scheme, width, base: model.get("base"), unlike: model.get("unlike"), count, i, other,
+      apart: Math.abs(distance), length: L, bias,
+      chosen: Math.min(model.get("pair"), count - 1), inside: other >= 0 && other < L,
+      adds: scheme === "sinusoidal", turns: scheme === "sinusoidal" || scheme === "rotary" };
+  }
+  // What is on show, set by draw(): vectors of all positions, of this one, of the other or null; the curve.
+  let now = null, rows = null, mine = null, theirs = null, answers = null, most = 1;
+
+  // ---- clocks, one a pair: the hand of the position, and a thin one of the other
+  let clock = { per: 1, side: 46, tall: 60 };
+  const clocks = sharpCanvas(life, {
+    label: "A clock for each pair of dimensions, or a slope for each head; press one to choose it.",
+    height(width) {
+      const per = Math.ceil(now.count / Math.ceil(now.count / Math.max(1, Math.floor(width / 42))));
+      const side = Math.min(64, width / per);
+      clock = { per, side, tall: side + 14 };
+      return Math.ceil(now.count / per) * clock.tall + 2;
+    },
+    paint(context) {
+      const { colours } = clocks, { count, chosen, bias, turns } = now;
+      const { per, side, tall } = clock, r = side / 2 - 4;
+      const scale = (0.88 * r) / Math.sqrt(longest(rows, 2) || 1);
+      context.font = `10px ${colours.font}`;
+      context.textAlign = "center";
+      context.textBaseline = "top";
+      context.lineCap = "round";
+      for (let n = 0; n < count; n++) {
+        const lit = n === chosen;
+        const at = [((n % per) + 0.5) * side, ((n / per) | 0) * tall + side / 2 + 1];
+        const hand = (vector, colour, thick) => vector
+          && trace(context, colour, thick, [at, [at[0] + scale * vector[2 * n], at[1] - scale * vector[2 * n + 1]]]);
+        disc(context, at, r, colours.panel, lit ? colours.accent : colours.line, lit ? 2.5 : 1);
+        if (bias) tent(context, at, r, n, colours.accent, 2);
+        else { hand(mine, colours.accent, 3); hand(theirs, OTHER, 1.5); }
+        context.fillStyle = lit ? colours.ink : colours.muted;
+        context.fillText(bias ? `1/${1 / slope(n)}` : turns ? period(n, now) : n, at[0], at[1] + r + 4);
+      }
+    } });
+  clocks.canvas.classList.add("attn-press");
+  life.listen(clocks.canvas, "click", (event) => {
+    const [x, y] = clocks.at(event);
+    const across = Math.floor(x / clock.side);
+    const n = Math.floor(y / clock.tall) * clock.per + across;
+    if (across < clock.per && n < now.count) put(model, { pair: n });
+  });
+
+  // ---- the chosen pair in its plane, or the chosen slope among the others
+  const plane = sharpCanvas(life, {
+    label: "The chosen pair at the two positions, as arrows in its plane; or what the chosen head takes off.",
+    height: (width) => Math.min(width, 250),
+    paint(context, width, tall) {
+      const middle = [width / 2, tall / 2], r = tall / 2 - 30;
+      context.textBaseline = "middle";
+      context.font = `11px ${plane.colours.font}`;
+      context.fillStyle = plane.colours.muted;
+      (now.bias ? paintSlopes : paintPair)(context, middle, r, (text, x, y, align = "center") => {
+        context.textAlign = align;
+        context.fillText(text, x, y);
+      });
+    } });
+  function paintSlopes(context, [x, y], r, write) {
+    const { colours } = plane, { chosen, count, i, other } = now;
+    const share = (other - i) / (L - 1), at = [x, y - 0.15 * r];
+    for (let head = 0; head < count; head++) if (head !== chosen) tent(context, at, r, head, colours.muted, 0.7);
+    tent(context, at, r, chosen, colours.accent, 2.5);
+    for (const end of [-1, 0, 1]) write(Math.abs(end) * (L - 1), x + 0.85 * r * end, y + 0.65 * r);
+    write("positions away", x, y + 0.85 * r);
+    if (theirs) disc(context, onTent(at, r, chosen, share), 5, OTHER, colours.paper, 1.5);
+  }
+  function paintPair(context, middle, r, write) {
+    const { colours } = plane;
+    const { chosen: j, i, other, turns, adds, unlike, scheme, count } = now;
+    const [x, y] = middle;
+    const ends = [];
+    for (let n = j; n < rows.length / 2; n += count) ends.push([rows[2 * n], rows[2 * n + 1]]);
+    const reach = Math.max(...ends.map((end) => Math.hypot(...end))) || 1;
+    const place = ([a, b]) => [x + (r * a) / reach, y - (r * b) / reach];
+    const pair = (vector) => place([vector[2 * j], vector[2 * j + 1]]);
+    const a = pair(mine), b = theirs && pair(theirs);
+    write(`dimension ${2 * j}`, 2 * x - 8, y + r + 20, "right");
+    write(`dimension ${2 * j + 1}`, x, 8);
+    disc(context, middle, r, "transparent", colours.line);
+    trace(context, colours.line, 1, [[x - r - 10, y], [x + r + 10, y]]);
+    trace(context, colours.line, 1, [[x, y - r - 10], [x, y + r + 10]]);
+    for (const end of ends) disc(context, place(end), 1.5, colours.muted, "transparent");
+    if (turns && (adds || !unlike)) { // the angle between, the way it was turned
+      const from = Math.atan2(b[1] - y, b[0] - x);
+      const sweep = (i - other) * speed(j, now) * (scheme === "rotary" ? -1 : 1);
+      context.beginPath(); context.arc(x, y, 0.32 * r, from, from + sweep, sweep < 0);
+      context.strokeStyle = colours.muted; context.lineWidth = 1.5; context.stroke();
+    }
+    if (b) arrow(context, middle, b, OTHER, 2);
+    arrow(context, middle, a, colours.accent, 2.6);
+    const name = (text, [u, v]) => { // beyond the arrow's end, and on the canvas
+      const room = context.measureText(text).width, left = u < x ? u - 6 - room : u + 6;
+      write(text, Math.max(0, Math.min(2 * x - 8 - room, left)), v + (v > y ? 10 : -10), "left");
+    };
+    const [one, two] = adds ? [i, other] : [`query ${i}`, `key ${other}`];
+    const close = b && Math.hypot(a[0] - b[0], a[1] - b[1]) < 20;
+    context.font = `600 12px ${colours.font}`; context.fillStyle = colours.ink;
+    if (b && !close) name(two, b);
+    name(close ? `${one}, ${two}` : one, a);
+  }
+
+  // ---- the curve
+  const box = { left: 34, right: 10, top: 16, bottom: 176 };
+  let wide = 600, knob = null;
+  const px = (p) => box.left + (p / (L - 1)) * (wide - box.left - box.right);
+  const curve = sharpCanvas(life, { label: "The chosen position with each; press or drag to choose the other position.",
+    height: () => 212,
+    paint(context, width) {
+      wide = width;
+      const { colours } = curve, { i, other, chosen, bias, inside } = now;
+      const low = bias ? 0 : -most;
+      const at = (y, p) => [px(p), box.bottom - ((y - low) / (most - low)) * (box.bottom - box.top)];
+      context.font = `11px ${colours.font}`;
+      context.fillStyle = colours.muted;
+      context.lineJoin = "round";
+      context.textAlign = "right"; context.textBaseline = "middle";
+      for (const y of new Set([low, 0, most])) {
+        trace(context, colours.line, 1, [at(y, 0), at(y, L - 1)]);
+        context.fillText(+y.toFixed(most < 1 ? 2 : 1), box.left - 6, at(y, 0)[1]);
+      }
+      context.textAlign = "center"; context.textBaseline = "top";
+      for (let p = 0; p < L; p += Math.ceil(L / 8)) context.fillText(p, px(p), box.bottom + 4);
+      context.fillText("position", (box.left + wide - box.right) / 2, box.bottom + 20);
+      const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
+      for (let head = 0; head < (bias ? HEADS : 0); head++)
+        if (head !== chosen) line(similarities(now, i, 0, L, head), colours.muted, 0.7);
+      line(answers, PALETTE.categorical[0], 2);
+      context.setLineDash([2, 3]);
+      trace(context, colours.accent, 2, [[px(i), box.top], [px(i), box.bottom]]);
+      context.setLineDash([]);
+      context.font = `600 11px ${colours.font}`;
+      context.fillStyle = colours.ink;
+      context.textBaseline = "bottom";
+      context.fillText(i, px(i), box.top - 4);
+      disc(context, at(answers[i], i), 5, colours.accent, colours.paper, 1.5);
+      knob = inside ? at(answers[other], other) : null;
+      if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
+    } });
+  curve.canvas.classList.add("attn-slide");
+  function drag(_, [x]) {
+    const p = Math.round(((x - box.left) / (wide - box.left - box.right)) * (L - 1));
+    put(model, { distance: now.i - Math.max(0, Math.min(L - 1, p)) });
+  }
+  // A finger takes the other position by its knob, or taps where it should go.
+  dragging(life, curve, (at, touch) => {
+    if (touch && !(knob && Math.hypot(at[0] - knob[0], at[1] - knob[1]) < 24)) return null;
+    drag(0, at);
+    return 0;
+  }, drag);
+  life.listen(curve.canvas, "click", (event) => drag(0, curve.at(event)));
+
+  // ---- the matrix
+  const map = heatmap(life, { label: "A row for each position. Arrow keys walk the cells and choose position and pair.",
+    hint: ["Press a number, or walk with the arrow keys: its row becomes the position.",
+      "Tap a number: its row becomes the position."],
+    zooms: false, // its pattern is what counts
+    tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
+    onPick(i, c) { put(model, now.bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 }); } });
+  const scale = colourScale(life);
+  const axes = (bias) => (bias ? { ...ATTENTION, cell: (i, j) => `query ${i}, key ${j}, ${Math.abs(i - j)} away` }
+    : { columns: "dimensions", rows: "positions", corner: "position \u2193 dimension \u2192",
+      cell: (i, c) => `position ${i}, dimension ${c}` });
+  const curveTable = foldedTable(life, "The curve as a table", () => ({ corner: "position", columns: ["value"],
+    rows: Array.from(answers, (x, p) => [String(p), shown(x)]) }));
+
+  const panels = [[clocks.el, "note"], [plane.el, "said"], [map.el, "note"], [curve.el, "said"]].map(([view, kind]) => {
+    const heading = h("p", { class: "attn-heading" });
+    const words = h("p", { class: `attn-${kind}`, role: kind === "said" && "status" });
+    return { heading, words, el: h("div", {}, heading, view, words) };
+  });
+  panels[2].el.append(scale.el);
+  function draw() {
+    now = read();
+    const { width, i, other, chosen, bias, inside } = now;
+    rows = positionVectors(now, 0, L); mine = positionVectors(now, i, 1);
+    theirs = inside || !bias ? positionVectors(now, other, 1, true) : null;
+    answers = similarities(now, i, 0, L, chosen);
+    // the same wherever one stands
+    most = bias ? similarities(now, 0, 0, L)[0] : longest(rows, width) || 1;
+    const values = bias ? alibiBias(chosen, L) : rows;
+    const top = largest(values.map(Math.abs)) || 1;
+    map.show({ values, L, S: bias ? L : width, mask: null, queries: null, keys: null, top, signed: true, mark: i,
+      axes: axes(bias) });
+    scale.show(top, true);
+    for (const view of [clocks, plane, curve]) view.draw();
+    const value = theirs && (inside ? answers[other] : similarities(now, i, other, 1)[0]);
+    const texts = sentences(now, { theirs, value: shown(value || 0), most: shown(most) });
+    titles(now).forEach((title, n) => {
+      panels[n].heading.textContent = title;
+      panels[n].words.textContent = texts[n];
+    });
+    curveTable.fill();
+  }
+
+  // ---- controls
+  const kinds = ["scheme", "embed_dim"];
+  const numbers = (all) => all.map((n) => [n, Number.isInteger(n) ? grouped(n) : String(n)]);
+  let pairs = null;
+  // before the slider itself hears of it
+  life.watch(kinds, () => { pairs.querySelector("input").max = read().count - 1; });
+  pairs = slider(part(model, ["pair", ...kinds], () => read().chosen, (n) => model.set("pair", n)), life, "pair",
+    { label: "Pair, or head", min: 0, max: read().count - 1, step: 1 });
+  const controls = [
+    slider(model, life, "position", { label: "Position", min: 0, max: L - 1, step: 1 }),
+    slider(model, life, "distance", { label: "Distance to the other", min: 1 - L, max: L - 1, step: 1 }),
+    pairs,
+    choice(model, life, "scheme",
+      { label: "Scheme", choices: schemes.map((scheme) => [scheme, scheme === "alibi" ? "ALiBi" : scheme]) }),
+    choice(model, life, "embed_dim", { label: "Dimensions", choices: numbers(dimensions) }),
+    choice(model, life, "base", { label: "Base", choices: numbers(bases) }),
+    tick(model, life, "unlike", { label: "Key unlike the query" }),
+  ];
+  const [first, second, third, fourth] = panels.map((panel) => panel.el);
+  const columns = h("div", { class: "attn-positions" }, h("div", {}, first, third), h("div", {}, second, fourth));
+  frame(el, life, { controls, body: [columns, h("div", { class: "attn-panels" }, map.table, curveTable.el)] });
+  life.watch([...kinds, "base", "position", "distance", "pair", "unlike"], draw);
+  draw();
+  return life.end;
+}
+
+export default { render };
