@@ -11,15 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attn_notes.arguments import (
-    check_fractions,
-    check_integer_tensors,
-    check_integers,
-    check_shapes,
-    check_source,
-    check_step,
-    look_up,
-)
+from attn_notes.arguments import check_shapes, check_source, check_step, look_up
 from attn_notes.attention import Attention
 from attn_notes.masks import padding_mask
 from attn_notes.special_tokens import PAD, START
@@ -29,8 +21,8 @@ class RNNEncoder(nn.Module):
     r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both. Chapter 4.
 
     Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2. The sequences
-    are packed: padding is never read, and the backward direction begins at each sequence's last
-    real token.
+    are packed by their lengths, best on the CPU: padding is never read, and the backward direction
+    begins at each sequence's last real token.
 
     Args:
         vocab_size: V, of the source.
@@ -58,8 +50,6 @@ class RNNEncoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_integers(1, vocab_size=vocab_size, embed_dim=embed_dim)
-        check_integers(1, hidden_dim=hidden_dim, num_layers=num_layers)
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
         self.rnn = nn.GRU(
             embed_dim,
@@ -67,32 +57,23 @@ class RNNEncoder(nn.Module):
             num_layers,
             batch_first=True,
             bidirectional=bidirectional,
-            dropout=_between_layers(dropout, num_layers),
+            dropout=dropout,
         )
         self.output_dim = hidden_dim * (2 if bidirectional else 1)
 
     def forward(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Read the source.
+        """Read the source (B, S), of which `lengths` (B,) tokens are real, by default S.
 
-        Args:
-            source: (B, S), token ids; those beyond a length are not read.
-            lengths: (B,), integers from 1 to S, best on the CPU, where torch packs by them; all of
-                the source by default.
-
-        Returns:
-            Outputs (B, S, output_dim), 0 at padding, and the final states of every layer
-            (num_layers, B, output_dim): forward at the last token, backward at the first.
+        Gives the outputs (B, S, output_dim), 0 at padding, and the final states of every layer
+        (num_layers, B, output_dim): forward at the last token, backward at the first.
         """
-        lengths = check_source(source, lengths).cpu()
-        _check_lengths(lengths, source.shape[1])
-        packed = pack_padded_sequence(
-            look_up(self.embedding, source, "source"),
-            lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
+        lengths, S = check_source(source, lengths).cpu(), source.shape[1]
+        if bool((lengths > S).any()):  # torch names neither
+            raise ValueError(f"lengths must be from 1 to {S}, got {lengths.tolist()}")
+        x = look_up(self.embedding, source, "source")  # (B, S, E)
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         outputs, final = self.rnn(packed)
-        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source.shape[1])
+        outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=S)
         final = final.unflatten(0, (self.rnn.num_layers, -1))  # (layers, directions, B, hidden)
         return outputs, final.transpose(1, 2).flatten(2)  # (layers, B, output_dim)
 
@@ -108,11 +89,8 @@ class DecoderState:
 
     @property
     def weights(self) -> Tensor:
-        """The weights of the T steps so far, (B, T, S)."""
-        if not self.steps:
-            B, S, _ = self.memory.shape
-            return self.memory.new_zeros(B, 0, S)
-        return torch.stack(self.steps, dim=1)  # (B, T, S)
+        """The weights of the T steps so far, (B, T, S); T is 1 or more."""
+        return torch.stack(self.steps, dim=1)
 
     def select(self, index: Tensor) -> "DecoderState":
         """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
@@ -157,11 +135,8 @@ class RNNDecoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_integers(1, vocab_size=vocab_size, embed_dim=embed_dim, hidden_dim=hidden_dim)
-        check_integers(1, context_dim=context_dim, num_layers=num_layers)
         self.embedding = nn.Embedding(vocab_size, embed_dim, padding_idx=PAD)
         self.bridge = nn.Linear(context_dim, hidden_dim)  # the two states may differ in width
-        dropout = _between_layers(dropout, num_layers)
         self.rnn = nn.GRU(embed_dim + context_dim, hidden_dim, num_layers, dropout=dropout)
         self.out_proj = nn.Linear(hidden_dim, vocab_size)
 
@@ -171,47 +146,39 @@ class RNNDecoder(nn.Module):
         Of the encoder come its outputs (B, S, context_dim) and final (num_layers, B, context_dim).
         """
         mask = padding_mask(torch.ones_like(lengths), 1, device=final.device)
-        return DecoderState(self._first_hidden(final), final[-1][:, None], mask)
+        return DecoderState(self.first_hidden(final), final[-1][:, None], mask)
+
+    def first_hidden(self, final: Tensor) -> Tensor:
+        """The first state of each layer, (num_layers, B, hidden_dim), from the encoder's last."""
+        layers, width = self.rnn.num_layers, self.bridge.in_features
+        check_shapes(**{"the encoder's final states": (final, f"{layers} B {width}")})
+        return torch.tanh(self.bridge(final))
 
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
         return state.memory[:, 0], torch.ones_like(state.memory[..., 0])
 
+    def advance(self, x: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """From an embedded token (B, E) to the top layer's new state (B, hidden_dim)."""
+        context, weights = self.read(state)
+        x = torch.cat((x, context), dim=-1)[None]  # (1, B, E + context_dim)
+        output, hidden = self.rnn(x, state.hidden)
+        return output[0], replace(state, hidden=hidden, steps=(*state.steps, weights))
+
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Append one token (B,): logits of the next (B, V), and the state after the step."""
         check_step(tokens, state.hidden.shape[1])
-        output, state = self._advance(look_up(self.embedding, tokens, "tokens"), state)
+        output, state = self.advance(look_up(self.embedding, tokens, "tokens"), state)
         return self.out_proj(output), state
 
     def forward(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Teacher forcing: from inputs (B, L), the first START, logits (B, L, V) of the next."""
-        check_integer_tensors(inputs=inputs)
-        B = state.hidden.shape[1]
-        if inputs.dim() != 2 or len(inputs) != B or not inputs.shape[1]:
-            got = f"got {tuple(inputs.shape)}"
-            raise ValueError(f"inputs must have shape ({B}, L), L of 1 or more, {got}")
+        check_shapes(inputs=(inputs, f"{state.hidden.shape[1]} L"))
         outputs = []
         for embedded in look_up(self.embedding, inputs, "inputs").unbind(1):  # L times (B, E)
-            output, state = self._advance(embedded, state)
+            output, state = self.advance(embedded, state)
             outputs.append(output)
         return self.out_proj(torch.stack(outputs, dim=1)), state  # (B, L, V)
-
-    def _advance(
-        self,
-        x: Tensor,
-        state: DecoderState,
-    ) -> tuple[Tensor, DecoderState]:
-        """From (B, E) to the top layer's new state (B, hidden_dim)."""
-        context, weights = self.read(state)
-        x = torch.cat((x, context), dim=-1)[None]  # (1, B, E + context_dim)
-        output, hidden = self.rnn(x, state.hidden)
-        steps = (*state.steps, weights)
-        return output[0], replace(state, hidden=hidden, steps=steps)
-
-    def _first_hidden(self, final: Tensor) -> Tensor:
-        layers, width = self.rnn.num_layers, self.bridge.in_features
-        check_shapes(**{"the encoder's final states": (final, f"{layers} B {width}")})
-        return torch.tanh(self.bridge(final))  # (num_layers, B, hidden_dim)
 
 
 class AttentionDecoder(RNNDecoder):
@@ -222,15 +189,8 @@ class AttentionDecoder(RNNDecoder):
     score or any other of chapter 2. (They compute the keys' part of the score once; here it is
     computed at each step.)
 
-    Args:
-        vocab_size: V, of the target.
-        embed_dim: E, the width of its embeddings.
-        hidden_dim: width of the decoder's state, which is the query.
-        context_dim: width of what is read: the encoder's `output_dim`.
-        num_layers: the number of stacked GRUs; the encoder's number.
-        score: `score(query, key) -> (B, 1, S)` for queries `hidden_dim` wide and keys
-            `context_dim` wide, such as those of `attn_notes.scores`.
-        dropout: the fraction set to 0 between layers in training.
+    Beside the arguments of `RNNDecoder`, `score(query, key) -> (B, 1, S)` is one of
+    `attn_notes.scores`, for queries `hidden_dim` wide and keys `context_dim` wide.
 
     Example:
         >>> from attn_notes.scores import AdditiveScore
@@ -260,7 +220,7 @@ class AttentionDecoder(RNNDecoder):
     def initial_state(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> DecoderState:
         """The state before START, whose memory is every output of the encoder."""
         mask = padding_mask(lengths, outputs.shape[1], device=outputs.device)
-        return DecoderState(self._first_hidden(final), outputs, mask)
+        return DecoderState(self.first_hidden(final), outputs, mask)
 
     def read(self, state: DecoderState) -> tuple[Tensor, Tensor]:
         """Context (B, context_dim) of the next step, and the weights (B, S) it was read with."""
@@ -297,10 +257,7 @@ class Seq2Seq(nn.Module):
         return self.decoder.initial_state(outputs, final, lengths)
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, DecoderState]:
-        """Read the source (B, S) and START: logits (B, V) of the first token, and the state.
-
-        The lengths (B,) are from 1 to S, best on the CPU; by default S.
-        """
+        """Read the source (B, S) and START: logits (B, V) of the first token, and the state."""
         state = self.initial_state(source, lengths)
         return self.step(source.new_full(source.shape[:1], START), state)
 
@@ -309,31 +266,10 @@ class Seq2Seq(nn.Module):
         return self.decoder.step(tokens, state)
 
     def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Teacher forcing: the given tokens are read, whatever the model would have predicted.
+        """Teacher forcing: logits (B, L, V), and the weights of every step (B, L, S).
 
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), how many of them are real.
-            inputs: (B, L), START and the target's tokens but for the last.
-
-        Returns:
-            Logits (B, L, V), and the weights of every step (B, L, S). For a fixed context S is 1.
+        The inputs (B, L), START and the target's tokens but for the last, are read whatever the
+        model would have predicted. For a fixed context S is 1.
         """
         logits, state = self.decoder(inputs, self.initial_state(source, lengths))
         return logits, state.weights
-
-
-def _between_layers(dropout: float, num_layers: int) -> float:
-    """The dropout between layers: torch warns of dropout with one layer."""
-    check_fractions(dropout=dropout)
-    return dropout if num_layers > 1 else 0.0
-
-
-def _check_lengths(lengths: Tensor, size: int) -> None:
-    """Raise unless every source has a token, and no length exceeds the padded size."""
-    check_integer_tensors(lengths=lengths)
-    if not len(lengths):
-        raise ValueError("source and lengths must have one row or more, got none")
-    low, high = (int(bound) for bound in lengths.aminmax())
-    if low < 1 or high > size:
-        raise ValueError(f"lengths must be from 1 to {size}, got {low} to {high}")

