@@ -21,11 +21,7 @@ STREAMS = (Embeddings, EncoderBlock, DecoderBlock)  # their outputs are the resi
 
 @dataclass(frozen=True)
 class Head:
-    """A head by its place: the name of the attention layer in the model, and which head of it.
-
-    Args:
-        layer: the name of a `MultiHeadAttention`, as in `model.named_modules()`.
-        index: from 0 to H - 1.
+    """A head by its place: the name of its `MultiHeadAttention` in the model, and its number there.
 
     Example:
         >>> print(Head("decoder.blocks.1.cross_attn", 2))
@@ -53,7 +49,7 @@ def find_heads(model: nn.Module) -> list[Head]:
         model: one of `attn_notes.transformer`, a block, or any module with `MultiHeadAttention`.
 
     Returns:
-        The heads in the order in which the model computes them.
+        The heads in the order of computation.
 
     Raises:
         ValueError: if the model has no part of `attn_notes`: other libraries' are not recognised.
@@ -68,12 +64,6 @@ def find_heads(model: nn.Module) -> list[Head]:
 
 def find_streams(model: nn.Module) -> list[str]:
     """Every place of the residual stream: after the embeddings, and after each block. Chapter 11.
-
-    Args:
-        model: as in `find_heads`.
-
-    Returns:
-        The names in the order in which the model computes them.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -145,12 +135,8 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
         changes: from place, as in `record`, to change. A number multiplies the activation, a tensor
             replaces it (any shape that broadcasts to it), and a function of it returns the new one.
 
-    Returns:
-        A context manager.
-
     Raises:
-        ValueError: if a place is not in the model; while it runs, if a change does not fit; at the
-            end, if a place has not been visited, as in `record`.
+        ValueError: as in `record`, and while the model runs if a change does not fit.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -163,9 +149,13 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
     """
     visited = set()
 
-    def visit(place: Place, change: Change, x: Tensor) -> Tensor:
+    def visit(place: Place, change: Any, x: Tensor) -> Tensor:
         visited.add(place)
-        return _changed(place, change, x)
+        if isinstance(change, Real):
+            return x * float(change)
+        new = change(x) if callable(change) else change
+        check_broadcast(f"the change of {place}", new, x.shape, of="activation")
+        return new.to(x).expand_as(x)
 
     with ExitStack() as hooks:
         for place, change in changes.items():
@@ -175,19 +165,17 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
 
 
 def effects(
-    model: nn.Module,
-    measure: Callable[[], Any],
-    changes: Mapping[Place, Change],
+    model: nn.Module, measure: Callable[[], Any], changes: Mapping[Place, Change]
 ) -> dict[Place, Any]:
     """What each change does alone: the measurement with it, minus the one without. Chapter 11.
 
     Args:
         model: any that `find_heads` takes; it is in evaluation mode, without gradients, meanwhile.
         measure: runs the model and returns a number, or a tensor, such as (B,).
-        changes: from place to change, as in `patch`.
+        changes: as in `patch`.
 
     Returns:
-        From each place to its effect, in the order of the changes.
+        From each place to its effect.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -257,15 +245,3 @@ def _check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:
         if place not in visited:
             wanted = "name a module that it calls, and run the model inside the `with`"
             raise ValueError(f"the run never visits {str(place)!r}: {wanted}")
-
-
-def _changed(place: Place, change: Any, x: Tensor) -> Tensor:
-    """The activation x of a place after the change."""
-    if isinstance(change, Real):
-        return x * float(change)
-    new = change(x) if callable(change) else change
-    if not isinstance(new, Tensor):
-        wanted = "a number, a tensor or a function that returns a tensor"
-        raise TypeError(f"the change of {place} must be {wanted}, got {type(new).__name__}")
-    check_broadcast(f"the change of {place}", new, x.shape, of="activation")
-    return new.to(x).expand_as(x)

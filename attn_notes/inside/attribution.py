@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_broadcast, check_floating, check_integers, check_tensors
+from attn_notes.arguments import check_broadcast, check_integers, check_shapes
 
 
 def rollout(weights: Sequence[Tensor]) -> Tensor:
@@ -27,13 +27,8 @@ def rollout(weights: Sequence[Tensor]) -> Tensor:
         tensor([[1.0000, 0.0000],
                 [0.7500, 0.2500]])
     """
-    for layer in weights:
-        check_tensors(weights=layer)
-    shapes = {(*w.shape[:-3], *w.shape[-2:]) for w in weights}
-    if len(shapes) != 1 or weights[0].dim() < 3 or weights[0].shape[-1] != weights[0].shape[-2]:
-        got = [tuple(w.shape) for w in weights]
-        raise ValueError(f"weights must be (..., H, L, L) of each layer, got {got}")
     first = weights[0]
+    check_shapes(weights=(first, "... H L L"))  # a map of another layer would not fit the product
     total = itself = torch.eye(first.shape[-1], dtype=first.dtype, device=first.device)  # (L, L)
     for layer in weights:
         kept = layer.mean(-3) + itself  # (..., L, L)
@@ -71,9 +66,7 @@ def integrated_gradients(
         tensor([1.3330, 2.6660])
     """
     check_integers(1, steps=steps)
-    check_tensors(x=x)
     baseline = torch.zeros_like(x) if baseline is None else baseline
-    check_floating(x=x, baseline=baseline)
     check_broadcast("baseline", baseline, x.shape, of="x")
     x, baseline = x.detach(), baseline.detach()
     total = torch.zeros_like(x)

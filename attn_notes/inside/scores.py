@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integer_tensors, check_shapes, check_tensors
+from attn_notes.arguments import check_shapes
 from attn_notes.inside.activations import Head, find_module
 from attn_notes.inside.streams import last_stack, reading_weight
 from attn_notes.patterns import pattern_score
@@ -33,8 +33,6 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
         >>> prefix_matching_score(weights, tokens)
         tensor([[0.7500]])
     """
-    check_tensors(weights=weights)
-    check_integer_tensors(tokens=tokens)
     check_shapes(weights=(weights, "B H L L"), tokens=(tokens, "B L"))
     i = torch.arange(tokens.shape[1], device=tokens.device)  # (L,), of the keys
     same = tokens[:, :, None] == tokens.roll(1, dims=1)[:, None]  # (B, L, L): i - 1 is like t
@@ -56,9 +54,6 @@ def copying_score(model: nn.Module, head: Head) -> float:
 
     Returns:
         From -1 to 1; about 0 for random weights.
-
-    Raises:
-        TypeError, ValueError: if the model is another, or the head is.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig
@@ -95,9 +90,6 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
     Returns:
         "q", "k" and "v", each from 0 to 1.
-
-    Raises:
-        ValueError: if the heads are others.
 
     Example:
         >>> from attn_notes.transformer import TransformerConfig

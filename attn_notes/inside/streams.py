@@ -19,21 +19,17 @@ from attn_notes.transformer import (
 )
 
 
-def logit_lens(model: nn.Module, stream: Tensor) -> Tensor:
+def logit_lens(model: Transformer | DecoderOnly | MaskedLanguageModel, stream: Tensor) -> Tensor:
     """What the model would predict from an earlier stream: its last norm and output projection.
 
     nostalgebraist (2020); chapter 11. The stream after the last block gives the model's own logits.
 
     Args:
-        model: a `Transformer`, a `DecoderOnly` or a `MaskedLanguageModel`.
-        stream: (..., E), as `record` keeps it at one of `find_streams`: of a `Transformer`, in its
-            decoder.
+        model: one that predicts tokens.
+        stream: (..., E), as `record` keeps it at one of `find_streams`, in the last stack.
 
     Returns:
         Logits (..., V).
-
-    Raises:
-        TypeError: if the model has no vocabulary to predict.
 
     Example:
         >>> from attn_notes.inside import record
@@ -44,8 +40,6 @@ def logit_lens(model: nn.Module, stream: Tensor) -> Tensor:
         >>> torch.equal(logit_lens(model, activations["body.blocks.1"]), logits)
         True
     """
-    if not isinstance(model, Transformer | DecoderOnly | MaskedLanguageModel):
-        raise TypeError(f"model must predict tokens, got {type(model).__name__}")
     x = last_stack(model)[1].norm(stream)
     if isinstance(model, MaskedLanguageModel):
         x = model.norm(model.activation(model.transform(x)))
@@ -65,9 +59,6 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
     Returns:
         From each part to what it adds, (B, L, E).
 
-    Raises:
-        ValueError: if the model is post-norm, or an activation is missing.
-
     Example:
         >>> from attn_notes.inside import record
         >>> from attn_notes.transformer import TransformerConfig
@@ -83,8 +74,6 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
     for place, module in walk(model):
         if not str(place).startswith(name) or isinstance(module, EncoderBlock | DecoderBlock):
             continue
-        if place not in activations:
-            raise ValueError(f"activations must be all that record(model) keeps, got no {place}")
         parts[place] = activations[place]  # (B, L, E), of a head (B, L, D)
         if isinstance(place, Head):
             weight = module.out_proj.weight.unflatten(1, (module.num_heads, -1))[:, place.index]
@@ -115,11 +104,6 @@ def direct_logits(
     Returns:
         From each part to its share, (B, L), and one more, "...norm.bias", for the bias of the last
         norm.
-
-    Raises:
-        TypeError: if the model's logits are not linear in the output of its last norm.
-        ValueError: if the model is post-norm, the parts are activations, or the direction does not
-            fit.
 
     Example:
         >>> from attn_notes.inside import record
