@@ -1,7 +1,14 @@
-"""The front-end files, put together for the two hosts: anywidget and the page."""
+"""The front-end files, put together for the two hosts: anywidget and the page.
+
+Each file of `static/` is a module of its own: its imports say what it takes from which other file,
+and its last lines what it gives. A page that is opened from the file system can load no module, so
+Python joins them here: every file becomes a function, `FILES.name = (() => { ... })()`, whose
+imports are constants taken from `FILES` and whose exports are what it returns.
+"""
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -9,18 +16,10 @@ WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
     *("translator", "sampler", "family", "follow", "online", "switches"),
 )
-CORE = ("numbers", "controls", "weights")  # what all of them share, in this order
-# What some widgets share beside; the page has each once.
-SHARED = {
-    "heatmap": ("grid",),
-    "alignment": ("links", "steps", "typing", "cutting", "transformer_model", "recurrent_model"),
-    "heads": ("grid", "links", "typing"),
-    "translator": ("grid", "links", "steps", "cutting", "transformer_model", "options", "texts"),
-    "sampler": ("transformer_model", "options"),
-    "follow": ("steps", "transformer_model"),
-    "online": ("steps",),
-    "switches": ("grid", "cutting", "transformer_model", "texts"),
-}
+HOST = "host"  # mounts them on a page
+IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./(\w+)\.js";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?:default )?(?=\{)", re.MULTILINE)
+TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)  # nobody reads them in a page
 
 
 @cache
@@ -28,32 +27,55 @@ def _read(name: str) -> str:
     return files("attn_widgets").joinpath("static", name).read_text(encoding="utf-8")
 
 
-def module_source(widget: str) -> str:
-    """One widget's import-free front-end module, as anywidget loads it, with what it shares."""
-    parts = (*CORE, *SHARED.get(widget, ()), widget)
-    return "\n".join(_read(f"{part}.js") for part in parts)
+def imported_by(name: str) -> dict[str, tuple[str, ...]]:
+    """Which names a file of `static/` imports from which other files."""
+    found = IMPORT.findall(_read(f"{name}.js"))
+    return {file: tuple(re.findall(r"\w+", names)) for names, file in found}
+
+
+def _with_imports(*names: str) -> list[str]:
+    """These files and all that they need, each after those that it imports."""
+    order: dict[str, None] = {}
+    for name in names:
+        order |= dict.fromkeys((*_with_imports(*imported_by(name)), name))
+    return list(order)
+
+
+def _body(name: str) -> str:
+    """A file with constants for its imports, and without its types."""
+    return IMPORT.sub(r"const \1 = FILES.\2;", TYPES.sub("", _read(f"{name}.js")))
+
+
+def _scopes(*names: str) -> str:
+    """Each file as a function that returns what it exports."""
+    bodies = {name: EXPORT.sub("return ", _body(name)) for name in names}
+    return "".join(f"FILES.{name} = (() => {{\n{body}}})();\n" for name, body in bodies.items())
+
+
+def module_source(name: str) -> str:
+    """One file of `static/` with what it imports before it: an import-free module.
+
+    Args:
+        name: a widget, whose module is what anywidget loads, or a file that widgets share.
+    """
+    *needed, _ = _with_imports(name)
+    return f"const FILES = {{}};\n{_scopes(*needed)}{_body(name)}"
 
 
 def page_script(*widgets: str) -> str:
-    """The one classic script of the published pages: what is shared, the widgets, and the host.
-
-    Each module becomes a function that returns what it would export, so that a page opened from
-    the file system, where browsers load no modules, runs the same code.
+    """The one classic script of the published pages: the widgets, what they import, and the host.
 
     Args:
-        widgets: the names of the modules that a page needs; all by default.
+        widgets: the names of the widgets that a page needs; all by default.
 
     Returns:
         JavaScript that defines the element `<attn-widget>` and nothing global.
     """
     chosen = widgets or WIDGETS
-    modules = {name: _read(f"{name}.js").replace("export default", "return") for name in chosen}
-    bodies = (f"WIDGETS.{name} = (() => {{\n{body}}})();" for name, body in modules.items())
-    used = (SHARED.get(name, ()) for name in chosen)
-    names = dict.fromkeys(name for shared in used for name in shared)
-    shared = (_read(f"{name}.js") for name in (*CORE, *names))
-    parts = ['"use strict";', *shared, "const WIDGETS = {};", *bodies, _read("host.js")]
-    return "(() => {\n" + "\n".join(parts) + "\n})();\n"
+    scopes = _scopes(*_with_imports(*chosen, HOST))
+    shown = "".join(f"  {name}: FILES.{name},\n" for name in chosen)
+    start = f"FILES.{HOST}.start({{\n{shown}}});"
+    return f'(() => {{\n"use strict";\nconst FILES = {{}};\n{scopes}{start}\n}})();\n'
 
 
 def page_style() -> str:

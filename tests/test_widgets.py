@@ -529,7 +529,8 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
         assert len(source) < 125_000
     static = assets.files("attn_widgets").joinpath("static").iterdir()
     stored = {path.stem for path in static if path.suffix == ".js"}
-    assert {*assets.WIDGETS, *assets.CORE, "host"}.union(*assets.SHARED.values()) == stored
+    imported = {name for file in stored for name in assets.imported_by(file)}
+    assert {*assets.WIDGETS, assets.HOST} | imported == stored
 
 
 # Their linter finds what it is there for

@@ -4,6 +4,15 @@
 // An example is {group, source, reference, states: [{name, target, weights, wrong}]}; what was typed here has
 // no reference, and its weights are rows.
 
+import { decode, joined, quoted, visible } from "./numbers.js";
+import { choice, frame, h, lifetime, put } from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { cut } from "./cutting.js";
+import { links, strongest } from "./links.js";
+import { RecurrentModel } from "./recurrent_model.js";
+import { stepper } from "./steps.js";
+import { typingBox } from "./typing.js";
+
 const MOST_TYPED = 40, SPECIALS = 4; // words; ids that are no word
 
 // A short row of tokens as one would write it: characters stand together, words apart.

@@ -1,5 +1,7 @@
 // What every widget shares, second of three files: life and state, elements and controls, canvases.
 
+import { FORCED, inks } from "./numbers.js";
+
 // ---------------------------------------------------------------- life and state
 
 // Everything that a widget starts, and one call that ends it all.
@@ -314,3 +316,9 @@ function frame(el, life, { title, controls = [], body }) {
   life.onEnd(() => root.remove());
   return root;
 }
+
+export {
+  arrow, button, byFinger, choice, dragging, foldedTable, frame, h, handle, KEEP_KEYS, labelled, lifetime,
+  mayMove, nearest, numbered, outline, part, put, renewed, sharpCanvas, sized, slider, tick, twoDigits,
+  unique, withModifier,
+};

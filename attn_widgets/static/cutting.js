@@ -25,3 +25,5 @@ function cut(text, known) {
   }
   return { tokens };
 }
+
+export { cut };

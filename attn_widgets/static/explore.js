@@ -2,6 +2,10 @@
 // Traits: data {controls, queries, keys, title}, values, answered (the values that the rest belongs to),
 // frame, error, printed, shared_scale; on a page frames, or null where none were stored.
 
+import { decode } from "./numbers.js";
+import { choice, frame, h, lifetime, part, slider, tick } from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+
 const PATIENCE = 300; // milliseconds
 
 function render({ model, el }) {

@@ -1,6 +1,13 @@
 // One diagram, three wirings: what an output may read in each block, and what it can know in the end.
 // Traits: data {source, target, masked}, family, num_layers, position (counted through both stacks).
 
+import { checked, namedMask, PALETTE, quoted, visible } from "./numbers.js";
+import {
+  arrow, choice, foldedTable, frame, h, lifetime, mayMove, nearest, part, put, sharpCanvas, slider,
+  withModifier,
+} from "./controls.js";
+import { heatmap, HINT } from "./weights.js";
+
 const DEEPEST = 6; // blocks
 const FALL = 130; // milliseconds that the light takes through a block
 const MASK = "[MASK]", START = "<start>", END = "<end>"; // as in attn_widgets.family

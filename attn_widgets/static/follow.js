@@ -5,6 +5,15 @@
 // A step is a scene: strips of cells, each cell with its value, its place, how it is computed, and
 // from which cells. Between two scenes every cell moves: from where it stood, or from those cells.
 
+import { css, DIVERGING, inkOn, largest, level, quoted, SEQUENTIAL, shown, visible } from "./numbers.js";
+import {
+  byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, numbered, outline, part, put, sharpCanvas,
+  withModifier,
+} from "./controls.js";
+import { colourScale, hatch } from "./weights.js";
+import { stepper } from "./steps.js";
+import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "./transformer_model.js";
+
 const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
 const LIKELY = 6, MOST_LINES = 4;
 const POINT = ["Point at a number, or focus the picture and walk its numbers with the arrow keys.",

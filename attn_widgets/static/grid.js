@@ -1,3 +1,8 @@
+
+import { channels, checked, packed, PALETTE } from "./numbers.js";
+import { outline, put, sharpCanvas, withModifier } from "./controls.js";
+import { colourCells } from "./weights.js";
+
 const MOST_HEADS = 65_536; // more are no model's
 
 // All heads of all layers in one canvas, a layer a row; a click or the arrow keys choose one. `size()`
@@ -123,3 +128,5 @@ function headGrid(life, model, { layers, heads, size, map, marks = () => null, o
   });
   return { el: view.el, canvas: view.canvas, draw: view.ask };
 }
+
+export { headGrid };

@@ -3,6 +3,13 @@
 // packed, the heads that are sent by themselves; sentence, kind, layer, head, pinned, combine, token,
 // hide_special, shared_scale, scale, columns, pattern; typing, text, reply.
 
+import { decode, largest, PALETTE, quoted, shown, visible } from "./numbers.js";
+import { button, choice, foldedTable, frame, h, lifetime, numbered, put, renewed, tick } from "./controls.js";
+import { colourScale, heatmap, SCALES, sharedScale } from "./weights.js";
+import { headGrid } from "./grid.js";
+import { links, strongest } from "./links.js";
+import { typingBox } from "./typing.js";
+
 const RANKINGS = [["", "anything"], ["previous", "the previous token"], ["next", "the next token"],
   ["same", "the same token elsewhere"], ["itself", "the token itself"], ["first", "the first token"],
   ["separator", "a separator, such as [SEP]"], ["focused", "few tokens (low entropy)"],

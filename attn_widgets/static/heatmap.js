@@ -2,6 +2,13 @@
 // Traits: data {kind, values, mask, queries, keys, title, heads, layers}, and the controls layer,
 // head, temperature, mask_choice, shared_scale, scale, overview.
 
+import { decode, largest, maskedSoftmax, namedMask } from "./numbers.js";
+import {
+  choice, frame, h, lifetime, numbered, put, renewed, sized, slider, tick, twoDigits,
+} from "./controls.js";
+import { colourScale, heatmap, SCALES, sharedScale } from "./weights.js";
+import { headGrid } from "./grid.js";
+
 const MANY = 24; // tokens from which on weights may be too small for a linear scale
 
 // What the data and the controls say is shown: {values, mask} of one head.

@@ -1,5 +1,9 @@
 // Mounts widgets on a page without a kernel: the same render({model, el}) that anywidget calls,
-// on a model that holds its state itself. Python puts what is shared and WIDGETS in front (assets.py).
+// on a model that holds its state itself.
+
+import { button, h, lifetime, mayMove, withModifier } from "./controls.js";
+
+const WIDGETS = {}; // by name, each {render}
 
 class PageModel {
   constructor(state) { this.state = state; this.listeners = {}; }
@@ -198,7 +202,10 @@ function goBack(all) {
   });
 }
 
-if (!customElements.get("attn-widget")) {
+// Take the widgets that a page needs, and mount them wherever they stand on it.
+function start(wanted) {
+  if (customElements.get("attn-widget")) return;
+  Object.assign(WIDGETS, wanted);
   customElements.define("attn-widget", AttnWidget);
   addEventListener("hashchange", () => {
     if (history.state?.widgets) goBack(history.state.widgets);
@@ -215,3 +222,5 @@ if (!customElements.get("attn-widget")) {
   });
   followLink(location.hash);
 }
+
+export { start };

@@ -1,6 +1,12 @@
 // Kernel regression: points and query to drag, the fit, the weights as bars and as a heatmap row.
 // Traits: data {truth}, xs, ys, query, kernel, bandwidth, point, shared_scale.
 
+import { kernelWeights, largest, PALETTE, shown } from "./numbers.js";
+import {
+  choice, dragging, frame, h, handle, lifetime, part, put, sharpCanvas, sized, slider, twoDigits,
+} from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+
 function render({ model, el }) {
   const life = lifetime(model);
   const { truth } = model.get("data");

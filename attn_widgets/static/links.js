@@ -5,6 +5,10 @@
 // of `below` the first `reach` are there yet, all unless it is said; `wrong` is framed. `onPick(row)`
 // hears which token is pointed at, or pressed where it is to be `byPress`, or walked to by arrow keys, and
 // null where the pointer is at none.
+
+import { PALETTE, quoted, visible } from "./numbers.js";
+import { h, mayMove, nearest, sharpCanvas, withModifier } from "./controls.js";
+
 function links(life, { label, captions, onPick }) {
   const SPAN = 104, CHIP = 24, EDGE = 6;
   let data = null, rows = null, before = null, started = 0, request = 0;
@@ -245,3 +249,5 @@ function strongest(tokens, weights) {
     .filter(([w], n) => n === 0 || (n < 3 && w >= 0.095));
   return most.map(([w, j]) => `${quoted(tokens[j])} ${w.toFixed(2)}`).join(", then ");
 }
+
+export { links, strongest };

@@ -1,6 +1,10 @@
 // Paint a mask cell by cell, combine it with a second, see weights, empty rows and sources.
 // Traits: data {scores, queries, keys}, painted, size, second, second_size, combine, layers, shared_scale.
 
+import { checked, decode, maskedSoftmax, namedMask, quoted } from "./numbers.js";
+import { button, choice, frame, h, lifetime, put, slider } from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+
 const DEEPEST = 8; // layers
 
 function encodeBits(cells, shape) {

@@ -231,3 +231,9 @@ function inks(el) {
   return { paper: read("paper"), panel: read("surface"), ink: read("ink"), muted: read("muted"),
     line: read("rule"), accent: read("accent"), font: style.fontFamily };
 }
+
+export {
+  channels, checked, css, decode, distinct, DIVERGING, dot, FORCED, inkOn, inks, inQuotes, joined,
+  kernelWeights, largest, level, maskedSoftmax, matvec, mix, namedMask, packed, PALETTE, quoted,
+  scoreMatrix, SEQUENTIAL, shown, visible,
+};

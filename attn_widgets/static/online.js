@@ -1,6 +1,13 @@
 // The softmax tile by tile: the running maximum and sum move, and what was summed before is rescaled.
 // Traits: data {values, tokens}, scores, masked, tile, step, key, forget.
 
+import { checked, distinct, maskedSoftmax, PALETTE, quoted, shown, visible } from "./numbers.js";
+import {
+  choice, dragging, foldedTable, frame, h, handle, lifetime, mayMove, part, put, sharpCanvas, slider, tick,
+} from "./controls.js";
+import { hatch, heatmap } from "./weights.js";
+import { stepper } from "./steps.js";
+
 const MOST_KEYS = 64; // as in attn_widgets.online
 const SLIDE = 700; // milliseconds from one tile to the next
 const PACE = 1900; // and until it plays on

@@ -1,6 +1,10 @@
 // What could be said at a place of a text, the likeliest first, as buttons that have it said. `make()` gives
 // what stands between a word and its share, {middle, ...}; `fill(option, token, ...more)` writes one, with what
 // `show` was given beside the probabilities; `press(token)` hears which one the reader wants.
+
+import { button, h } from "./controls.js";
+import { NEVER_SAID } from "./transformer_model.js";
+
 const likeliest = (probabilities) => [...probabilities.keys()].filter((token) => !NEVER_SAID.includes(token))
   .sort((a, b) => probabilities[b] - probabilities[a]);
 
@@ -18,3 +22,5 @@ function optionList(life, count, { make, fill, press }) {
     options.forEach((option, n) => fill(option, order[n], ...more));
   } };
 }
+
+export { likeliest, optionList };

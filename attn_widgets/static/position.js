@@ -2,6 +2,12 @@
 // Traits: data {length, dimensions, bases, schemes}, scheme, embed_dim, base, position,
 // distance (the other position is position - distance), pair (of ALiBi the head), unlike.
 
+import { checked, largest, maskedSoftmax, PALETTE, shown } from "./numbers.js";
+import {
+  arrow, choice, dragging, foldedTable, frame, h, lifetime, part, put, sharpCanvas, slider, tick,
+} from "./controls.js";
+import { ATTENTION, colourScale, heatmap } from "./weights.js";
+
 const HEADS = 8, APART = 2.4; // as in attn_widgets.position
 const LARGEST = 4096; // positions, or dimensions
 const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);

@@ -2,6 +2,8 @@
 // in each direction, one in the decoder and the additive score, for one sentence, in float64. Names
 // and shapes are those of transformer_model.js, which also reads the packed weights.
 
+import { affine, END, NEVER_SAID, plus, softmax, START, unpackWeights } from "./transformer_model.js";
+
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 // One step of a GRU, from the state h to the next; its rows stand in the order reset, update, new.
@@ -58,3 +60,5 @@ class RecurrentModel {
 }
 
 const concatenated = (x, y) => Float64Array.of(...x, ...y);
+
+export { RecurrentModel };

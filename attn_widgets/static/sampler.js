@@ -2,6 +2,16 @@
 // token. Traits: data {model, tokens, context, most, examples}, prompt, said (the ids after it),
 // position (the one looked at: at the end, the next), temperature, top_k, top_p, seed, shared_scale.
 
+import { checked, quoted, visible } from "./numbers.js";
+import {
+  button, foldedTable, frame, h, KEEP_KEYS, labelled, lifetime, mayMove, put, slider, withModifier,
+} from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { likeliest, optionList } from "./options.js";
+import {
+  chance, drawn, END, LanguageModel, nextProbabilities, Reader, samplingDistribution, START,
+} from "./transformer_model.js";
+
 const SPECIAL = ["padding", "start", "end of text", "unknown"], FIRST = SPECIAL.length;
 const SPACES = new Map([[" ", "space"], ["\n", "new line"], ["\t", "tab"], ["\u00a0", "no-break space"]]);
 // a space is made visible anyway

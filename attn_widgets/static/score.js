@@ -1,6 +1,13 @@
 // A query and keys as arrows in the plane: drag them, choose a score, see the weights.
 // Traits: data {tokens, offered, parameters}, query, key_vectors, score, temperature, arrow, shared_scale.
 
+import { dot, maskedSoftmax, PALETTE, quoted, scoreMatrix, shown, visible } from "./numbers.js";
+import {
+  arrow, choice, dragging, foldedTable, frame, h, handle, lifetime, part, put, sharpCanvas, sized, slider,
+  twoDigits,
+} from "./controls.js";
+import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+
 function render({ model, el }) {
   const life = lifetime(model);
   const { tokens, offered, parameters } = model.get("data");

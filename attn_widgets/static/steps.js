@@ -1,6 +1,9 @@
 // Buttons and a slider for something that comes step by step. Trait: step. `place()` gives {step, count,
 // whole}: the step on show, how many there are, and the first at which nothing is missing any more;
 // `draw()` is to be called after they are drawn.
+
+import { button, h, mayMove, put, slider } from "./controls.js";
+
 function stepper(model, life, { pace, place }) {
   const slide = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
   let timer = 0;
@@ -58,3 +61,5 @@ function stepper(model, life, { pace, place }) {
     },
   };
 }
+
+export { stepper };

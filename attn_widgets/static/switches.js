@@ -3,6 +3,16 @@
 // write, in the order of the forward pass, or null)}, other (a text), head ("cross.1.2": layer 1, head 2), edits
 // ("cross.1.2:0,encoder.0.3:mean": by what each head is multiplied, or whose output it writes).
 
+import { decode, namedMask, visible } from "./numbers.js";
+import {
+  button, byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, part, put, slider, unique,
+  withModifier,
+} from "./controls.js";
+import { heatmap } from "./weights.js";
+import { headGrid } from "./grid.js";
+import { languageChoice, sourceReader, SPECIAL, textBox, together } from "./texts.js";
+import { END, START, TransformerModel, translateTokens } from "./transformer_model.js";
+
 const SWITCH = 24, TOUCHED = 44; // pixels that a switch is high, for a mouse and for a finger
 const SLICE = 8; // milliseconds of a frame that the ranking may take
 const MOST_SCALE = 2, HALF = 0.5;

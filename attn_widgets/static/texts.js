@@ -1,6 +1,10 @@
 // What widgets share in which the reader types a text that a Transformer of transformer_model.js translates.
 // Traits: text, language, and data {source, target, languages, examples, domain, most, most_source}.
 
+import { checked, quoted, visible } from "./numbers.js";
+import { button, choice, h, KEEP_KEYS, labelled, part } from "./controls.js";
+import { cut } from "./cutting.js";
+
 const SPECIAL = ["<pad>", "<start>", "<end>", "<unk>"];
 const MOST_STEPS = 4096;
 
@@ -96,3 +100,5 @@ function languageChoice(model, life, { languages }, begin) {
   const language = part(model, ["language"], () => model.get("language"), (tag) => begin({ language: tag }));
   return languages.length ? [choice(language, life, "language", { label: "into", choices: languages })] : [];
 }
+
+export { languageChoice, sourceReader, SPECIAL, textBox, together };

@@ -6,6 +6,8 @@
 // of its rows. The weights stand in a tree under the names that they have in PyTorch, so that
 // `block.self_attn.q_proj` here is `block.self_attn.q_proj` there.
 
+import { checked, dot, largest, maskedSoftmax, matvec } from "./numbers.js";
+
 const START = 1, END = 2, NEVER_SAID = [0, 1]; // token ids of attn_notes.data; 0 is padding
 
 // ---------------------------------------------------------------- on one vector
@@ -307,3 +309,8 @@ function unpackWeights({ tensors, tied, bytes, floats }) {
   }
   return tree;
 }
+
+export {
+  affine, Blocks, chance, drawn, END, LanguageModel, NEVER_SAID, nextProbabilities, plus, Reader,
+  samplingDistribution, softmax, START, TransformerModel, translateTokens, unpackWeights,
+};

@@ -3,6 +3,18 @@
 // text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
 // (from the number of steps on: the last word), attention ("cross", "decoder" or "encoder"), layer, head.
 
+import { joined, namedMask, quoted, visible } from "./numbers.js";
+import {
+  button, choice, foldedTable, frame, h, lifetime, mayMove, numbered, put, slider,
+} from "./controls.js";
+import { colourScale, heatmap } from "./weights.js";
+import { headGrid } from "./grid.js";
+import { links, strongest } from "./links.js";
+import { likeliest, optionList } from "./options.js";
+import { stepper } from "./steps.js";
+import { languageChoice, sourceReader, SPECIAL, textBox, together } from "./texts.js";
+import { END, START, TransformerModel, translateTokens } from "./transformer_model.js";
+
 const UNSAID = "\u00b7";
 const OPTIONS = 5, HOTTEST = 3, SEEDS = 100, PACE = 650; // milliseconds a step
 

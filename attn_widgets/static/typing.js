@@ -1,6 +1,9 @@
 // A box that a live kernel answers, or on a page the function `answer`; without that, one sentence says
 // where it works. Traits: typing ("live" or "page"), text, and reply, whose {text, error} say what was
 // answered and what went wrong.
+
+import { h, KEEP_KEYS, labelled, put } from "./controls.js";
+
 function typingBox(model, life, { label, send, waiting, page, answer }) {
   const here = model.get("typing") === "page";
   if (here && !answer) return h("p", { class: "attn-note" }, page);
@@ -31,3 +34,5 @@ function typingBox(model, life, { label, send, waiting, page, answer }) {
   if (here) answered(); // what a link has typed
   return form;
 }
+
+export { typingBox };

@@ -1,4 +1,11 @@
-// What every widget shares, third of three files: the colours of weights, the heatmap, its scale.
+// The colours of weights, the pattern of a masked cell, and the scale that explains them.
+
+import {
+  channels, css, distinct, DIVERGING, inkOn, inks, inQuotes, largest, level, mix, packed, SEQUENTIAL, shown,
+} from "./numbers.js";
+import {
+  byFinger, dragging, foldedTable, h, handle, KEEP_KEYS, labelled, outline, sharpCanvas, tick, withModifier,
+} from "./controls.js";
 
 // ---------------------------------------------------------------- colours of weights
 
@@ -590,3 +597,5 @@ function zoomControl(life, { sheet, whole, onShow, zoomTo, moveTo, size }) {
     },
   };
 }
+
+export { ATTENTION, colourCells, colourScale, hatch, heatmap, HINT, SCALES, scaleTop, sharedScale };

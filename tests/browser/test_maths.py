@@ -14,10 +14,10 @@ from attn_notes.palette import visible
 from attn_notes.patterns import SPECIAL, select_cells
 from attn_notes.scores import DotProductScore, GaussianScore, ScaledDotProductScore
 from attn_widgets import PositionExplorer, ScoreExplorer
-from attn_widgets.assets import module_source
 from attn_widgets.encoding import decode, encode, encode_mask, encode_roots
 from attn_widgets.kernel import KERNELS
 from attn_widgets.views import kept_places, squeeze_head
+from tests.browser.modules import within
 from tests.hostile import TYPABLE
 from tests.oracles import coin, rng
 from tests.widgets import NAMED_MASKS, gappy_mask, in_eight_bits, learned, scores
@@ -32,8 +32,7 @@ def js(chromium: Browser):
     page = chromium.new_page()
 
     def call(module: str, function: str, *arguments):
-        source = module_source("heatmap" if module == "core" else module)
-        body = source.replace("export default { render };", f"return {function};")
+        body = within("heatmap" if module == "core" else module, f"return {function};")
         code = f"""(calls) => {{
           const called = (() => {{ {body} }})();
           const plain = (x) => (ArrayBuffer.isView(x) ? Array.from(x) : x);
