@@ -4,10 +4,8 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from numbers import Real
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,10 +28,6 @@ from attn_notes.training.schedules import Schedule, constant
 from attn_train.files import load_checkpoint, save_checkpoint
 from attn_train.processes import rank_and_world_size
 from attn_train.sharding import from_first, gather, is_divided, share, whole
-
-# Of a checkpoint; what they hold is checked against the model.
-ENTRIES = dict.fromkeys(("settings", "best", "rng", "model", "optimizer"), dict) | {"losses": list}
-READ_EVERY = 16  # steps on an accelerator: reading a loss makes the CPU wait for it
 
 
 def fit(
@@ -108,110 +102,102 @@ def fit(
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    run = _Run(model, loss, settings | {"precision": precision})
+    run = Run(model, settings | {"precision": precision})
     with training(model, seed):
-        run.resume(checkpoint, steps, compile)
+        run.resume(checkpoint, steps)
+        compute = _wrapped(model, loss, compile, precision)
         shown = progress if run.rank == 0 else False
-        with progress_bar(run.done, steps, shown) as bar:
-            for step in range(run.done, steps):
+        with progress_bar(len(run.losses), steps, shown) as bar:
+            for step in range(len(run.losses), steps):
                 several = [batches(step * accumulate + n) for n in range(accumulate)]
-                value = run.update(several, lr * schedule(step))
+                value = run.update(compute, several, lr * schedule(step))
                 if on_step is not None:
                     on_step(step + 1, value)
                 if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
                     run.keep_best(validate)
                     run.save(checkpoint)
-                bar.set_postfix_str(describe(run.losses[-1]) if run.losses else "", refresh=False)
+                bar.set_postfix_str(describe(run.losses[-1]), refresh=False)
                 bar.update()
-        run.read()
         run.optimizer.zero_grad()
         if run.best["model"] is not None:
             model.load_state_dict(run.best["model"])
     return run.losses
 
 
-def _is_scalar(x: object) -> TypeGuard[Tensor]:
-    return isinstance(x, Tensor) and x.dim() == 0
+def _wrapped(
+    model: nn.Module, loss: Callable[[Any, Any], Any], compiled: bool, precision: str
+) -> Callable[[Any], Any]:
+    """The loss as a function of a batch, for all processes and in this precision."""
+    first = next(model.parameters())
+    trained: Any = model
+    if rank_and_world_size()[1] > 1 and not is_divided(first):
+        # Gradients share memory with the buckets; no device_ids, so lengths stay on the CPU.
+        trained = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if compiled:
+        trained = torch.compile(trained)
+
+    def compute(batch: Any) -> Any:
+        lower = torch.autocast(first.device.type, torch.bfloat16)
+        with lower if precision == "bfloat16" else nullcontext():
+            return loss(trained, batch.to(first.device))
+
+    return compute
 
 
-class _Run:
+def backward(
+    compute: Callable[[Any], Any], batches: list[Any], parameters: list[nn.Parameter]
+) -> Tensor:
+    """The mean loss () over the batches of all processes; the parameters get its gradient."""
+    world_size = rank_and_world_size()[1]
+    is_shared = len(batches) * world_size > 1
+    parts = []
+    for batch in batches:
+        found = compute(batch)
+        value, count = found if isinstance(found, tuple) else (found, 1)
+        count = count if is_shared else 1
+        (value * count).backward()
+        # A sum of counts in half precision would lose tokens.
+        wide = value.detach().to(torch.promote_types(value.dtype, torch.float32))
+        parts.append(torch.stack((wide, torch.ones_like(wide))) * count)  # (2,)
+    sums = torch.stack(parts).sum(0)
+    if world_size > 1:
+        dist.all_reduce(sums)
+    total, weight = sums
+    weight = weight.where(weight > 0, 1)  # batches of padding alone count 0
+    for parameter in parameters if is_shared else ():
+        if parameter.grad is not None:  # by now the mean over the processes
+            parameter.grad *= world_size / weight
+    return total / weight
+
+
+class Run:
     """A training under way: everything that a checkpoint of it holds."""
 
-    def __init__(self, model: nn.Module, loss: Any, settings: dict[str, Any]) -> None:
-        self.model, self.loss, self.settings = model, loss, settings
+    def __init__(self, model: nn.Module, settings: dict[str, Any]) -> None:
+        self.model, self.settings = model, settings
         self.parameters = trainable(model)
         self.device = self.parameters[0].device
         decay = {"weight_decay": settings["weight_decay"]}
         self.optimizer = torch.optim.AdamW(self.parameters, **decay, fused=True)
         self.losses: list[float] = []
-        self.unread: list[Tensor] = []  # (2,): loss and norm of the gradient, on the device
         self.best: dict[str, Any] = {"loss": math.inf, "model": None}
         self.rank, self.world_size = rank_and_world_size()
 
-    @property
-    def done(self) -> int:
-        return len(self.losses) + len(self.unread)
-
-    def update(self, batches: list[Any], rate: float) -> Tensor:
+    def update(self, compute: Callable[[Any], Any], batches: list[Any], rate: float) -> Tensor:
         """One step down the gradient of the mean loss over all batches; that loss."""
+        step = len(self.losses)
         if self.world_size > 1:  # for each process and step its own dropout, also after resuming
-            draw = random.Random(f"{self.settings['seed']} {self.done} {self.rank}")
+            draw = random.Random(f"{self.settings['seed']} {step} {self.rank}")
             seed_rng(draw.getrandbits(63), self.device)
         self.optimizer.zero_grad()
-        value = self.backward(batches)
+        value = backward(compute, batches, self.parameters)
         norm = whole(nn.utils.clip_grad_norm_(self.parameters, self.settings["max_norm"]))
-        self.unread.append(torch.stack((value, norm)))
-        if self.device.type == "cpu" or len(self.unread) == READ_EVERY:
-            self.read()  # before the weights change
+        check_update(value.item(), norm.item(), step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        self.losses.append(value.item())
         return value
-
-    def backward(self, batches: list[Any]) -> Tensor:
-        """The mean loss over the batches of all processes, and its gradient."""
-        is_shared = len(batches) * self.world_size > 1
-        parts = []
-        for batch in batches:
-            value, count = self.loss_of(batch)
-            weight = count if is_shared else 1
-            (value * weight).backward()
-            # A sum of counts in half precision would lose tokens.
-            wide = value.detach().to(torch.promote_types(value.dtype, torch.float32))
-            parts.append(torch.stack((wide, torch.ones_like(wide))) * weight)  # (2,)
-        sums = torch.stack(parts).sum(0)
-        if self.world_size > 1:
-            dist.all_reduce(sums)
-        total, weights = sums
-        weights = torch.where(weights > 0, weights, 1)  # batches of padding alone count 0
-        for parameter in self.parameters if is_shared else ():
-            if parameter.grad is not None:  # by now the mean over the processes
-                parameter.grad *= self.world_size / weights
-        return total / weights
-
-    def loss_of(self, batch: Any) -> tuple[Tensor, Any]:
-        """The loss of one batch, and how much it counts."""
-        is_lower = self.settings["precision"] == "bfloat16"
-        cast = torch.autocast(self.device.type, torch.bfloat16) if is_lower else nullcontext()
-        with cast:
-            found = self.loss(self.trained, batch.to(self.device))
-        is_pair = isinstance(found, tuple) and len(found) == 2
-        value, count = found if is_pair else (found, 1)
-        if not (_is_scalar(value) and value.requires_grad):
-            raise TypeError(f"loss must be a tensor () with a gradient, got {value!r}")
-        if not (isinstance(count, Real) or (_is_scalar(count) and not count.requires_grad)):
-            raise TypeError(f"loss must count its batch by a number, got {count!r}")
-        # A tensor's value is not read: on a GPU that would wait.
-        if not (isinstance(count, Tensor) or 0 <= float(count) < math.inf):
-            raise ValueError(f"loss must count its batch by 0 or more, got {count}")
-        return value, count
-
-    def read(self) -> None:
-        """Turn the losses that are still on the device into numbers."""
-        for loss, norm in torch.stack(self.unread).tolist() if self.unread else ():
-            check_update(loss, norm, len(self.losses))
-            self.losses.append(loss)
-        self.unread.clear()
 
     def keep_best(self, validate: Callable[[], float] | None) -> None:
         """Measure the held-out loss, and keep the weights if it is the lowest so far."""
@@ -224,40 +210,42 @@ class _Run:
 
     def save(self, path: str | Path | None) -> None:
         """Write the checkpoint, in the first process."""
-        self.read()  # what is not finite never gets into a checkpoint
         if path is None:
             return
-        rng = {source.device.type: source.get_state() for source in generators(self.device)}
-        here = {"settings": self.settings, "losses": self.losses, "best": self.best, "rng": rng}
-        averages = self.optimizer.state_dict()["state"]
-        parts = {"model": self.model.state_dict(), "optimizer": averages}
-        state = gather(here | parts, keep=self.rank == 0)
+        state = {
+            "settings": self.settings,
+            "losses": self.losses,
+            "best": self.best,
+            "rng": {one.device.type: one.get_state() for one in generators(self.device)},
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
+        }
+        state = gather(state, keep=self.rank == 0)
         if self.rank == 0:
             save_checkpoint(path, state)
 
-    def resume(self, path: str | Path | None, steps: int, compiled: bool) -> None:
-        """Go on from the checkpoint if there is one, else write the first; then wrap the model."""
+    def resume(self, path: str | Path | None, steps: int) -> None:
+        """Go on from the checkpoint if there is one, else write the first."""
         is_there = path is not None and self.rank == 0 and Path(path).exists()
         found = from_first(load_checkpoint(path) if path is not None and is_there else None)
         if found is None:
             self.save(path)
         else:
             self.restore(found, str(path), steps)
-        model: Any = self.model
-        if self.world_size > 1 and not is_divided(self.parameters[0]):
-            # Gradients share memory with the buckets; no device_ids, so lengths stay on the CPU.
-            model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-        self.trained = torch.compile(model) if compiled else model
 
     def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
-        """Take over what a checkpoint holds, if all of it is of this training."""
-        self.check(there, path)
+        """Take over what a checkpoint of this training holds; its digest has vouched for the file.
+
+        Raises:
+            ValueError: it has another model or other settings, or has done more steps.
+        """
+        likes = self.model.state_dict()
+        check_alike(there["model"], likes, f"{path}: model")
         for name, ours in self.settings.items():
-            if (theirs := there["settings"][name]) != ours:
+            if (theirs := there["settings"].get(name)) != ours:
                 raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
         if (done := len(there["losses"])) > steps:
             raise ValueError(f"{path} must have at most {steps} steps, got {done}")
-        likes = self.model.state_dict()
         for kept in (there, there["best"]):
             if kept["model"] is not None:
                 kept["model"] = {n: share(w, likes[n]) for n, w in kept["model"].items()}
@@ -270,33 +258,3 @@ class _Run:
         for source in generators(self.device):
             if source.device.type in there["rng"]:  # not if it was trained on another device
                 source.set_state(there["rng"][source.device.type])
-
-    def check(self, there: Any, path: str) -> None:
-        """Raise unless a checkpoint fits this training."""
-        check_alike(there, ENTRIES, path)
-        likes, weights = self.model.state_dict(), dict(enumerate(self.parameters))
-        states = {source.device.type: source.get_state() for source in generators(self.device)}
-        kinds = {"cpu"} | ({"cuda", "mps"} & there["rng"].keys())  # perhaps trained elsewhere
-        best = likes if there["best"].get("model") is not None else NoneType
-        wanted = {
-            "settings": dict.fromkeys(self.settings, object),
-            "best": {"loss": float, "model": best},
-            "rng": {kind: states.get(kind, Tensor) for kind in kinds},
-            "model": likes,
-            "optimizer": {  # a weight that has never had a gradient has no averages
-                n: {
-                    "step": torch.zeros((), device="cpu"),
-                    "exp_avg": weights[n],
-                    "exp_avg_sq": weights[n],
-                }
-                for n in weights.keys() & there["optimizer"].keys()
-            },
-        }
-        check_alike(there, ENTRIES | wanted, path)
-        if not all(isinstance(loss, float) and math.isfinite(loss) for loss in there["losses"]):
-            raise ValueError(f"{path}: losses must be finite numbers")
-        # Each weight counts the steps in which it had a gradient, so none need have counted all.
-        taken = max((int(one["step"]) for one in there["optimizer"].values()), default=0)
-        done = len(there["losses"])
-        if taken > done or (done and not taken):
-            raise ValueError(f"{path}: optimizer must have taken up to {done} steps, got {taken}")

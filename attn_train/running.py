@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 from tqdm import tqdm
@@ -19,7 +18,7 @@ from attn_notes.stored import WEIGHTS, build_model
 from attn_train.files import save_weights
 from attn_train.loop import fit
 from attn_train.processes import process_group
-from attn_train.settings import CHECKPOINT, Settings, claim
+from attn_train.settings import CHECKPOINT, Settings, claim, write_settings
 from attn_train.sharding import gather, shard
 
 
@@ -65,37 +64,46 @@ class Job:
         """Train the model, or continue to, and leave its files in the folder."""
         run, training = self.run, self.settings.training
         with process_group(get_device(run.device)) as (self.rank, self.world_size, device):
-            model = build_model(self.settings, seed=self.settings.training.seed)
+            self.model: Any = self.untrained()
             if run.sharded and self.world_size > 1:
-                shard(model, device)  # before the device would hold the whole model
-            self.model: Any = model.to(device)
+                shard(self.model, device)  # before the device would hold the whole model
+            self.model.to(device)
             if self.rank == 0:
                 claim(run.out, self.settings)
-            self.on_step(0, torch.tensor(math.nan, device="cpu"))
             automatic = "bfloat16" if device.type == "cuda" else "float32"
-            asked = vars(training) | vars(run)
-            names = "steps", "lr", "weight_decay", "seed", "accumulate", "compile"
             fit(
                 self.model,
                 self.part,
                 partial(self.loss, label_smoothing=training.label_smoothing),
-                **{name: asked[name] for name in names},
+                steps=training.steps,
+                lr=training.lr,
                 schedule=training.factors(),
+                weight_decay=training.weight_decay,
+                seed=training.seed,
+                accumulate=run.accumulate,
                 precision=automatic if run.precision == "auto" else run.precision,
+                compile=run.compile,
                 checkpoint=run.out / CHECKPOINT,
                 checkpoint_every=run.checkpoint_every,
                 validate=self.validate,
                 describe=self.describe,
                 on_step=self.on_step,
             )
-            self.model = self.whole().to(device)
+            model = self.whole()
             if self.rank == 0:
-                save_weights(run.out / WEIGHTS, self.model)
-        return self.model
+                write_settings(run.out, self.settings)  # by now the checkpoint has been accepted
+                save_weights(run.out / WEIGHTS, model)
+                if 0 in run.snapshots:
+                    save_weights(run.out / "weights-0.safetensors", self.untrained())
+        return model.to(device)
+
+    def untrained(self) -> Any:
+        """The model before the first update, on the CPU."""
+        return build_model(self.settings, seed=self.settings.training.seed)
 
     def whole(self) -> Any:
         """A copy on the CPU, not divided; all processes must call it together."""
-        model = build_model(self.settings, seed=self.settings.training.seed)
+        model = self.untrained()
         model.load_state_dict(gather(self.model.state_dict()))
         return model
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attn_notes.arguments import check_choices, check_fractions, check_integers, check_positive
-from attn_notes.stored import SETTINGS, WEIGHTS, Spec, read_settings
+from attn_notes.stored import SETTINGS, Spec, read_settings
 from attn_notes.training import constant, cosine_decay, inverse_sqrt, linear_decay
 from attn_train.files import write_atomic
 
@@ -68,19 +68,27 @@ def read_training(folder: str | Path) -> Settings:
 
 
 def claim(folder: Path, settings: Settings) -> None:
-    """Make a folder for a training; refuse one that holds another training."""
+    """Make a folder for a training; refuse one whose files the training would overwrite."""
     if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
         raise ValueError(f"--out must name a folder of its own, got {folder}")
-    if (folder / CHECKPOINT).exists():
+    has_checkpoint = (folder / CHECKPOINT).exists()
+    if has_checkpoint or (folder / SETTINGS).exists():
         there = _flat(read_training(folder))
         for name, ours in _flat(settings).items():
             if name != "steps" and there.get(name) != ours:
                 got = f"{name} {there.get(name)}, got {ours}"
                 raise ValueError(f"{folder} holds a training with {got}: choose another --out")
+    if has_checkpoint:
         print(f"continuing the training in {folder}")
-    elif (folder / WEIGHTS).exists():
+        return
+    if [*folder.glob("*.safetensors")]:
         raise ValueError(f"{folder} holds weights without a checkpoint: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
+    write_settings(folder, settings)
+
+
+def write_settings(folder: Path, settings: Settings) -> None:
+    """Write `settings.json`, which loads and continues the model."""
     stated = {"kind": settings.model.kind} | asdict(settings)
     text = json.dumps(stated, ensure_ascii=False, indent=1)
     write_atomic(folder / SETTINGS, f"{text}\n".encode())

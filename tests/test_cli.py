@@ -104,8 +104,6 @@ def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp
     losses = load_checkpoint(copy / "checkpoint.pt")["losses"]
     assert losses[:4] == load_checkpoint(folder / "checkpoint.pt")["losses"]
     assert len(losses) == read_training(copy).training.steps == 7
-    assert seq2seq(copy, "--steps=5") == 2
-    assert "must have at most 5 steps, got 7" in one_line(capsys)
 
 
 def test_losses_and_table_are_in_one_unit(tmp_path, capsys):
@@ -275,40 +273,47 @@ def test_a_folder_without_a_training_is_named_in_words(folder, tmp_path, capsys,
         load_translator(tmp_path)
 
 
-def test_a_folder_of_another_training_is_left_alone(folder, written, tmp_path, capsys):
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    for option, words in (
-        ("--lr=0.5", "a training with lr 0.003, got 0.5: choose another --out"),
-        ("--source=fr", "a training with source de, got fr"),
-    ):
-        assert seq2seq(copy, option) == 2
-        assert words in one_line(capsys)
-    assert writer(copy) == 2
-    assert "kind seq2seq, got language-model" in one_line(capsys)
-    assert contents(copy) == contents(folder)
-    (copy / "checkpoint.pt").unlink()
-    assert seq2seq(copy) == 2
-    assert "holds weights without a checkpoint: choose another --out" in one_line(capsys)
-    assert main(["sample", str(folder)]) == 2
-    assert "must hold a language-model, got a seq2seq" in one_line(capsys)
-    assert main(["translate", str(written), "x"]) == 2
-    assert "must hold a translator, got a language-model" in one_line(capsys)
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("options", "there", "words"),
     [
-        (lambda _: None, "Expecting value"),
-        (lambda s: s | {"kind": "poet"}, "poet"),
-        (lambda s: s | {"training": {"pace": 3}}, "pace"),
-        (lambda s: s | {"model": s["model"] | {"score": "loud"}}, "score must be one of"),
+        (["--lr=0.5"], {}, "lr 0.003, got 0.5"),
+        (["--source=fr"], {}, "source de, got fr"),
+        (["--lr=0.5"], {"checkpoint.pt": None, "weights.safetensors": None}, "lr 0.003, got 0.5"),
+        (["--steps=3"], {}, "at most 3 steps, got 4"),
+        (["--steps=9"], {"checkpoint.pt": b"damaged"}, "complete checkpoint"),
+        ([], {"checkpoint.pt": None}, "weights without a checkpoint"),
+        ([], {"checkpoint.pt": None, "weights.safetensors": None}, "weights without a checkpoint"),
+        ([], {"settings.json": b"{}"}, "settings of a training"),
     ],
 )
-def test_settings_are_validated_on_load(folder, tmp_path, change, words):
-    changed = change(json.loads((folder / "settings.json").read_text(encoding="utf-8")))
-    (tmp_path / "settings.json").write_text(json.dumps(changed) if changed else "no JSON")
-    words = rf"settings\.json must be the settings of a training, got: .*{words}"
-    with pytest.raises(ValueError, match=words):
+def test_what_a_folder_holds_is_never_lost(folder, tmp_path, capsys, *, options, there, words):
+    """With another training, a shorter or a damaged one there, and with parts of this one."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    for name, content in there.items():
+        (copy / name).unlink() if content is None else (copy / name).write_bytes(content)
+    before = contents(copy)
+    assert seq2seq(copy, *options) == 2
+    assert words in one_line(capsys)
+    assert contents(copy) == before
+
+
+def test_a_folder_of_the_other_kind_of_model_is_refused(folder, written, capsys):
+    for use in (
+        lambda: writer(folder),
+        lambda: main(["sample", str(folder)]),
+        lambda: main(["translate", str(written), "x"]),
+    ):
+        assert use() == 2
+        assert "seq2seq" in (said := one_line(capsys)) or "language-model" in said
+
+
+@pytest.mark.parametrize("changed", ["no JSON", '{"kind": "poet"}', "pace", "score"])
+def test_settings_are_validated_on_load(folder, tmp_path, changed):
+    stated = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    spoilt = {"pace": stated | {"pace": 3}, "score": stated | {"model": {"score": "loud"}}}
+    text = json.dumps(spoilt[changed]) if changed in spoilt else changed
+    (tmp_path / "settings.json").write_text(text)
+    with pytest.raises(ValueError, match=r"settings\.json must be the settings of a training"):
         read_training(tmp_path)
 
 

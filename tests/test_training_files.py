@@ -94,29 +94,6 @@ def test_the_old_file_stays_whole_when_the_new_one_does_not_fit(tmp_path, file_l
     assert contents(tmp_path) == before
 
 
-def test_an_incomplete_or_foreign_file_is_refused_and_changes_nothing(tmp_path):
-    files.save_checkpoint(tmp_path / "c.pt", STATE)
-    files.save_weights(tmp_path / "w", nn.Linear(2, 3))
-    model = nn.Linear(2, 3)
-    before = copy.deepcopy(model.state_dict())
-    for path, words, load in (
-        (tmp_path / "c.pt", "must be a complete checkpoint", files.load_checkpoint),
-        (
-            tmp_path / "w",
-            "be a complete safetensors file",
-            lambda p: load_weights(p, model),
-        ),
-    ):
-        whole = path.read_bytes()
-        for content in (*(whole[:n] for n in range(0, len(whole), 83)), b"something else"):
-            path.write_bytes(content)
-            with pytest.raises(ValueError, match=words):
-                load(path)
-        with pytest.raises(FileNotFoundError):
-            load(tmp_path / "missing")
-    assert equal(model.state_dict(), before)
-
-
 def a_checkpoint(path: Path):
     files.save_checkpoint(path, STATE)
     return files.load_checkpoint
@@ -129,14 +106,16 @@ def weights(path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [a_checkpoint, weights])
-def test_a_flipped_bit_anywhere_is_refused_by_the_name_of_the_file(tmp_path, write):
+def test_a_part_or_a_flipped_bit_anywhere_is_refused_by_the_name_of_the_file(tmp_path, write):
     path = tmp_path / "file"
     load = write(path)
     whole = path.read_bytes()
+    damaged = [whole[:at] for at in range(0, len(whole), 83)]
     for at in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[at] ^= 1 << at % 8
-        path.write_bytes(damaged)
+        damaged.append(bytearray(whole))
+        damaged[-1][at] ^= 1 << at % 8
+    for content in damaged:
+        path.write_bytes(content)
         with pytest.raises(ValueError, match=re.escape(str(path))):
             load(path)
     path.write_bytes(whole)

@@ -6,11 +6,10 @@ fork of this process, so it can be killed a dozen times in a few seconds.
 """
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
-import time
-import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -27,9 +26,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from attn_notes.training import language_model_loss, translation_loss
 from attn_notes.transformer import DecoderOnly, TransformerConfig
+from attn_train import loop
 from attn_train.commands import main
 from attn_train.files import load_checkpoint
-from attn_train.loop import _Run, fit
+from attn_train.loop import Run, fit
 from attn_train.processes import process_group
 from attn_train.sharding import shard
 from tests.oracles import rng
@@ -47,70 +47,45 @@ TEXTS = [
 ]  # fmt: skip
 
 
-def begin(
-    command: list[str], out: Path, *, count: int = 1, before: Callable[[int], object] = id
-) -> list[int]:
-    """Train in as many processes as that, if `before` lets them."""
-
-    def work(number: int) -> int:
-        before(number)
-        return main([*command, f"--out={out}"])
-
-    return fork(work, out, count=count)
-
-
-def fork(work: Callable[[int], int], out: Path, *, count: int) -> list[int]:
-    """As many processes as that, which find each other as torchrun's workers do."""
+def run(work: Callable[[int], object], out: Path, count: int = 1) -> list[int]:
+    """The exit codes of so many processes, which find each other as torchrun's workers do."""
     store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    pids = []
-    for number in range(count):
-        pid = os.fork()
-        if pid == 0:
-            os.environ |= {
-                "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count),
-                "MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port),
-                "TORCHELASTIC_USE_AGENT_STORE": "True",
-            }  # fmt: skip
-            for descriptor in (1, 2):
-                log = f"{out}-{number}.{descriptor}"
-                os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-            code = 99
-            try:
-                code = work(number)
-                sys.stdout.flush()
-            except BaseException:
-                traceback.print_exc()
-                raise
-            finally:
-                os._exit(code)
-        pids.append(pid)
-    STORES.append(store)  # for as long as they live
-    return pids
+
+    def child(number: int) -> None:
+        os.environ |= {
+            "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count),
+            "MASTER_ADDR": "localhost", "MASTER_PORT": str(store.port),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }  # fmt: skip
+        for descriptor in (1, 2):
+            log = f"{out}-{number}.{descriptor}"
+            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+        sys.exit(work(number))
+
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=child, args=(number,)) for number in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
 
 
-STORES: list[dist.TCPStore] = []
-
-
-def end(pids: list[int]) -> list[int]:
-    """The exit code of each, or minus the signal that ended it."""
-    codes: dict[int, int] = {}
-    while len(codes) < len(pids):
-        for pid in set(pids) - set(codes):
-            if (ended := os.waitpid(pid, os.WNOHANG))[0]:
-                codes[pid] = os.waitstatus_to_exitcode(ended[1])
-        time.sleep(0.002)
-    return [codes[pid] for pid in pids]
+def begin(
+    command: list[str], out: Path, count: int = 1, before: Callable[[int], object] = id
+) -> list[int]:
+    """The exit codes of a training in so many processes, in each of which `before` is called."""
+    return run(lambda number: [before(number), main([*command, f"--out={out}"])][1], out, count)
 
 
 def step_of(out: Path) -> int:
     """How far the checkpoint is; it must be whole."""
-    path = out / "checkpoint.pt"
-    return len(load_checkpoint(path)["losses"]) if path.exists() else -1
+    return len(load_checkpoint(out / "checkpoint.pt")["losses"])
 
 
 def whole(command: list[str], out: Path, count: int = 1) -> dict[str, object]:
     """What a training that nobody kills leaves behind, and what its first process prints."""
-    assert end(begin(command, out, count=count)) == [0] * count, Path(f"{out}-0.2").read_text()
+    assert begin(command, out, count) == [0] * count, Path(f"{out}-0.2").read_text()
     return {
         "losses": load_checkpoint(out / "checkpoint.pt")["losses"],
         "weights": (out / "weights.safetensors").read_bytes().hex(),
@@ -138,22 +113,22 @@ def killing(owner: object, name: str, at_call: int, *, late: bool = False) -> Ca
 
 
 MOMENTS = [
-    killing(os, "fsync", 5),  # before the data is on disk
-    killing(Path, "replace", 5),  # before it has its name
-    killing(Path, "replace", 5, late=True),  # after
-    killing(_Run, "update", 3, late=True),  # after the weights have changed
+    killing(os, "fsync", 4),  # before the data is on disk
+    killing(Path, "replace", 4),  # before it has its name
+    killing(Path, "replace", 4, late=True),  # after
+    killing(Run, "update", 3, late=True),  # after the weights have changed
 ]
 
 
 def second_dies(number: int) -> None:
     """Process 1 is killed in the middle of a step, when the others wait for its gradient."""
     if number == 1:
-        killing(_Run, "loss_of", 9)(number)
+        killing(loop, "backward", 9)(number)
 
 
 def killed(command: list[str], out: Path, *, resuming: list[str]) -> dict[str, object]:
     """Two processes of which one dies; and resumed by one."""
-    ends = end(begin(command, out, count=2, before=second_dies))
+    ends = begin(command, out, 2, before=second_dies)
     said = Path(f"{out}-0.2").read_text()
     return {"ends": ends, "said": said, "step": step_of(out), **whole(resuming, out)}
 
@@ -165,7 +140,7 @@ def report(place: Path) -> dict[str, object]:
     pairs = [*PAIRS, "--dropout=0.2"]
     out = place / "killed"
     return {
-        "kills": [[*end(begin(pairs, out, before=kill)), step_of(out)] for kill in MOMENTS],
+        "kills": [[*begin(pairs, out, before=kill), step_of(out)] for kill in MOMENTS],
         "kills, resumed": whole(pairs, out),
         "not killed": whole(pairs, place / "whole"),
         "pairs 1": whole(PAIRS, place / "pairs1"),
@@ -210,18 +185,20 @@ def held(optimizer: torch.optim.Optimizer) -> dict[str, int]:
     return {"weights": local(weights), "gradients": local(gradients), "averages": local(averages)}
 
 
-def train(model: nn.Module, part: int = 0, of: int = 1, **how: Any) -> dict[str, Any]:
+def train(model: nn.Module, part: int = 0, of: int = 1, accumulate: int = 1) -> dict[str, Any]:
+    """As `fitted`, this process's part of the windows."""
+    batches = lambda n: windows(  # noqa: E731
+        n // accumulate, part=part + of * (n % accumulate), of=of * accumulate
+    )
+    return fitted(model, batches, language_model_loss, accumulate=accumulate)
+
+
+def fitted(model: nn.Module, batches: Any, loss: Any, accumulate: int = 1) -> dict[str, Any]:
     """The losses, and the bytes held after the last step; the first two gradients are clipped."""
-    parts = how.get("accumulate", 1)
-    batches = lambda n: windows(n // parts, part=part + of * (n % parts), of=of * parts)  # noqa: E731
-    return fitted(model, batches, language_model_loss, **how)
-
-
-def fitted(model: nn.Module, batches: Any, loss: Any, **how: Any) -> dict[str, Any]:
     bytes_held: dict[str, int] = {}
     hook = register_optimizer_step_post_hook(lambda *given: bytes_held.update(held(given[0])))
     usual = {"steps": UPDATES, "lr": 0.02, "max_norm": 0.4, "weight_decay": 0.1}
-    losses = fit(model, batches, loss, **usual | how)
+    losses = fit(model, batches, loss, accumulate=accumulate, **usual)
     hook.remove()
     return {"losses": losses, "bytes": bytes_held}
 
@@ -238,7 +215,7 @@ def divided(model: nn.Module) -> nn.Module:
     return model
 
 
-def in_parts(rank: int, place: Path) -> int:
+def in_parts(rank: int, place: Path) -> None:
     """One of two processes."""
     with process_group(CPU) as (*mine, _):
         found = {
@@ -248,11 +225,10 @@ def in_parts(rank: int, place: Path) -> int:
             "recurrent": translator(*mine, divided),
         }
     (place / f"{rank}.json").write_text(json.dumps(found))
-    return 0
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     (folder / "report.json").write_text(json.dumps(report(folder)))
-    ended = end(fork(partial(in_parts, place=folder), folder / "process", count=2))
-    sys.exit(max(ended) and (folder / "process-0.2").read_text())
+    ended = run(partial(in_parts, place=folder), folder / "process", 2)
+    sys.exit(max(map(abs, ended)) and (folder / "process-0.2").read_text())
