@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair
 from attn_notes.data.vocabulary import Vocabulary
 from attn_notes.special_tokens import END, PAD, START
@@ -33,15 +32,7 @@ class Batch(NamedTuple):
 
 
 def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
-    """These pairs as one batch, in their order. Chapter 4.
-
-    Args:
-        pairs: at least one; a target may be empty, a source may not.
-        source_vocab: of the sources.
-        target_vocab: of the targets.
-
-    Returns:
-        The batch, on the CPU.
+    """These pairs as one batch, in their order, on the CPU; no source is empty. Chapter 4.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])
@@ -62,7 +53,7 @@ class Batches:
         pairs: at least one; a target may be empty, a source may not.
         source_vocab: of the sources.
         target_vocab: of the targets.
-        batch_size: the pairs in a batch; in the last of an epoch, at most.
+        batch_size: of all batches but the last of an epoch, which may have fewer pairs.
         seed: of the order.
 
     Example:
@@ -81,7 +72,6 @@ class Batches:
         batch_size: int,
         seed: int = 0,
     ) -> None:
-        check_integers(1, batch_size=batch_size)
         self._encoded = _encode(pairs, source_vocab, target_vocab)
         self.batch_size, self.seed = batch_size, seed
         self._epoch, self._order = 0, self._shuffled(0)
@@ -92,7 +82,6 @@ class Batches:
 
     def __call__(self, step: int) -> Batch:
         """The batch of one step, counted from 0 over all epochs; on the CPU."""
-        check_integers(0, step=step)
         epoch, number = divmod(step, len(self))
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._shuffled(epoch)

@@ -6,7 +6,6 @@ Day, month and year change places between locales. The formats are Unicode's, fr
 import random
 from datetime import date
 
-from attn_notes.arguments import check_integers
 from attn_notes.data.split import Pair, is_held_out
 from attn_notes.extras import extra
 
@@ -16,22 +15,19 @@ _DAYS = range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())
 
 
 def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, ...]:
-    """A date as it is written in a country, one token per character. Chapter 4.
+    """A date as it is written in a country, one token per character, spaces included. Chapter 4.
 
     Args:
         day: the date.
         locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
         style: "long" may write the month as a word, "medium" abbreviates it, "full" adds a weekday.
 
-    Returns:
-        The characters, spaces included.
-
     Example:
         >>> "".join(date_characters(date(1969, 7, 21), "en", "full"))
         'Monday, July 21, 1969'
     """
     for name, choice, offered in (("locale", locale, DATE_LOCALES), ("style", style, DATE_STYLES)):
-        if choice not in offered:
+        if choice not in offered:  # Babel would take an unknown style for a pattern
             raise ValueError(f"{name} must be one of {', '.join(offered)}, got {choice!r}")
     if locale == "iso":
         return tuple(day.isoformat())
@@ -61,7 +57,6 @@ def date_pairs(
         >>> len(train) + len(held_out)
         1000
     """
-    check_integers(1, count=count)
     sides: tuple[list[Pair], list[Pair]] = ([], [])
     for ordinal in random.Random(seed).sample(_DAYS, count):
         day = date.fromordinal(ordinal)

@@ -32,8 +32,6 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
         got = f"got byte 0x{error.object[error.start]:02x} in line {line}"
         hint = "if it has another encoding, pass that, such as 'utf-16'"
         raise ValueError(f"{path} must be text in {error.encoding}, {got}; {hint}") from None
-    except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
     if not text.strip():
         raise ValueError(f"{path} must hold a text, got {len(text)} characters of white space")
     return text
@@ -42,15 +40,8 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
 def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
     r"""Read pairs of sentences, one per line: source and target with a tab between them. Chapter 4.
 
-    Columns after the second and blank lines are ignored. Lines without a tab, or without 1 to 200
-    tokens on a side, are skipped with a warning.
-
-    Args:
-        path: a text file with any line endings, or a pipe.
-        encoding: of the text; UTF-8 by default.
-
-    Returns:
-        The pairs, at least one, in the order of the file.
+    The file is as for `read_text`. Columns after the second and blank lines are ignored. Lines
+    without a tab, or without 1 to 200 tokens on a side, are skipped with a warning.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.tsv"

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby, product
 from typing import Any
 
-from attn_notes.arguments import check_fractions, check_integers
+from attn_notes.arguments import check_fractions
 from attn_notes.data.split import Pair, is_held_out
 from attn_notes.extras import extra
 
@@ -41,34 +41,23 @@ BELOW_TEN_THOUSAND = (
 
 
 def number_words(value: int, language: str) -> tuple[str, ...]:
-    """A number in words, one token per word. Chapter 4.
+    """A number from 0 to 999,999,999,999 in words, one token per word. Chapter 4.
 
-    Args:
-        value: from 0 to 999,999,999,999.
-        language: one of `NUMBER_LANGUAGES`, "digits" among them.
-
-    Returns:
-        The tokens; `join_words` turns them into the usual spelling.
+    The language is one of `NUMBER_LANGUAGES`; `join_words` gives the usual spelling.
 
     Example:
         >>> number_words(73, "de"), number_words(93, "fr")
         (('drei', 'und', 'siebzig'), ('quatre', '-vingt', '-treize'))
     """
-    check_integers(value=value)
     if not 0 <= value < 10**_MOST_DIGITS:
         raise ValueError(f"value must be from 0 to {10**_MOST_DIGITS - 1:,}, got {value:,}")
     return split_number(_spell(value, language), language)
 
 
 def split_number(text: str, language: str) -> tuple[str, ...]:
-    """A written number as tokens. Chapter 4.
+    """A number as tokens, as `join_words` writes it or as a reader types it. Chapter 4.
 
-    Args:
-        text: the number as `join_words` writes it, or as a reader types it.
-        language: one of `NUMBER_LANGUAGES`.
-
-    Returns:
-        The tokens: German compounds are cut, and a hyphen belongs to the word after it.
+    German compounds are cut, and a hyphen belongs to the word after it.
 
     Example:
         >>> split_number("zwei Millionen dreiundsiebzig", "de")
@@ -85,12 +74,7 @@ def split_number(text: str, language: str) -> tuple[str, ...]:
 def join_words(tokens: Sequence[str], language: str) -> str:
     """The usual spelling of these tokens: the inverse of `split_number`. Chapter 4.
 
-    Args:
-        tokens: of one number, from `number_words` or from a model.
-        language: one of `NUMBER_LANGUAGES`.
-
-    Returns:
-        The text. In German all neighbours but the nouns, Million and Milliarde, form one word.
+    In German all neighbours but the nouns, Million and Milliarde, form one word.
 
     Example:
         >>> join_words(["eine", "Million", "drei", "und", "siebzig"], "de")
@@ -138,7 +122,6 @@ def number_pairs(
         >>> held_out[1]
         (('<fr>', '4', '9'), ('quarante', '-neuf'))
     """
-    check_integers(1, count=count)
     check_fractions(balance=balance)
     sources, targets = ([side] if isinstance(side, str) else [*side] for side in (source, target))
     sides: tuple[list[Pair], list[Pair]] = ([], [])

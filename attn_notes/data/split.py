@@ -17,12 +17,7 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
 
     The SHA-256 of the key decides, which is the same on every machine and in every run.
 
-    Args:
-        key: a number, a date, a sentence.
-        share: how much is held out, from 0 to 1.
-
-    Returns:
-        True for about `share` of all keys, and for the same ones at any larger share.
+    It does so for about `share` of all keys, from 0 to 1, and for these at any larger share too.
 
     Example:
         >>> [value for value in range(40) if is_held_out(value)]
@@ -34,14 +29,7 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
 
 
 def split_pairs(pairs: Iterable[Pair], *, share: float = 0.1) -> tuple[list[Pair], list[Pair]]:
-    """Split pairs for training and testing; no source sentence is on both sides. Chapter 4.
-
-    Args:
-        pairs: pairs of token sequences.
-        share: how much of them is held out, from 0 to 1.
-
-    Returns:
-        The training pairs and the held-out pairs, each in their original order.
+    """The pairs to train on, and the `share` held out; no source is on both sides. Chapter 4.
 
     Example:
         >>> train, held_out = split_pairs([(("a",), ("b",)), (("c",), ("d",))], share=0)

@@ -21,11 +21,8 @@ _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones re
 def python_documentation() -> list[str]:
     """The text that `help()` shows for Python's own topics, from "assert" to "yield".
 
-    Releases of Python differ in it. The book stores that of one (`book/_data/python-topics`), so
-    that its figures hold on every Python.
-
-    Returns:
-        About 80 documents of half a million characters, in alphabetical order.
+    About 80 documents of half a million characters, in alphabetical order. Releases of Python
+    differ in it, so the book stores that of one (`book/_data/python-topics`).
 
     Example:
         >>> python_documentation()[0].splitlines()[0]
@@ -72,13 +69,6 @@ def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], 
 def encode_text(text: str, vocab: Vocabulary) -> list[int]:
     """The ids of a document, character by character, between START and END. Chapter 9.
 
-    Args:
-        text: any text, which may be empty.
-        vocab: a vocabulary of characters.
-
-    Returns:
-        Two more ids than characters.
-
     Example:
         >>> encode_text("cab", Vocabulary(["a", "b", "c"]))
         [1, 6, 4, 5, 2]
@@ -87,8 +77,8 @@ def encode_text(text: str, vocab: Vocabulary) -> list[int]:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raise unless these are strings, and not one string in their place."""
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+    """Raise for one string in place of a list: its characters would be read as texts."""
+    if isinstance(texts, str):
         raise TypeError(f"texts must be a list of texts, got {reprlib.repr(texts)}")
 
 
@@ -139,7 +129,6 @@ class TextWindows:
 
     def __call__(self, step: int) -> Tensor:
         """The windows of one step, (batch_size, L + 1), int64, on the CPU."""
-        check_integers(0, step=step)
         rng = random.Random(f"{self.seed} {step}")
         windows = self._stream.unfold(0, self.length + 1, 1)  # (places, L + 1)
         return windows[[rng.randrange(len(windows)) for _ in range(self.batch_size)]].long()
