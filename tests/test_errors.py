@@ -6,7 +6,6 @@ enters the package; whoever else takes it shares the check.
 
 import datetime as dt
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from attn_notes.attention import (
 from attn_notes.cache import KVCache
 from attn_notes.checks import check_causal, check_weights, influence, measured, share_seen
 from attn_notes.data import TextWindows, Vocabulary, make_batch, split_text
-from attn_notes.decoding import beam_search, greedy, sample, sampling_distribution, translate
+from attn_notes.decoding import beam_search, greedy, sample, translate
 from attn_notes.flash import online_softmax, tiled_attention
 from attn_notes.inside import Head
 from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads, split_heads
@@ -285,7 +284,6 @@ def decode(search=sample, max_length=2, **choices):
 
 
 NOTHING = Vocabulary([])
-ELSEWHERE = SimpleNamespace(device=torch.device("meta"))
 MODELS = [
     (model(lengths=ids(3)), V, "lengths (3,)"),
     (model(lengths=LENGTHS.float()), T, "must be integers"),
@@ -309,11 +307,9 @@ MODELS = [
     (decode(temperature=0), V, "temperature"),
     (decode(top_k=0), V, "top_k must be at least 1"),
     (decode(top_p=1.01), V, "top_p must be from 0 to 1"),
-    (decode(generator=ELSEWHERE), V, "generator"),
     (decode(greedy, max_length=0), V, "max_length must be at least 1"),
     (decode(beam_search, beam_size=0), V, "beam_size must be at least 1"),
     (decode(beam_search, length_penalty=-0.5), V, "length_penalty"),
-    (lambda: sampling_distribution(ids(7)), T, "floating point"),
     (lambda: translate(WRITER, ["ab"], NOTHING, NOTHING, max_length=2), T, "sequence of tokens"),
     (lambda: mean_pooling(zeros(2, 3, 4), zeros(2, 3)), T, "bool"),
     (lambda: mean_pooling(zeros(2, 3, 4), true(2, 1, 3)), V, "mask must broadcast"),
@@ -368,13 +364,10 @@ def windows(texts=("abcdef", "abc"), **changes):
     return lambda: TextWindows([*texts], WORDS, **{"length": 4, "batch_size": 6} | changes)
 
 
-def fit(model=LINEAR, fit=training.fit, **how):
+def fit(model=LINEAR, by=training.fit, **how):
     square = lambda model, x: model(x).square().sum()  # noqa: E731
     how = {"loss": square, "steps": 1} | how
-    return lambda: fit(model, lambda n: torch.ones(1, 1), **how)
-
-
-fit_long = partial(fit, fit=loop.fit)
+    return lambda: by(model, lambda n: torch.ones(1, 1), **how)
 
 
 DATA = [
@@ -390,7 +383,7 @@ DATA = [
     (lambda: make_batch([], WORDS, WORDS), V, "at least one pair"),
     (lambda: make_batch([((), ("a",))], WORDS, WORDS), V, "source must have a token"),
     (lambda: data.read_pairs("no-such-file"), FileNotFoundError, "no-such-file"),
-    (lambda: data.read_text(__file__, encoding="utf-9"), LookupError, "utf-9"),
+    (lambda: data.read_text(__file__, encoding="utf-9"), V, "utf-9"),
     (partial(split_text, "ab"), T, "must be a list of texts"),
     (partial(split_text, []), V, "either side"),
     (windows(length=13), V, "at least length + 1 = 14 ids"),
@@ -407,11 +400,8 @@ TRAINING = [
     (lambda: training.bleu("abc", "abc"), T, "must be lists"),
     (fit(lr=0.0), V, "lr must be a positive number"),
     (fit(max_norm=-1.0), V, "max_norm must be a positive number"),
-    (fit_long(precision="int8"), V, "'int8'"),
-    (fit_long(checkpoint_every=0), V, "checkpoint_every must be at least"),
+    (fit(by=loop.fit, precision="int8"), V, "'int8'"),
     (fit(steps=-1), V, "steps must be at least 0"),
-    (fit_long(loss=lambda _, x: x.sum()), T, "a tensor () with a gradient"),
-    (fit_long(loss=lambda model, x: (model(x).sum(), "8")), T, "by a number, got '8'"),
     (fit(nn.Linear(1, 1).requires_grad_(False)), V, "parameters that require a gradient"),
     (lambda: training.linear_decay(-1, 10), V, "warmup -1 and total 10"),
     (lambda: training.noam(8, 0), V, "warmup must be at least 1"),

@@ -32,6 +32,8 @@ def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
         got = f"got byte 0x{error.object[error.start]:02x} in line {line}"
         hint = "if it has another encoding, pass that, such as 'utf-16'"
         raise ValueError(f"{path} must be text in {error.encoding}, {got}; {hint}") from None
+    except LookupError:
+        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
     if not text.strip():
         raise ValueError(f"{path} must hold a text, got {len(text)} characters of white space")
     return text

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_finite, check_integers
+from attn_notes.arguments import check_integers
 from attn_notes.decoding.generate import greedy, next_log_probs, special_tokens
 from attn_notes.decoding.protocol import Decodable, Decoded
 from attn_notes.modes import evaluating
@@ -29,10 +29,10 @@ def beam_search(
     of one is `greedy`.
 
     Args:
-        model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids; for a model without an encoder, the prompts.
-        lengths: (B,), how many of them are real; all by default.
-        max_length: the maximum number of new tokens, END included; 1 or more.
+        model: as in `generate`.
+        source: (B, S), as in `generate`.
+        lengths: (B,), as in `generate`.
+        max_length: as in `generate`.
         beam_size: K, the number of hypotheses; 1 or more.
         length_penalty: α, 0 or more, and finite; 0 ranks by the probability alone.
 
@@ -57,9 +57,8 @@ def beam_search(
         [5, 2]
     """
     check_integers(1, max_length=max_length, beam_size=beam_size)
-    check_finite(length_penalty=length_penalty)
-    if length_penalty < 0:
-        raise ValueError(f"length_penalty must be a finite number, 0 or more, got {length_penalty}")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty must be 0 or more, and finite, got {length_penalty}")
     if beam_size == 1:  # not left to the search below, whose sums could tie where the steps do not
         return greedy(model, source, lengths, max_length=max_length)
     special = special_tokens(model)

@@ -68,26 +68,16 @@ def greedy(
 ) -> Decoded:
     """At each step the most probable token, until END. Chapter 4.
 
-    Args:
-        model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids; for a model without an encoder, the prompts.
-        lengths: (B,), how many of them are real; all by default.
-        max_length: the maximum number of new tokens, END included; 1 or more.
-
-    Returns:
-        The sequences, T <= `max_length`.
+    The arguments are those of `generate`.
 
     Example:
-        >>> from attn_notes.data import END, PAD
-        >>> class Counts:  # a model that counts 5, 4, END, whatever the source
+        >>> class Ends:  # 4 at first, then END
         ...     def start(self, source, lengths=None):
-        ...         return self.step(torch.full((len(source),), 6), None)
+        ...         return torch.tensor([[0.0, 0.0, 1.0, 0.0, 2.0]]), None
         ...     def step(self, tokens, state):
-        ...         after = {6: 5, 5: 4, 4: END, END: END, PAD: END}
-        ...         following = torch.tensor([after[int(token)] for token in tokens])
-        ...         return 9.0 * torch.nn.functional.one_hot(following, 7), state
-        >>> greedy(Counts(), torch.tensor([[4]]), max_length=9).tokens
-        tensor([[5, 4, 2]])
+        ...         return torch.tensor([[0.0, 0.0, 2.0, 0.0, 1.0]]), state
+        >>> greedy(Ends(), torch.tensor([[4]]), max_length=9).tokens
+        tensor([[4, 2]])
     """
     return generate(
         model, source, lengths, max_length=max_length, choose=lambda log_probs: log_probs.argmax(-1)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import check_floating, check_fractions, check_integers, check_positive
+from attn_notes.arguments import check_fractions, check_integers, check_positive
 from attn_notes.decoding.generate import generate
 from attn_notes.decoding.protocol import Decodable, Decoded
 from attn_notes.device import known_number
@@ -30,7 +30,7 @@ def sampling_distribution(
         temperature: τ, above 0: near 0 the most probable token alone, 1 the model's own
             distribution, larger a flatter one.
         top_k: 1 or more, or None to keep all.
-        top_p: above 0 and at most 1, or None to keep all. The most probable token always stays.
+        top_p: from 0 to 1, or None to keep all. The most probable token always stays.
 
     Returns:
         (..., V), float32 at least.
@@ -45,17 +45,11 @@ def sampling_distribution(
         >>> sampling_distribution(logits, top_p=0.65)
         tensor([0.0000, 0.0000, 0.4286, 0.5714])
     """
-    if temperature == 0:
-        raise ValueError("temperature must be above 0, got 0; use greedy() instead")
-    check_positive(temperature=temperature)
+    check_positive(temperature=temperature)  # in place of 0, use `greedy`
     if top_k is not None:
         check_integers(1, top_k=top_k)
     if top_p is not None:
-        check_positive(top_p=top_p)
         check_fractions(top_p=top_p)
-    check_floating(logits=logits)
-    if not logits.shape[-1:].numel():
-        raise ValueError(f"logits must have at least one token, got {tuple(logits.shape)}")
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # Differences to the best are never above 0, so no small τ makes them inf.
     below_best = logits - logits.amax(-1, keepdim=True)
@@ -100,19 +94,9 @@ def sample(
     cumulative probability exceeds it. The numbers are drawn on the CPU, one per row and step, so a
     seed gives the same text on every device; a row's text depends on its place in the batch.
 
-    Args:
-        model: see `Decodable`; in evaluation mode while this runs.
-        source: (B, S), token ids; for a model without an encoder, the prompts.
-        lengths: (B,), how many of them are real; all by default.
-        max_length: the maximum number of new tokens, END included; 1 or more.
-        generator: of the CPU; torch's own by default.
-        temperature: τ, as in `sampling_distribution`.
-        top_k: how many tokens may be drawn; all by default.
-        top_p: the share of the probability that may be drawn; all by default.
-
-    Returns:
-        The sequences, T <= `max_length`; `log_probs` are the model's own, as in `greedy`, whatever
-        the temperature and the cuts.
+    The arguments are those of `generate` and of `sampling_distribution`; the generator is one of
+    the CPU, by default torch's own. `log_probs` are the model's own, whatever the temperature and
+    the cuts.
 
     Example:
         >>> class Uniform:  # five tokens, all equally likely, whatever the source
@@ -124,8 +108,6 @@ def sample(
         >>> sample(Uniform(), torch.tensor([[4]]), max_length=9, generator=generator).tokens
         tensor([[3, 4, 2]])
     """
-    if generator is not None and generator.device.type != "cpu":
-        raise ValueError(f"generator must be on the CPU, got one on {generator.device}")
 
     def draw(log_probs: Tensor) -> Tensor:
         probabilities = sampling_distribution(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary, make_batch
 from attn_notes.decoding.beam import beam_search
 
@@ -35,16 +34,12 @@ def translate(
     Returns:
         One tuple of tokens per sentence.
 
-    Raises:
-        TypeError: a sentence that is a string: its characters would be read as tokens.
-
     Example:
         >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)
         []
     """
-    check_integers(1, batch_size=batch_size)
     for sentence in sources:
-        if isinstance(sentence, str):
+        if isinstance(sentence, str):  # its characters would be read as tokens
             raise TypeError(f"a sentence must be a sequence of tokens, got the string {sentence!r}")
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
