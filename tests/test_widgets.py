@@ -498,9 +498,10 @@ def test_a_number_out_of_range_and_a_choice_that_is_not_offered_are_refused(make
                     setattr(widget, name, wrong)
 
 
-@pytest.mark.parametrize(("call", "error", "words"), WRONG)
-def test_wrong_input_is_refused_in_words(call, error, words):
-    with pytest.raises(error, match=re.escape(words)):
+@pytest.mark.parametrize("call", WRONG)
+def test_wrong_input_is_refused(call):
+    """By an error that says what must hold and what it got."""
+    with pytest.raises((ValueError, TypeError, traitlets.TraitError), match=r"\bgot\b"):
         call()
 
 
