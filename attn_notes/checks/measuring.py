@@ -4,23 +4,15 @@ import math
 
 from torch import Tensor
 
+from attn_notes.arguments import check_finite, check_positive
+
 
 def measured(value: float | Tensor, tolerance: float) -> str:
     """`value ± tolerance` as text, rounded to one decimal place beyond the tolerance's first digit.
 
-    The tolerance says how far a rerun may be from the value on another processor, with other
-    threads, or, for a trained network, with the rounding errors that these bring about. The
-    book's tests compare such a number within it.
-
-    Args:
-        value: a finite number, or a tensor of one entry.
-        tolerance: a finite number above 0, in the unit of the value.
-
-    Returns:
-        Such as `0.998 ± 0.01`; with an exponent where the tolerance is below 0.0001.
-
-    Raises:
-        ValueError: a value or a tolerance outside its range.
+    The tolerance, above 0 and in the unit of the value, says how far a rerun may be from the value
+    on another processor, with other threads, or, for a trained network, with the rounding errors
+    that these bring about. The book's tests compare such a number within it.
 
     Example:
         >>> print("held-out exact match", measured(0.99817, 0.01))
@@ -29,10 +21,8 @@ def measured(value: float | Tensor, tolerance: float) -> str:
         1234 ± 50 steps; error 3.1e-07 ± 1e-07
     """
     value, tolerance = float(value), float(tolerance)
-    if not math.isfinite(value):
-        raise ValueError(f"value must be finite, got {value}")
-    if not (math.isfinite(tolerance) and tolerance > 0):
-        raise ValueError(f"tolerance must be a finite number above 0, got {tolerance}")
+    check_finite(value=value)
+    check_positive(tolerance=tolerance)
     digit = math.floor(math.log10(tolerance))  # the place of the tolerance's first digit
     if digit >= -4:
         return f"{value:.{max(0, 1 - digit)}f} ± {tolerance:g}"

@@ -49,10 +49,7 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
 def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6) -> None:
     """No output position depends on a later input position. Chapter 3.
 
-    Args:
-        layer: maps (..., L, E) to (..., L, E').
-        x: (..., L, E), the input to start from.
-        atol: the largest change to ignore.
+    The arguments are those of `influence`; a change up to `atol` is ignored.
 
     Example:
         >>> check_causal(lambda x: x.cumsum(-2), torch.zeros(3, 1))
@@ -66,11 +63,7 @@ def check_permutation_equivariant(
 ) -> None:
     """Permuting the input permutes the output in the same way: the layer knows no order. Chapter 6.
 
-    Args:
-        layer: maps (..., L, E) to (..., L, E').
-        x: (..., L, E), the input to permute.
-        atol: the largest change to ignore.
-        seed: of the permutation.
+    The arguments are those of `influence`; a difference up to `atol` is ignored.
 
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))

@@ -52,12 +52,7 @@ def check_step_matches_parallel(
 ) -> None:
     """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
 
-    Args:
-        model: without randomness.
-        source: (B, S), token ids.
-        lengths: (B,), how many of them are real.
-        inputs: (B, L), token ids, START first, compared up to the padding.
-        atol: the largest difference to ignore.
+    The arguments are those of `check_batch_invariant`; inputs begin with START.
 
     Example:
         >>> from attn_notes.transformer import Transformer, TransformerConfig
@@ -73,18 +68,8 @@ def check_cache_matches_parallel(
 ) -> None:
     """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
 
-    Args:
-        model: without randomness.
-        source: (B, S), token ids.
-        lengths: (B,), how many of them are real. Several lengths show a mask left behind.
-        inputs: (B, L), token ids, START first, compared up to the padding.
-        atol: the largest difference to ignore.
-
-    Example:
-        >>> from attn_notes.transformer import Transformer, TransformerConfig
-        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
-        >>> check_cache_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
+    The arguments are those of `check_batch_invariant`; inputs begin with START, and sources of
+    several lengths show a mask left behind.
     """
     _compare_steps(model, source, lengths, inputs, atol, reorder=True)
 

@@ -10,13 +10,7 @@ from attn_notes.data.text import check_texts, count_characters
 def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> float:
     """The share of the held-out characters that the training texts hold too. Chapter 9.
 
-    Args:
-        train: the training texts.
-        held_out: the texts that a model is tested on.
-        length: of a run that counts, in characters; a shorter one may be chance.
-
-    Returns:
-        From 0 to 1.
+    Only runs of `length` characters count, since a shorter one may be chance.
 
     Example:
         >>> share_seen(["to be or not to be"], ["or not", "to do"], length=6)
@@ -30,11 +24,6 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
 
 def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:
     """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 9.
-
-    Args:
-        train: the training texts.
-        held_out: the texts that a model is tested on.
-        length: as in `share_seen`.
 
     Example:
         >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)

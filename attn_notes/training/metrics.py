@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_notes.arguments import check_fractions, check_integers, check_shapes
+from attn_notes.arguments import check_integers, check_shapes
 from attn_notes.data import Batch, Vocabulary, encode_text
 from attn_notes.data.text import count_characters
 from attn_notes.modes import evaluating
@@ -31,7 +31,7 @@ def masked_cross_entropy(
         label_smoothing: ε, from 0 to 1.
 
     Returns:
-        (), in nats, 0 or more, in 32 bits at least; 0 with zero gradient where all is padding.
+        (), in nats, in 32 bits at least; 0 with zero gradient where all is padding.
 
     Example:
         >>> logits = torch.zeros(1, 2, 4)
@@ -39,7 +39,6 @@ def masked_cross_entropy(
         tensor(1.3863)
     """
     check_shapes(logits=(logits, "... L V"), labels=(labels, "... L"))
-    check_fractions(label_smoothing=label_smoothing)
     total = F.cross_entropy(
         # In 32 bits at least: a sum over a batch overflows half precision.
         logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, -2),  # (B L, V)
@@ -64,8 +63,7 @@ def translation_loss(
         label_smoothing: as in `masked_cross_entropy`.
 
     Returns:
-        The mean over the target's real tokens, in nats, and their number, () each: `fit` weights
-        the mean of a batch by it.
+        The mean over the target's real tokens, in nats, and their number, () each.
 
     Example:
         >>> from attn_notes.data import Vocabulary, make_batch
@@ -89,7 +87,7 @@ def language_model_loss(
     Args:
         model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as `DecoderOnly`
             does; those at i may depend on no input after i.
-        tokens: (B, L + 1), ids, such as those of `TextWindows`; L is 1 or more.
+        tokens: (B, L + 1), ids, such as those of `TextWindows`.
         label_smoothing: as in `masked_cross_entropy`.
 
     Returns:
@@ -100,22 +98,12 @@ def language_model_loss(
         >>> language_model_loss(model, torch.tensor([[1, 4, 5, 2]]))  # log 6
         (tensor(1.7918), tensor(3))
     """
-    if tokens.dim() != 2 or tokens.shape[1] < 2:
-        got = tuple(tokens.shape)
-        raise ValueError(f"tokens must have shape (B, L + 1), L of 1 or more, got {got}")
     logits, *_ = model(tokens[:, :-1])
     return _mean_and_count(logits, tokens[:, 1:], label_smoothing)
 
 
 def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Sequence[Any]]) -> float:
     """The fraction of predictions that equal their reference in every token. Chapter 4.
-
-    Args:
-        predictions: sequences of tokens, or strings.
-        references: what each of them should be, in the same order.
-
-    Returns:
-        From 0 to 1.
 
     Example:
         >>> exact_match([("one",), ("two",)], [("one",), ("two", "hundred")])
@@ -129,17 +117,10 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
 def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
     """Corpus BLEU: how many runs of one to four tokens the references confirm. Chapter 4.
 
-    Papineni et al. (2002), as computed by sacrebleu (Post, 2018): case counts, and orders without
-    a match are smoothed exponentially. By default a text is split at white space only, because
+    Papineni et al. (2002), from 0 to 100, as computed by sacrebleu (Post, 2018): case counts, and
+    orders without a match are smoothed exponentially. A text is split at white space only, because
     the texts of this book are tokens already. Orders longer than every prediction are left out, so
     that a perfect one-word translation scores 100.
-
-    Args:
-        predictions: texts.
-        references: what each of them should be, in the same order.
-
-    Returns:
-        From 0 to 100.
 
     Example:
         >>> round(bleu(["one hundred and two"], ["one hundred and three"]), 1)
@@ -168,9 +149,6 @@ def bits_per_character(
         vocab: a vocabulary of characters.
         length: L, the number of tokens in a window, as in training.
         batch_size: the number of windows read at once.
-
-    Returns:
-        Bits, 0 or more.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
