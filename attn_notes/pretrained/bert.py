@@ -69,17 +69,7 @@ def load_masked_language_model(
 
     The token embedding gives the logits, unless the config has `"tie_word_embeddings": false`.
 
-    Args:
-        source: a folder, or a name on the hub; errors are those of `load_encoder`.
-        revision: as in `load_encoder`.
-
-    Returns:
-        The model and its tokenizer, as in `load_encoder`.
-
-    Example:
-        >>> load_masked_language_model(Path("nowhere"))
-        Traceback (most recent call last):
-        attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
+    Arguments, results and errors are those of `load_encoder`.
     """
     folder = find_folder(source, revision)
     config, _ = read_config(folder, "bert", norm="post", embed_norm=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -76,64 +76,28 @@ def build(
 ) -> tuple[Model, Tokenizer]:
     """What a folder holds; `names`: published modules and ours, `plain`: which tensors are read."""
     path = folder / "model.safetensors"
-    outline = plain(_outline(path))
-    _check_blocks(outline, names, config.num_layers, path)
+    if not path.is_file():
+        raise WeightsNotFound(f"{path} must hold the weights, got no such file")
     try:
-        with torch.device("meta"):
-            without_values = model_class(config)
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
+    state = _by_our_names(plain(tensors), names, config)
+    for name, tensor in state.items():
+        if not (tensor.is_floating_point() and tensor.isfinite().all()):
+            raise ValueError(f"{path}: {name} must hold finite floating-point numbers")
+    try:
+        with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+            model = model_class(config)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{folder}/config.json must describe one of our models: {error}"
         ) from error
     try:
-        without_values.load_state_dict(_by_our_names(outline, names, config))
+        model.load_state_dict(state)
     except RuntimeError as error:
         raise ValueError(f"{path} must fit config.json: {error}") from error
-    state = _by_our_names(plain(load_file(path)), names, config)
-    for name, tensor in state.items():
-        if not tensor.float().isfinite().all():
-            raise ValueError(f"{path}: {name} must be finite, got NaN or an infinity")
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
-        model = model_class(config)
-    model.load_state_dict(state)
     return model.eval(), _tokenizer(folder / "tokenizer.json")
-
-
-def _outline(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file without their values: its header alone is read."""
-    if not path.is_file():
-        raise WeightsNotFound(f"{path} must hold the weights, got no such file")
-    try:
-        with safe_open(path, "pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            return {
-                name: torch.empty(
-                    one.get_shape(),
-                    dtype=torch.float32 if "F" in one.get_dtype() else torch.int64,
-                    device="meta",
-                )
-                for name, one in slices.items()
-            }
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
-
-
-def _check_blocks(
-    outline: Mapping[str, Tensor], names: Mapping[str, str], num_layers: int, path: Path
-) -> None:
-    """Raise unless the file has every module of every block, in floating point.
-
-    This comes before anything is made for each layer: `config.json` may ask for billions of them.
-    """
-    there = {name.rpartition(".")[0] for name in outline}
-    for i in range(num_layers):
-        for theirs, ours in names.items():
-            if "{}" in theirs and theirs.format(i) not in there:
-                missing = f"{ours.format(i)}.weight is missing"
-                raise ValueError(f"{path} must fit config.json: {missing}")
-    for name, tensor in outline.items():
-        if not tensor.is_floating_point():
-            raise ValueError(f"{path}: {name} must be floating point, got integers")
 
 
 def _by_our_names(

@@ -32,14 +32,9 @@ def load_decoder(
 ) -> tuple[DecoderOnly, Tokenizer]:
     """Load a published decoder of the GPT-2 family into our own blocks. Chapter 9.
 
-    Radford et al. (2019). The logits are tied as in `load_masked_language_model`.
-
-    Args:
-        source: a folder, or a name on the hub; errors are those of `load_encoder`.
-        revision: as in `load_encoder`.
-
-    Returns:
-        As in `load_encoder`; the decoder's `special_tokens` hold the published end of text.
+    Radford et al. (2019). The logits are tied as in `load_masked_language_model`. Arguments,
+    results and errors are those of `load_encoder`; the decoder's `special_tokens` hold the
+    published end of text.
 
     Example:
         >>> load_decoder(Path("nowhere"))

@@ -62,7 +62,6 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str], *, batch_size: int = 32) -> Tensor:
         """The vector of each text, (N, E), on the encoder's device; 0 for a text without tokens."""
         check_texts(texts)
-        check_integers(1, batch_size=batch_size)
         weight = self.encoder.embeddings.tokens.weight
         vectors = [weight.new_zeros(0, self.encoder.config.embed_dim)]
         with evaluating(self.encoder):
