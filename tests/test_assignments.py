@@ -23,7 +23,7 @@ def test_a_sheet_holds_every_exercise_and_no_solution(chapter, tmp_path):
     path = assignments.write(chapter.stem[:2], tmp_path, hints=False)
     nbformat.validate(nbformat.read(path, as_version=4))
     sheet = path.read_text(encoding="utf-8")
-    cells = assignments.cells(path)
+    cells = rules.read(path)
     exercises = rules.labels(rules.read(chapter), "exercise")
     assert sum(cell["source"].startswith("## ") for cell in cells) == len(exercises)
     for exercise in exercises_of(chapter):
@@ -38,7 +38,7 @@ def test_a_sheet_holds_every_exercise_and_no_solution(chapter, tmp_path):
 
 def test_hints_are_given_if_asked_for_and_a_named_equation_stands_below(tmp_path):
     path = assignments.write("3", tmp_path, hints=True)
-    text = "\n\n".join(cell["source"] for cell in assignments.cells(path))
+    text = "\n\n".join(cell["source"] for cell in rules.read(path))
     assert text.count("*Hint.*") == 7
     assert "the weights (1) for the set $A$" in text
     assert r"\tag{1}$$" in text
@@ -55,7 +55,7 @@ def nbgrader(cell):
 def test_nbgrader_knows_every_answer_and_what_it_is_worth(chapter, solutions, tmp_path):
     """The metadata of schema 3, to which nbgrader holds a notebook."""
     path = assignments.write(chapter.stem[:2], tmp_path, solutions=solutions)
-    cells = [cell for cell in assignments.cells(path) if nbgrader(cell)]
+    cells = [cell for cell in rules.read(path) if nbgrader(cell)]
     assert len({nbgrader(cell)["grade_id"] for cell in cells}) == len(cells)
     for cell in cells:
         own = nbgrader(cell)
@@ -94,12 +94,12 @@ def test_solutions_earn_all_points_and_what_is_left_without_them_none(
     chapter, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(BOOK)
-    cells = assignments.cells(assignments.write(chapter.stem[:2], tmp_path, solutions=True))
+    cells = rules.read(assignments.write(chapter.stem[:2], tmp_path, solutions=True))
     checked = [one.label for one in exercises_of(chapter) if "triton" not in one.stub]
     assert ran(chapter, cells) == checked
     cleared = [cell | {"source": MARKED.sub(CLEARED, cell["source"])} for cell in cells]
     assert ran(chapter, cleared) == []  # as nbgrader releases them
-    assert ran(chapter, assignments.cells(assignments.write(chapter.stem[:2], tmp_path))) == []
+    assert ran(chapter, rules.read(assignments.write(chapter.stem[:2], tmp_path))) == []
 
 
 def test_the_instructors_page_counts_the_exercises_and_adds_their_minutes():

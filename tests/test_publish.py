@@ -167,7 +167,8 @@ def place(tmp_path_factory):
     config = place / "clone" / "_config.yml"
     text = config.read_text(encoding="utf-8")
     config.write_text(re.sub(r"(?m)^  url: .*$", f"  url: {HOME}", text), encoding="utf-8")
-    _, wheel = dist.build(place / "clone", place / "out")
+    dist.build(place / "clone", place / "out")
+    (wheel,) = (place / "out").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place / "wheel")
     return place

@@ -6,49 +6,38 @@ python tools/assignments.py 03 --solutions    with the solutions too, for nbgrad
 """
 
 import argparse
-import json
+import itertools
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tools import notebook_rules as rules  # noqa: E402, this file is run as a script
+from tools.notebook_rules import Cell  # noqa: E402
+
 BOOK = ROOT / "book"
 EXERCISE = re.compile(
     r"^(`{3,})\{exercise\} (.+)\n:label: (\S+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL
 )
-SOLUTION = re.compile(
-    r"^(`{3,})\{solution\} (\S+)\n:class: dropdown\n(.*?)^\1$", re.MULTILINE | re.DOTALL
-)
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"^exercises\.(\w+)\((.*)\)$")
 EQUATION = re.compile(r"\$\$((?:(?!\$\$).)+)\$\$ \(([\w-]+)\)", re.DOTALL)
 CITED = re.compile(r"\{cite(:t)?\}`([a-z-]+)(\d{4})\w*`")
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")  # to a place in the book
 ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?: <[^>]*>)?`")
 
-Cell = dict[str, Any]
-
 
 def chapter(number: str) -> Path:
     """The notebook of a chapter, named by its number, such as 3 or 03."""
-    found = [path for path in BOOK.glob("[0-9][0-9]_*.ipynb") if path.name[:2] == number.zfill(2)]
-    if not found:
-        numbers = ", ".join(sorted(path.name[:2] for path in BOOK.glob("[0-9][0-9]_*.ipynb")))
-        sys.exit(f"CHAPTER must be one of {numbers}, got {number!r}")
-    return found[0]
-
-
-def cells(notebook: Path) -> list[Cell]:
-    """The cells of a notebook, each with its source as one string."""
-    read = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    kept = (cell for cell in read if cell["id"] != "launch")  # that one only brings the package
-    return [cell | {"source": "".join(cell["source"])} for cell in kept]
-
-
-def tags(cell: Cell) -> list[str]:
-    return list(cell["metadata"].get("tags", ()))
+    found = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.ipynb"))}
+    if number.zfill(2) not in found:
+        sys.exit(f"CHAPTER must be one of {', '.join(found)}, got {number!r}")
+    return found[number.zfill(2)]
 
 
 def calls(stub: str) -> list[str]:
@@ -59,68 +48,76 @@ def calls(stub: str) -> list[str]:
 def write(number: str, folder: Path, *, hints: bool = False, solutions: bool = False) -> Path:
     """A notebook with the first code cell of a chapter and its exercises, ready to be answered."""
     source = chapter(number)
-    everything = cells(source)
-    title = everything[0]["source"].splitlines()[0].removeprefix("# ")
-    first = next(cell for cell in everything if cell["cell_type"] == "code")
-    found = (SOLUTION.search(cell["source"]) for cell in everything)
-    solved = {match[2]: match[3] for match in found if match} if solutions else {}
+    cells = rules.read(source)
+    title = cells[0]["source"].splitlines()[0].removeprefix("# ")
+    solved = rules.directives(cells, "solution") if solutions else {}
+    opening = f"# Exercises: {title}\n\nRun the next cell first."
     made = [
-        _cell("markdown", "title", f"# Exercises: {title}\n\nRun the next cell first."),
-        _cell("code", "imports", first["source"], _nbgrader("imports")),
-        *_exercises(everything, solved, hints=hints),
+        new_markdown_cell(opening, id="title"),
+        _graded(new_code_cell, "imports", rules.code(cells)[0]["source"], "imports"),
+        *_exercises(cells, solved, hints=hints),
     ]
-    folder.mkdir(parents=True, exist_ok=True)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {
-        "cells": made,
-        "metadata": {"kernelspec": kernel},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / source.name
-    path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
     return path
 
 
-def _exercises(everything: list[Cell], solved: dict[str, str], *, hints: bool) -> Iterator[Cell]:
+def _exercises(cells: list[Cell], solved: dict[str, str], *, hints: bool) -> Iterator[Cell]:
     """The texts in plain Markdown, each with its stub and check, or with a place to write."""
     label, points = "", 0
-    for cell, after in zip(everything, [*everything[1:], everything[0]], strict=True):
+    for cell, after in itertools.pairwise([*cells, cells[0]]):
         name, source = cell["id"], cell["source"]
         if match := EXERCISE.search(source):
             label, points = match[3], match[4].split()[0].count("★")
-            yield _cell("markdown", name, f"## {match[2]}\n\n{_plain(match[4].strip())}")
-            if "stub" not in tags(after):  # to be read by a person
-                grading = _nbgrader(label, points=points, solution=True)
-                yield _cell("markdown", f"{name}-answer", _written(solved.get(label)), grading)
-        elif "stub" in tags(cell):
-            answer = _nbgrader(f"{label}-answer", solution=True)
-            yield _cell("code", name, _answer(source, solved.get(label)), answer)
-            check = "\n".join(
-                CALL.sub(r"exercises.require(exercises.\1, \2)", x) for x in calls(source)
-            )
-            yield _cell("code", f"{name}-check", check, _nbgrader(label, points=points))
+            text = f"## {match[2]}\n\n{_plain(match[4].strip())}"
+            yield new_markdown_cell(text, id=name)
+            if "stub" not in rules.tags(after):  # to be read by a person
+                at, answer = f"{name}-answer", _written(solved.get(label))
+                yield _graded(new_markdown_cell, at, answer, label, points, solution=True)
+        elif "stub" in rules.tags(cell):
+            answer = _answer(source, solved.get(label))
+            yield _graded(new_code_cell, name, answer, f"{label}-answer", solution=True)
+            required = r"exercises.require(exercises.\1, \2)"
+            check = "\n".join(CALL.sub(required, line) for line in calls(source))
+            yield _graded(new_code_cell, f"{name}-check", check, label, points)
         elif hints and "{admonition} Hint" in source:
-            lines = source.strip().splitlines()[2:-1]
-            yield _cell("markdown", name, f"*Hint.* {_plain(chr(10).join(lines).strip())}")
+            hint = "\n".join(source.strip().splitlines()[2:-1]).strip()
+            yield new_markdown_cell(f"*Hint.* {_plain(hint)}", id=name)
+
+
+def _graded(
+    new: Any,
+    name: str,
+    source: str,
+    grade: str,
+    points: int | None = None,
+    *,
+    solution: bool = False,
+) -> Cell:
+    """A cell for nbgrader: one with points is graded, one without a solution is locked."""
+    grading = {"grade_id": grade, "grade": points is not None, "solution": solution}
+    grading |= {"locked": not solution, "schema_version": 3, "task": False}
+    grading |= {} if points is None else {"points": points}
+    return new(source, id=name, metadata={"nbgrader": grading})
 
 
 def _written(solution: str | None) -> str:
     """A place for words; a solution stands between the marks that nbgrader clears."""
     if solution is None:
         return "*Your answer:*"
-    marked = f"### BEGIN SOLUTION\n{_plain(solution.strip())}\n### END SOLUTION"
-    return f"*Your answer:*\n\n{marked}"
+    text = _plain(solution.removeprefix(":class: dropdown").strip())
+    return f"*Your answer:*\n\n### BEGIN SOLUTION\n{text}\n### END SOLUTION"
 
 
 def _answer(stub: str, solution: str | None) -> str:
     """A stub; a solution stands in its place, or under what is to be changed, between marks."""
     if solution is None:
         return stub
-    left = (
-        "\n".join(line for line in stub.splitlines() if not CALL.match(line)).rstrip().splitlines()
-    )
-    right = "\n".join(PYTHON.findall(solution)).rstrip().splitlines()
+    start = "\n".join(line for line in stub.splitlines() if not CALL.match(line))
+    left = start.rstrip().splitlines()
+    right = "\n".join(rules.python(solution)).rstrip().splitlines()
     if left[-1].strip().startswith("raise NotImplementedError"):
         same = [*map(str.__eq__, left, right)].index(False)
         left, right = left[:-1], right[max(same, 1) :]  # the head of the function stays
@@ -148,20 +145,8 @@ def _plain(text: str) -> str:
 
 def _equations() -> dict[str, str]:
     """The numbered equations of all chapters, by their labels."""
-    every = (cell["source"] for path in sorted(BOOK.glob("[0-9]*.ipynb")) for cell in cells(path))
-    return {label: body.strip() for source in every for body, label in EQUATION.findall(source)}
-
-
-def _nbgrader(name: str, *, points: int | None = None, solution: bool = False) -> dict[str, Any]:
-    """nbgrader's metadata: a cell with points is graded, one without a solution is locked."""
-    grading: dict[str, Any] = {"grade": points is not None, "solution": solution}
-    grading |= {"grade_id": name, "locked": not solution, "schema_version": 3, "task": False}
-    return {"nbgrader": grading | ({} if points is None else {"points": points})}
-
-
-def _cell(kind: str, name: str, source: str, metadata: dict[str, Any] | None = None) -> Cell:
-    code: dict[str, Any] = {"outputs": [], "execution_count": None} if kind == "code" else {}
-    return {"cell_type": kind, "id": name, "metadata": metadata or {}, "source": source, **code}
+    every = "\n".join(rules.prose(rules.read(path)) for path in sorted(BOOK.glob("[0-9]*.ipynb")))
+    return {label: body.strip() for body, label in EQUATION.findall(every)}
 
 
 def main() -> int:

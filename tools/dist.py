@@ -10,17 +10,13 @@ public home, the copy's pyproject.toml gets the addresses of the repository and 
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "book" / "_ext")]
 import attn_publish  # noqa: E402, this file is run as a script
 
-# Python 3.11.2, which Debian 12 brings, has no filters yet.
-FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 LEFT_OUT = [".git", ".venv*", "_build", "lab", "assignments", "mutants", "dist", "build"]
 LEFT_OUT += ["*.egg-info", "__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints"]
 
@@ -32,29 +28,17 @@ def urls(home: str) -> str:
     return f'\n[project.urls]\nRepository = "{home}"\nBook = "{attn_publish.site_url(home)}"\n'
 
 
-def build(root: Path, folder: Path) -> tuple[Path, Path]:
-    """The source distribution and the wheel of the project in `root`, in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+def build(root: Path, folder: Path) -> list[Path]:
+    """Put the source distribution and the wheel of the project in `root` into a folder."""
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, "project")
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
         with (copy / "pyproject.toml").open("a", encoding="utf-8") as project:
             project.write(urls(attn_publish.named_url(copy)))
-        sdist = folder / _backend(f"build_sdist({str(folder.resolve())!r})", copy)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(place, **FILTER)
-        unpacked = Path(place, sdist.name.removesuffix(".tar.gz"))
-        return sdist, folder / _backend(f"build_wheel({str(folder.resolve())!r})", unpacked)
-
-
-def _backend(call: str, folder: Path) -> str:
-    """What setuptools' build backend returns: the name of the file that it has made."""
-    code = f"from setuptools import build_meta; print(build_meta.{call})"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return done.stdout.splitlines()[-1]
+        command = [sys.executable, "-m", "uv", "build", "--offline", "--no-build-isolation"]
+        command += ["--python", sys.executable, "--out-dir", str(folder.resolve()), str(copy)]
+        subprocess.run([*command, "--quiet"], check=True)
+    return sorted(folder.glob("attn_notes-*"))
 
 
 def main(arguments: list[str]) -> int:

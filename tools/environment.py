@@ -58,10 +58,9 @@ PyTorch's own index, which has a build of torch for every kind of machine, did n
 torch comes from where pip would take it. On Linux that is usually the build for NVIDIA's graphics
 cards, a download of 3 GB in place of 0.4. To have another, press Ctrl-C and set TORCH_INDEX.
 """
-OTHER = "Python {} ({}) is not one of 3.11 to 3.14, which the book is tested with: uv brings {}."
-NO_OTHER = """
-uv could not bring Python {}. Install a Python from 3.11 to 3.14, or name one:
-  make PYTHON=/path/to/python ...
+OTHER = """
+Python {} ({}) is not one of 3.11 to 3.14, which the book is tested with: uv brings {}.
+If it cannot, install one of them, or name one: make PYTHON=/path/to/python ...
 """
 
 
@@ -76,6 +75,7 @@ def python_of(folder: Path) -> str:
 
 
 def bring_uv(folder: Path) -> None:
+    """Install uv into an environment by its own pip."""
     command = [python_of(folder), "-m", "pip", "install", "--quiet", *PINS, "uv"]
     subprocess.run(command, check=True, cwd=str(ROOT))
 
@@ -91,12 +91,9 @@ def make(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         own = Path(place)
         subprocess.run([sys.executable, "-m", "venv", str(own)], check=True)
-        try:
-            bring_uv(own)
-            command = [python_of(own), "-m", "uv", "venv", "--clear", "--seed", "--python", FETCHED]
-            subprocess.run([*command, str(folder)], check=True, env=variables(own))
-        except subprocess.CalledProcessError:
-            sys.exit(NO_OTHER.format(FETCHED))
+        bring_uv(own)
+        command = [python_of(own), "-m", "uv", "venv", "--clear", "--seed", "--python", FETCHED]
+        subprocess.run([*command, str(folder)], check=True, env=variables(own))
     bring_uv(folder)
 
 

@@ -4,8 +4,7 @@ A copy whose cells or text have been changed stays as it is; the others follow t
 copy to have it anew. What only the built book resolves becomes plain Markdown in the copies: links
 to pages, citations, terms of the glossary, and references to what stands in another chapter.
 
-python tools/lab.py           copies, and opens the opening page
-python tools/lab.py --copy    only copies
+python tools/lab.py
 """
 
 import hashlib
@@ -21,6 +20,9 @@ import nbformat
 from pybtex.database import BibliographyData, Entry, parse_file
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "book" / "_ext"))
+from attn_bibliography import authors  # noqa: E402, this file is run as a script
+
 BOOK, LAB = ROOT / "book", ROOT / "lab"
 ROLE = re.compile(r"\{(doc|cite|cite:t|term|ref|eq)\}`(?:([^`<]+?)\s*<([^`>]+)>|([^`]+))`")
 DEFINED = re.compile(r"^\(([\w-]+)\)=|\$\$ \((eq-[\w-]+)\)|^:label: ([\w-]+)", re.MULTILINE)
@@ -88,12 +90,7 @@ class Plain:
     def _cited(self, key: str, role: str) -> str:
         """Authors and year, linked to the work where it has an address."""
         entry: Entry = self.works.entries[key]
-        names = [
-            " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
-            for person in entry.persons["author"]
-        ]
-        who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
-        year = entry.fields["year"]
+        who, year = authors(entry), entry.fields["year"]
         words = f"{who} ({year})" if role == "cite:t" else f"{who}, {year}"
         stems = {"url": "", "doi": "https://doi.org/", "eprint": "https://arxiv.org/abs/"}
         urls = [stem + entry.fields[name] for name, stem in stems.items() if name in entry.fields]
@@ -137,12 +134,9 @@ def copy(book: Path, lab: Path) -> list[str]:
     return changed
 
 
-def main(arguments: list[str]) -> int:
-    LAB.mkdir(exist_ok=True)
+def main() -> int:
     for name in copy(BOOK, LAB):
         print(f"lab/{name} has been changed, and is left as it is")
-    if "--copy" in arguments:
-        return 0
     settings = Path(sys.prefix, "share/jupyter/lab/settings/overrides.json")
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(SETTINGS, encoding="utf-8")
@@ -157,4 +151,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

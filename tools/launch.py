@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from nbformat.v4 import new_code_cell
 
 from tools import environment
 
@@ -49,7 +50,6 @@ def placed(cells: list[dict[str, Any]], url: str) -> list[dict[str, Any]]:
     kept = [cell for cell in cells if cell.get("id") != ID]
     if url:
         tags = {"tags": ["remove-cell"]}
-        cell: dict[str, Any] = {"cell_type": "code", "id": ID, "metadata": tags}
-        cell |= {"source": source(kept, url), "outputs": [], "execution_count": 1}
-        kept.insert(1, cell)
+        text = source(kept, url)
+        kept.insert(1, new_code_cell(text, id=ID, metadata=tags, execution_count=1))
     return kept

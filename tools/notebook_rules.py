@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import nbformat
+
 Cell = dict[str, Any]
 Rule = Callable[[list[Cell]], list[str]]
 
@@ -33,13 +35,8 @@ MANY_WORDS = 5_500  # of a chapter's main text
 
 
 def read(path: Path) -> list[Cell]:
-    """The cells of a notebook, each source one string, without the one that launches it."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return [{**cell, "source": text(cell["source"])} for cell in cells if cell["id"] != "launch"]
-
-
-def text(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else "".join(value)
+    """The cells of a notebook, without the one that launches it."""
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell["id"] != "launch"]
 
 
 def tags(cell: Cell) -> set[str]:
@@ -61,7 +58,7 @@ def parse(cell: Cell) -> ast.Module:
 
 def data_of(cell: Cell, mime: str) -> list[str]:
     outputs = cell.get("outputs", [])
-    return [text(out["data"][mime]) for out in outputs if mime in out.get("data", {})]
+    return [out["data"][mime] for out in outputs if mime in out.get("data", {})]
 
 
 def every_cell_is_executed(cells: list[Cell]) -> list[str]:
@@ -120,7 +117,7 @@ def nothing_that_changes_between_runs(cells: list[Cell]) -> list[str]:
     complaints = []
     for cell in code(cells):
         outputs = cell.get("outputs", [])
-        said = [text(out.get("text", "")) for out in outputs] + data_of(cell, "text/plain")
+        said = [out.get("text", "") for out in outputs] + data_of(cell, "text/plain")
         if re.search(r"\bat 0x[0-9a-f]{6,}", "\n".join(said)):
             complaints.append(f"{cell['id']}: the address of an object")
         if any(out.get("name") == "stderr" for out in outputs):
@@ -191,29 +188,28 @@ DIRECTIVE = re.compile(
 )
 
 
-def directives(cell: Cell) -> list[tuple[str, str, str]]:
-    """(kind, label, body) of each exercise or solution; a solution's label is its exercise's."""
-    found = []
-    source = cell["source"] if cell["cell_type"] == "markdown" else ""
-    for _, kind, title, body in DIRECTIVE.findall(source):
-        label = re.search(r"^:label:[ \t]*(\S+)", body, re.MULTILINE)
-        found.append((kind, title if kind == "solution" else label[1] if label else "", body))
+def directives(cells: list[Cell], kind: str) -> dict[str, str]:
+    """The body of each exercise or solution, by the label of the exercise."""
+    found = {}
+    for _, name, title, body in DIRECTIVE.findall(prose(cells)):
+        if name == kind:
+            label = re.search(r"^:label:[ \t]*(\S+)", body, re.MULTILINE)
+            found[title if kind == "solution" else label[1] if label else ""] = body
     return found
 
 
 def labels(cells: list[Cell], kind: str) -> list[str]:
-    return [label for cell in cells for k, label, _ in directives(cell) if k == kind]
+    return list(directives(cells, kind))
 
 
 def solutions(cells: list[Cell]) -> dict[str, str]:
     """The Python of each solution that has any, by the label of its exercise."""
-    found = {}
-    for cell in cells:
-        for kind, label, body in directives(cell):
-            blocks = re.findall(r"^```python\n(.*?)^```", body, re.MULTILINE | re.DOTALL)
-            if kind == "solution" and blocks:
-                found[label] = "\n".join(blocks)
-    return found
+    blocks = {label: python(body) for label, body in directives(cells, "solution").items()}
+    return {label: "\n".join(found) for label, found in blocks.items() if found}
+
+
+def python(markdown: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", markdown, re.MULTILINE | re.DOTALL)
 
 
 def every_exercise_is_solved(cells: list[Cell]) -> list[str]:

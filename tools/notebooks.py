@@ -9,8 +9,6 @@ python tools/notebooks.py --check           change nothing; fail where cleaning 
 """
 
 import argparse
-import importlib.util
-import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -28,35 +26,33 @@ from tools import launch, notebook_rules  # noqa: E402, this file is run as a sc
 
 BOOK = ROOT / "book"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-CELL_METADATA = ("tags", "mystnb")
 TIMEOUT = 600  # seconds a cell
 AT_ONCE = 2
 
 Notebook = dict[str, Any]
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def clean(notebook: Notebook) -> Notebook:
     """A copy with outputs and ids, and nothing that differs between two runs.
 
+    Of the metadata the kernel's name and the language stay: no versions, no state of a widget.
     Every cell that has been executed counts 1, so that a new cell changes no other.
     """
     cleaned = deepcopy(notebook)
-    cleaned["metadata"] = _notebook_metadata(cleaned["metadata"])
+    language = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    cleaned["metadata"] = _kept(cleaned["metadata"], "mystnb") | language
     for cell in cleaned["cells"]:
-        kept = {key: cell["metadata"][key] for key in CELL_METADATA if key in cell["metadata"]}
-        cell["metadata"] = kept
+        cell["metadata"] = _kept(cell["metadata"], "tags", "mystnb")
         if cell["cell_type"] == "code":
             cell["execution_count"] = cell["execution_count"] and 1
-            cell["outputs"] = merge_streams([_clean_output(out) for out in cell["outputs"]])
+            cell["outputs"] = _merge_streams([_clean_output(out) for out in cell["outputs"]])
     cleaned["cells"] = launch.placed(cleaned["cells"], launch.repository())
     return cleaned
 
 
-def _notebook_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The kernel's name and the language; no versions and no widget state."""
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    kept = {key: metadata[key] for key in ("mystnb",) if key in metadata}
-    return {"kernelspec": kernel, "language_info": {"name": "python"}} | kept
+def _kept(metadata: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: metadata[name] for name in names if name in metadata}
 
 
 def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
@@ -70,85 +66,56 @@ def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
     return output
 
 
-def merge_streams(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_streams(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One stream where the kernel happened to send several in a row under one name."""
     merged: list[dict[str, Any]] = []
     for output in outputs:
         before = merged[-1] if merged else {}
-        if output["output_type"] == "stream" and output.get("name") == before.get("name"):
-            before["text"] = _text(before["text"]) + _text(output["text"])
+        if output["output_type"] == "stream" and output["name"] == before.get("name"):
+            before["text"] += output["text"]
         else:
             merged.append(output)
     return merged
 
 
-def _text(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else "".join(value)
-
-
 def dumps(notebook: Notebook) -> str:
     """The one spelling of a notebook on disk."""
-    split = nbformat.v4.rwbase.split_lines(nbformat.from_dict(deepcopy(notebook)))
-    return json.dumps(split, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    return nbformat.writes(nbformat.from_dict(notebook)) + "\n"
 
 
-def read(path: Path) -> Notebook:
-    return dict(nbformat.read(path, as_version=4))
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
 
 
 def execute(path: Path) -> str:
     """Run one notebook in its own folder and write it back; return the error message, or ""."""
-    notebook, stored = nbformat.read(path, as_version=4), read(path)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    reached = "before the first cell"
-
-    def note(cell: Any, cell_index: int) -> None:
-        nonlocal reached
-        reached = f"cell {cell_index} ({cell.get('id', 'without an id')})"
-
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=TIMEOUT,
-        kernel_name="python3",
-        store_widget_state=False,
-        on_cell_start=note,
-        resources={"metadata": {"path": str(path.parent)}},
-    )
+    notebook, stored = read(path), read(path)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    settings: Notebook = {"timeout": TIMEOUT, "kernel_name": "python3", "store_widget_state": False}
     try:
-        client.execute()
+        nbclient.execute(notebook, cwd=str(path.parent), **settings)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        return f"{path.name}, {reached}:\n{error}"
-    for tag in not_to_be_made_here():
-        keep_outputs(notebook, stored, tag)
+        return str(error)
+    for cell, old in zip(notebook["cells"], stored["cells"], strict=True):
+        if set(not_to_be_made_here()) & set(cell["metadata"].get("tags", ())):
+            cell["outputs"] = old["outputs"]
     path.write_text(dumps(clean(notebook)), encoding="utf-8")
     return ""
 
 
 def not_to_be_made_here() -> dict[str, str]:
     """Tags of the cells whose outputs come from another machine, and why."""
-    why = {}
-    if not runs_triton():
-        why["needs-triton"] = "triton cannot run here"
-    return why
+    return {} if runs_triton() else {"needs-triton": "triton cannot run here"}
 
 
 def runs_triton() -> bool:
     """Whether Triton is installed, and can run the kernels on the device of the notebooks."""
-    if importlib.util.find_spec("triton") is None:
-        return False
     from attn_notes.device import get_device
     from attn_notes.triton_attention import obstacle
 
     return not obstacle(get_device())
-
-
-def keep_outputs(notebook: Notebook, stored: Notebook, tag: str) -> None:
-    """Give the cells with this tag their stored outputs back: here they cannot be made."""
-    for cell, old in zip(notebook["cells"], stored["cells"], strict=True):
-        if tag in cell["metadata"].get("tags", ()):
-            cell["outputs"] = old["outputs"]
 
 
 def run_all(paths: list[Path]) -> int:

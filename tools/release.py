@@ -4,7 +4,6 @@ python tools/release.py notes v0.1.0    prints what CHANGELOG.md says of the pac
 python tools/release.py zip             after `make book`; writes _build/attention-notes-0.1.0.zip
 """
 
-import ast
 import re
 import sys
 import zipfile
@@ -16,11 +15,11 @@ BUILD = ROOT / "_build"
 
 def version() -> str:
     """The package's version, read without importing torch."""
-    tree = ast.parse((ROOT / "attn_notes" / "__init__.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__version__":
-            return str(ast.literal_eval(node.value))
-    raise ValueError("attn_notes/__init__.py must assign __version__")
+    text = (ROOT / "attn_notes" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    if not found:
+        sys.exit("attn_notes/__init__.py must assign __version__")
+    return found[1]
 
 
 def notes(tag: str, changelog: str) -> str:

@@ -9,18 +9,20 @@ from pybtex.style.formatting.plain import Style
 from pybtex.style.labels import BaseLabelStyle
 
 
+def authors(entry: Entry) -> str:
+    """`Sutskever et al.`, or the names where there are one or two."""
+    people = [
+        person.rich_prelast_names + person.rich_last_names for person in entry.persons["author"]
+    ]
+    names = [" ".join(map(str, parts)) for parts in people]
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+
+
 class AuthorYearLabels(BaseLabelStyle):
     """`Devlin et al., 2019`, where `plain` has a number; a letter tells works of a year apart."""
 
     def format_labels(self, sorted_entries: list[Entry]) -> Iterator[str]:
-        labels: list[str] = []
-        for entry in sorted_entries:
-            names = [
-                " ".join(str(part) for part in person.rich_prelast_names + person.rich_last_names)
-                for person in entry.persons["author"]
-            ]
-            who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
-            labels.append(f"{who}, {entry.fields['year']}")
+        labels = [f"{authors(entry)}, {entry.fields['year']}" for entry in sorted_entries]
         for n, label in enumerate(labels):
             letter = chr(ord("a") + labels[:n].count(label)) if labels.count(label) > 1 else ""
             yield label + letter
