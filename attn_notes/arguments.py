@@ -113,28 +113,36 @@ def check_shapes(**tensors: tuple[Tensor, str]) -> None:
             raise ValueError(f"{must} {_listed(shapes)}, got {got}")
 
 
-def check_query_key(query: Tensor, key: Tensor) -> None:
-    """Raise unless query (..., L, D) and key (..., S, D) fit."""
-    check_floating(query=query, key=key)
-    q, k = query.shape, key.shape
-    if not (len(q) == len(k) > 1 and q[:-2] == k[:-2] and q[-1] == k[-1]):  # quick, for decoding
-        check_shapes(query=(query, "... L D"), key=(key, "... S D"))
-    if not query.shape[-1]:
+def check_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
+    *,
+    attn_mask: Tensor | None = None,
+    attn_bias: Tensor | None = None,
+) -> None:
+    """Raise unless query (..., L, D), key (..., S, D), value (..., S, Dv), mask and bias fit."""
+    named = {"query": query, "key": key} | ({} if value is None else {"value": value})
+    check_floating(**named)
+    q, k, v = query.shape, key.shape, (key if value is None else value).shape
+    if min(len(q), len(k)) > 1 and q[-1] != k[-1]:
         got = shapes_of(query=query, key=key)
-        raise ValueError(f"query and key must have a head_dim of at least 1, got {got}")
+        raise ValueError(f"query and key must share head_dim (last axis), got {got}")
+    if min(len(q), len(k), len(v)) < 2 or not q[:-2] == k[:-2] == v[:-2] or k[-2] != v[-2]:
+        names = "(..., L, D), (..., S, D) and (..., S, Dv)"
+        raise ValueError(f"query, key and value must be {names}, got {shapes_of(**named)}")
+    if not q[-1]:
+        raise ValueError(f"head_dim must be at least 1, got {shapes_of(query=query, key=key)}")
+    check_mask_and_bias(attn_mask, attn_bias, torch.Size((*q[:-1], k[-2])))
 
 
-def check_value(key: Tensor, value: Tensor) -> None:
-    """Raise unless key (..., S, D) and value (..., S, Dv) fit."""
-    check_floating(key=key, value=value)
-    if not (key.dim() > 1 and key.shape[:-1] == value.shape[:-1]):  # quick, as in check_query_key
-        check_shapes(key=(key, "... S D"), value=(value, "... S Dv"))
-
-
-def check_bias(attn_bias: Tensor, shape: torch.Size) -> None:
-    """Raise unless the bias is floating point and broadcasts to scores of this shape."""
-    check_floating(attn_bias=attn_bias)
-    check_broadcast("attn_bias", attn_bias, shape)
+def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, shape: torch.Size) -> None:
+    """Raise unless both, where given, broadcast to scores of this shape."""
+    if bias is not None:
+        check_floating(attn_bias=bias)
+        check_broadcast("attn_bias", bias, shape)
+    if mask is not None:
+        check_mask(mask, shape)
 
 
 def check_bool(mask: Tensor) -> None:

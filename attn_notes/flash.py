@@ -13,17 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import (
-    check_floating,
-    check_integers,
-    check_mask,
-    check_query_key,
-    check_shapes,
-    check_value,
-)
-from attn_notes.attention import hiding_unread
+from attn_notes.arguments import check_floating, check_integers, check_shapes
+from attn_notes.guard import guarded
 from attn_notes.masks import and_causal
-from attn_notes.modes import without_autocast
+from attn_notes.modes import full_precision
 
 INF = math.inf
 
@@ -84,8 +77,8 @@ def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Til
         end = min(start + tile, len(scores))
         arrived = scores[start:end]  # (tile,)
         old, maximum = maximum, torch.maximum(maximum, arrived.max())
-        rescale = (old - _finite(maximum)).exp()
-        weights = (arrived - _finite(maximum)).exp()  # (tile,)
+        rescale = (old - finite(maximum)).exp()
+        weights = (arrived - finite(maximum)).exp()  # (tile,)
         total = rescale * total + weights.sum()
         output = rescale * output + weights @ values[start:end]  # (Dv,)
         yield Tile(start, end, maximum, rescale, total, output)
@@ -112,13 +105,15 @@ def merge_tiles(left: Tile, right: Tile) -> Tile:
         tensor([0.0420, 0.1142, 0.8438])
     """
     maximum = torch.maximum(left.maximum, right.maximum)
-    a = (left.maximum - _finite(maximum)).exp()
-    b = (right.maximum - _finite(maximum)).exp()
+    a = (left.maximum - finite(maximum)).exp()
+    b = (right.maximum - finite(maximum)).exp()
     total = a * left.total + b * right.total
     output = a * left.output + b * right.output  # (Dv,)
     return Tile(left.start, right.end, maximum, a, total, output)
 
 
+@guarded
+@full_precision
 def tiled_attention(
     query: Tensor,
     key: Tensor,
@@ -153,20 +148,11 @@ def tiled_attention(
         >>> tiled_attention(query, key, value, tile=1)
         tensor([[2.]])
     """
-    check_query_key(query, key)
-    check_value(key, value)
     check_integers(1, tile=tile)
     if attn_mask is not None:
-        S = key.shape[-2]
-        check_mask(attn_mask, torch.Size((*query.shape[:-1], S)))
-        attn_mask = attn_mask.expand(*attn_mask.shape[:-1], S)  # a view
+        attn_mask = attn_mask.expand(*attn_mask.shape[:-1], key.shape[-2])  # a view
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        with without_autocast(query):  # 32 bits, as backward
-            return TiledAttention.apply(query, key, value, attn_mask, scale, is_causal, tile)[0]
-
-    return hiding_unread(attend, query, key, value, mask=attn_mask, is_causal=is_causal)
+    return TiledAttention.apply(query, key, value, attn_mask, scale, is_causal, tile)[0]
 
 
 class TiledAttention(torch.autograd.Function):
@@ -183,11 +169,11 @@ class TiledAttention(torch.autograd.Function):
         maximum = q.new_full((*q.shape[:-1], 1), -INF)  # (..., L, 1)
         total = torch.zeros_like(maximum)
         output = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., L, Dv)
-        for keys, scores in _score_tiles(q, k, mask, is_causal, tile):
+        for keys, scores in score_tiles(q, k, mask, is_causal, tile):
             largest = scores.amax(-1, keepdim=True)  # (..., L, 1)
             old, maximum = maximum, torch.maximum(maximum, largest)
-            rescale = (old - _finite(maximum)).exp()
-            weights = (scores - _finite(maximum)).exp()  # (..., L, tile)
+            rescale = (old - finite(maximum)).exp()
+            weights = (scores - finite(maximum)).exp()  # (..., L, tile)
             total = rescale * total + weights.sum(-1, keepdim=True)
             output = rescale * output + weights @ v[..., keys, :]
         # The largest score adds exp(0) = 1: below 1 are only empty rows.
@@ -216,8 +202,8 @@ class TiledAttention(torch.autograd.Function):
         dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
         d_output = d_output.to(wide)
         mean = (d_output * output).sum(-1, keepdim=True)  # (..., L, 1)
-        for keys, scores in _score_tiles(q, k, mask, is_causal, tile):
-            weights = (scores - _finite(log_sum_exp)).exp()  # (..., L, tile)
+        for keys, scores in score_tiles(q, k, mask, is_causal, tile):
+            weights = (scores - finite(log_sum_exp)).exp()  # (..., L, tile)
             d_weights = d_output @ v[..., keys, :].mT
             d_scores = weights * (d_weights - mean)
             dq += d_scores @ k[..., keys, :] * scale
@@ -227,7 +213,7 @@ class TiledAttention(torch.autograd.Function):
         return *grads, None, None, None, None
 
 
-def _score_tiles(
+def score_tiles(
     q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, tile: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Some keys at a time, and their scores (..., L, tile), -inf if masked."""
@@ -244,6 +230,6 @@ def _score_tiles(
         yield keys, scores
 
 
-def _finite(maximum: Tensor) -> Tensor:
+def finite(maximum: Tensor) -> Tensor:
     """What to subtract: any number will do where every score is -inf."""
     return maximum.masked_fill(maximum == -INF, 0.0)

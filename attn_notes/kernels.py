@@ -12,13 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import (
-    check_broadcast,
-    check_finite,
-    check_floating,
-    check_positive,
-    check_shapes,
-)
+from attn_notes.arguments import check_floating, check_positive, check_shapes
 from attn_notes.masks import masked_softmax
 
 Kernel = Callable[[Tensor], Tensor]
@@ -103,11 +97,18 @@ def nadaraya_watson(
         >>> outputs
         tensor([15., 20.])
     """
-    _check_points(queries, keys, values, exclude_self)
-    distances = queries[..., :, None] - keys[..., None, :]  # (..., L, S)
-    u = distances / _checked_width(bandwidth, distances)
-    weights = _kernel_weights(u, kernel, exclude_self)
-    return _average(weights, values), weights
+    check_points(queries, keys, values, exclude_self=exclude_self)
+    if not isinstance(bandwidth, Tensor):
+        check_positive(bandwidth=bandwidth)
+    u = (queries[..., :, None] - keys[..., None, :]) / bandwidth  # (..., L, S)
+    if kernel is gaussian_kernel:
+        # As a softmax: twenty widths away the height e^{-200} is 0 in float32, and so is their sum.
+        weights = masked_softmax(-u.square() / 2, others(u) if exclude_self else None)
+    else:
+        heights = kernel(u) * others(u) if exclude_self else kernel(u)
+        total = heights.sum(-1, keepdim=True)  # (..., L, 1)
+        weights = heights / total.masked_fill(total == 0, 1.0)  # 0/1 where no key is in reach
+    return (weights @ values[..., :, None]).squeeze(-1), weights
 
 
 class KernelRegression(nn.Module):
@@ -127,7 +128,6 @@ class KernelRegression(nn.Module):
 
     def __init__(self, w: float = 1.0) -> None:
         super().__init__()
-        check_finite(w=w)
         self.w = nn.Parameter(torch.tensor(float(w), device=torch.get_default_device()))
 
     @property
@@ -144,41 +144,18 @@ class KernelRegression(nn.Module):
         exclude_self: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Predict as `nadaraya_watson` does; train with `exclude_self` where queries are keys."""
-        _check_points(queries, keys, values, exclude_self)
+        check_points(queries, keys, values, exclude_self=exclude_self)
         u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
-        weights = _kernel_weights(u, gaussian_kernel, exclude_self)
-        return _average(weights, values), weights
+        weights = masked_softmax(-u.square() / 2, others(u) if exclude_self else None)
+        return (weights @ values[..., :, None]).squeeze(-1), weights
 
 
-def _kernel_weights(u: Tensor, kernel: Kernel, exclude_self: bool) -> Tensor:
-    """(..., L, S): the kernel at `u`, each row divided by its sum."""
-    mask = None
-    if exclude_self:
-        mask = ~torch.eye(u.shape[-1], dtype=torch.bool, device=u.device)
-    if kernel is gaussian_kernel:
-        # A softmax of scores: the height e^{-200}, twenty widths away, is 0
-        # in float32, and 0/0 is not a weight.
-        return masked_softmax(-u.square() / 2, mask)
-    heights = kernel(u) if mask is None else kernel(u).masked_fill(~mask, 0.0)
-    total = heights.sum(-1, keepdim=True)  # (..., L, 1)
-    return heights / total.masked_fill(total == 0, 1.0)  # 0/1, not 0/0
+def others(u: Tensor) -> Tensor:
+    """The mask that hides from each query the key at its own place: (L, L) for u (..., L, L)."""
+    return ~torch.eye(u.shape[-1], dtype=torch.bool, device=u.device)
 
 
-def _average(weights: Tensor, values: Tensor) -> Tensor:
-    """(..., L): the values averaged with these weights."""
-    return (weights @ values[..., :, None]).squeeze(-1)
-
-
-def _checked_width(bandwidth: float | Tensor, distances: Tensor) -> float | Tensor:
-    """What the distances (..., L, S) are divided by, in their dtype."""
-    if not isinstance(bandwidth, Tensor):
-        check_positive(bandwidth=bandwidth)
-        return bandwidth
-    check_broadcast("bandwidth", bandwidth, distances.shape, of="weights")
-    return bandwidth.to(distances.dtype)  # a wider one would widen the weights, but not the values
-
-
-def _check_points(queries: Tensor, keys: Tensor, values: Tensor, exclude_self: bool) -> None:
+def check_points(queries: Tensor, keys: Tensor, values: Tensor, *, exclude_self: bool) -> None:
     """Raise unless queries (..., L), keys (..., S) and values (..., S) fit one another."""
     check_floating(queries=queries, keys=keys, values=values)
     asked = "... S" if exclude_self else "... L"  # then the queries are the keys

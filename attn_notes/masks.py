@@ -233,11 +233,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
-    if scores.numel() == 0:
-        return scores  # no weight to give, and no largest score
-    empty = scores.amax(-1, keepdim=True) == float("-inf")
-    # Any finite scores will do for an empty row: the second fill makes its
-    # weights 0, and lets no gradient through.
+    empty = (scores == float("-inf")).all(-1, keepdim=True)  # nothing to read
+    # Any finite scores will do in an empty row: its weights become 0, and so does its gradient.
     weights = scores.masked_fill(empty, 0.0).softmax(-1)
     return weights.masked_fill(empty, 0.0)
 

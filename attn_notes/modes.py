@@ -1,11 +1,14 @@
 """What torch is switched to for a while: evaluation, and 32 bits under autocast."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -23,14 +26,28 @@ def evaluating(model: Any) -> Iterator[None]:
             module.training = mode
 
 
+def full_precision(function: Function) -> Function:
+    """Let a function compute in 32 bits or more where autocast is on, which would round scores."""
+
+    @wraps(function)
+    def call(*inputs: Any, **options: Any) -> Any:
+        tensor = next(x for x in inputs if isinstance(x, Tensor))
+        if not is_autocast(tensor):
+            return function(*inputs, **options)
+        with torch.autocast(tensor.device.type, enabled=False):
+            wide = (_widened(x) for x in inputs)
+            return function(*wide, **{name: _widened(x) for name, x in options.items()})
+
+    return call  # type: ignore[return-value]  # a function of the same signature
+
+
 def is_autocast(tensor: Tensor) -> bool:
     """Whether autocast is on for the device of this tensor."""
     kind = tensor.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
-def without_autocast(tensor: Tensor) -> AbstractContextManager:
-    """Autocast is off inside for the device of this tensor: what has 32 bits keeps them."""
-    if is_autocast(tensor):
-        return torch.autocast(tensor.device.type, enabled=False)
-    return nullcontext()
+def _widened(x: Any) -> Any:
+    if isinstance(x, Tensor) and x.is_floating_point():
+        return x.to(torch.promote_types(x.dtype, torch.float32))
+    return x

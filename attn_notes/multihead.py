@@ -6,25 +6,15 @@ $[\mathrm{head}_1;\dots;\mathrm{head}_H]\,W_o$. Vaswani et al. (2017), section 3
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import (
-    check_bias,
-    check_divides,
-    check_fractions,
-    check_integers,
-    check_mask,
-    check_shapes,
-    check_tensors,
-)
+from attn_notes.arguments import check_divides, check_fractions, check_mask, check_mask_and_bias
 from attn_notes.attention import attention_weights, scaled_dot_product_attention, weighted_sum
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 
-Backend = Literal["auto", "explicit", "fused"]
 Rotary = Callable[[Tensor], Tensor]
 
 
@@ -46,11 +36,8 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         >>> split_heads(x, num_heads=2).tolist()
         [[[11, 12], [21, 22]], [[13, 14], [23, 24]]]
     """
-    check_integers(1, num_heads=num_heads)
-    check_shapes(x=(x, "... L E"))
     check_divides("num_heads", num_heads, "E", x.shape[-1])
-    head_dim = x.shape[-1] // num_heads
-    x = x.view(*x.shape[:-1], num_heads, head_dim)  # (..., L, H, D)
+    x = x.view(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)  # (..., L, H, D)
     return x.transpose(-3, -2)  # (..., H, L, D)
 
 
@@ -70,7 +57,6 @@ def merge_heads(x: Tensor) -> Tensor:
         >>> merge_heads(heads).tolist()
         [[11, 12, 13, 14], [21, 22, 23, 24]]
     """
-    check_shapes(x=(x, "... H L D"))
     return x.transpose(-3, -2).flatten(-2)  # (..., L, H, D), then (..., L, E)
 
 
@@ -108,9 +94,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         qk_proj_dim = embed_dim if qk_proj_dim is None else qk_proj_dim
         v_proj_dim = embed_dim if v_proj_dim is None else v_proj_dim
-        check_integers(1, embed_dim=embed_dim, qk_proj_dim=qk_proj_dim, v_proj_dim=v_proj_dim)
-        check_fractions(dropout=dropout)
-        self.embed_dim, self.packed = embed_dim, packed
+        self.packed = packed
         self.widths = [qk_proj_dim, qk_proj_dim, v_proj_dim]
         if packed:
             self.qkv_proj = nn.Linear(embed_dim, sum(self.widths), bias)
@@ -135,7 +119,6 @@ class SelfAttention(nn.Module):
             Output (..., L, v_proj_dim), or (..., L, E) with `out_proj`, and weights (..., L, L),
             those before dropout.
         """
-        check_shapes(x=(x, f"... L {self.embed_dim}"))
         if self.packed:
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
         else:
@@ -164,10 +147,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections add a bias.
         packed: self-attention alone, with one projection for the three, as in `SelfAttention`;
             queries, keys and values have heads of the same width.
-        out_proj: whether to project the heads to E; otherwise the output is (B, L, v_proj_dim).
         dropout: the fraction of weights set to 0 in training.
-        backend: "explicit" computes the weights, "fused" calls torch's kernel, which never stores
-            them, and "auto" is explicit where weights are asked for. The numbers are the same.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -189,29 +169,21 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         bias: bool = True,
         packed: bool = False,
-        out_proj: bool = True,
         dropout: float = 0.0,
-        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         qdim, kdim, vdim = (embed_dim if n is None else n for n in (qdim, kdim, vdim))
         qk_dim, v_dim = (embed_dim if n is None else n for n in (qk_proj_dim, v_proj_dim))
-        check_integers(1, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
-        check_integers(1, qdim=qdim, kdim=kdim, vdim=vdim, qk_proj_dim=qk_dim, v_proj_dim=v_dim)
         check_fractions(dropout=dropout)
-        for name, size in (("qk_proj_dim", qk_proj_dim), ("v_proj_dim", v_proj_dim)):
-            whole = ("embed_dim", embed_dim) if size is None else (name, size)
-            check_divides("num_heads", num_heads, *whole)
+        for name, size in (("qk_proj_dim", qk_dim), ("v_proj_dim", v_dim)):
+            check_divides("num_heads", num_heads, name, size)
         check_divides("num_kv_heads", num_kv_heads, "num_heads", num_heads)
-        if backend not in {"auto", "explicit", "fused"}:
-            raise ValueError(f'backend must be "auto", "explicit" or "fused", got {backend!r}')
-        self.num_heads, self.num_kv_heads, self.backend = num_heads, num_kv_heads, backend
         if packed and not (qdim == kdim == vdim and qk_dim == v_dim):
             wanted = "equal qdim, kdim and vdim, and equal qk_proj_dim and v_proj_dim"
             got = f"got {qdim}, {kdim}, {vdim}, and {qk_dim}, {v_dim}"
             raise ValueError(f"a packed layer must have {wanted}, {got}")
-        self.packed, self.widths = packed, (qdim, kdim, vdim)
+        self.num_heads, self.num_kv_heads, self.packed = num_heads, num_kv_heads, packed
         self.sizes = [qk_dim, *(n // num_heads * num_kv_heads for n in (qk_dim, v_dim))]
         if packed:
             self.qkv_proj = nn.Linear(qdim, sum(self.sizes), bias)
@@ -219,7 +191,7 @@ class MultiHeadAttention(nn.Module):
             self.q_proj = nn.Linear(qdim, qk_dim, bias)
             self.k_proj = nn.Linear(kdim, self.sizes[1], bias)
             self.v_proj = nn.Linear(vdim, self.sizes[2], bias)
-        self.out_proj = nn.Linear(v_dim, embed_dim, bias) if out_proj else nn.Identity()
+        self.out_proj = nn.Linear(v_dim, embed_dim, bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -257,30 +229,41 @@ class MultiHeadAttention(nn.Module):
             Output (B, L, E), and the weights (B, H, L, S), those before dropout, or None. A query
             that may read nothing has weights 0, and `out_proj.bias` for its output.
         """
+        key = query if key is None else key
+        q, k, v = self.project(query, key, key if value is None else value)
         offset = 0 if cache is None else cache.length
-        key = query if key is None and value is None else key
-        value = key if value is None else value
-        inputs = query, key, value
-        mask = self._check(inputs, attn_mask, attn_bias, offset, need_weights)
-        H, G = self.num_heads, self.num_kv_heads
-        if self.packed:
-            qkv = split_heads(self.qkv_proj(query), H + 2 * G)
-            q, k, v = qkv.split([H, G, G], dim=1)  # (B, H or G, L, D)
-        else:
-            q = split_heads(self.q_proj(query), H)  # (B, H, L, D)
-            k = split_heads(self.k_proj(key), G)  # (B, G, S, D)
-            v = split_heads(self.v_proj(value), G)  # (B, G, S, Dv)
+        attn_mask = head_mask(attn_mask, attn_bias, q, offset + k.shape[-2])
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:
             k, v = cache.update(k, v)  # S counts old and new keys from here on
+        if self.num_kv_heads < self.num_heads:
+            group = self.num_heads // self.num_kv_heads  # query heads per key-value head
+            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, …)
         if is_causal and offset:  # the flag counts the queries from key 0
-            L, S, device = q.shape[2], k.shape[2], q.device
-            mask = and_causal(mask, L, S, offset=offset, device=device)
+            attn_mask = and_causal(
+                attn_mask, q.shape[-2], k.shape[-2], offset=offset, device=q.device
+            )
             is_causal = False
-        rules = {"attn_bias": attn_bias, "is_causal": is_causal}
-        heads, weights = self._attend(q, k, v, mask, need_weights, **rules)
+        rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
+        if need_weights:
+            weights = attention_weights(q, k, **rules)  # (B, H, L, S)
+            heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
+        else:
+            weights, dropout = None, self.dropout.p if self.training else 0.0
+            heads = scaled_dot_product_attention(q, k, v, dropout_p=dropout, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
+
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, L, D), keys (B, G, S, D) and values (B, G, S, Dv), split into heads."""
+        H, G = self.num_heads, self.num_kv_heads
+        if self.packed:
+            if not query is key is value:
+                raise ValueError("key and value must be the query in a packed layer, got others")
+            q, k, v = split_heads(self.qkv_proj(query), H + 2 * G).split([H, G, G], dim=-3)
+            return q, k, v
+        q = split_heads(self.q_proj(query), H)
+        return q, split_heads(self.k_proj(key), G), split_heads(self.v_proj(value), G)
 
     def qkv_weights(self) -> tuple[Tensor, ...]:
         """The projections' weights (H · D, E), (G · D, E) and (G · Dv, E), packed or not."""
@@ -288,51 +271,16 @@ class MultiHeadAttention(nn.Module):
             return self.qkv_proj.weight.split(self.sizes)
         return self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
 
-    def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool, **rules: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        """What each head reads, (B, H, L, Dv), and the weights if asked for."""
-        if self.num_kv_heads < self.num_heads:
-            group = self.num_heads // self.num_kv_heads  # query heads per key-value head
-            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, ...)
-        if need_weights or self.backend == "explicit":
-            weights = attention_weights(q, k, attn_mask=mask, **rules)  # (B, H, L, S)
-            heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
-            return heads, weights if need_weights else None
-        rules |= {"attn_mask": mask, "dropout_p": self.dropout.p if self.training else 0.0}
-        return scaled_dot_product_attention(q, k, v, **rules), None
 
-    def _check(
-        self,
-        inputs: tuple[Tensor, Tensor | None, Tensor | None],
-        mask: Tensor | None,
-        bias: Tensor | None,
-        offset: int,
-        need_weights: bool,
-    ) -> Tensor | None:
-        """Raise unless all inputs fit; return the mask with an axis for the heads."""
-        if need_weights and self.backend == "fused":
-            raise ValueError('backend must be "auto" or "explicit" for weights, got "fused"')
-        query, key, value = inputs
-        check_tensors(query=query)
-        if key is None or value is None:
-            raise ValueError("key must be given where value is, got key None")
-        if self.packed and not query is key is value:
-            raise ValueError("key and value must be the query in a packed layer, got others")
-        check_tensors(key=key, value=value)
-        q, k, v = self.widths
-        if not (query is key is value and query.shape[2:] == (q,) and q == k == v):  # quick
-            check_shapes(
-                query=(query, f"B L {q}"), key=(key, f"B S {k}"), value=(value, f"B S {v}")
-            )
-        if mask is None and bias is None:
-            return None
-        B, L, S = *query.shape[:2], offset + key.shape[1]
-        if bias is not None:
-            check_bias(bias, torch.Size((B, self.num_heads, L, S)))
-        if isinstance(mask, Tensor) and mask.dim() == 3:
-            check_mask(mask, torch.Size((B, L, S)))
-            return mask[:, None]  # (B, 1, L, S)
-        if mask is not None:
-            check_mask(mask, torch.Size((B, self.num_heads, L, S)))
-        return mask
+def head_mask(mask: Tensor | None, bias: Tensor | None, query: Tensor, S: int) -> Tensor | None:
+    """The mask for queries (B, H, L, D) and S keys: (B, L, S) becomes (B, 1, L, S), for every head.
+
+    Raises:
+        ValueError: a mask or a bias that does not fit. A cache is then still as it was.
+    """
+    scores = torch.Size((*query.shape[:-1], S))
+    if mask is not None and mask.dim() == 3 and len(scores) == 4:
+        check_mask(mask, torch.Size((scores[0], *scores[2:])))
+        mask = mask[:, None]
+    check_mask_and_bias(mask, bias, scores)
+    return mask

@@ -15,7 +15,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_floating, check_integers, check_query_key, check_shapes
+from attn_notes.arguments import check_attention
 
 
 class GaussianScore(nn.Module):
@@ -32,7 +32,7 @@ class GaussianScore(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores of 0 or less; minus infinity (masked) where a square overflows the dtype."""
-        check_query_key(query, key)
+        check_attention(query, key)
         difference = query[..., :, None, :] - key[..., None, :, :]  # (..., L, S, D)
         return -0.5 * difference.square().sum(-1)  # (..., L, S)
 
@@ -47,7 +47,7 @@ class DotProductScore(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores of variance D for independent entries of variance 1."""
-        check_query_key(query, key)
+        check_attention(query, key)
         return query @ key.transpose(-2, -1)  # (..., L, S)
 
 
@@ -61,7 +61,7 @@ class ScaledDotProductScore(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores of variance 1 for independent entries of variance 1."""
-        check_query_key(query, key)
+        check_attention(query, key)
         # Divided before the product, which would overflow in half precision.
         query_scaled = query / math.sqrt(query.shape[-1])
         return query_scaled @ key.transpose(-2, -1)  # (..., L, S)
@@ -81,14 +81,11 @@ class BilinearScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()
-        check_integers(1, query_dim=query_dim, key_dim=key_dim)
-        self.query_dim, self.key_dim = query_dim, key_dim
         # W k for every key; the bias-free layer's weight is W itself, (query_dim, key_dim).
         self.weight = nn.Linear(key_dim, query_dim, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores; with W the identity, those of `DotProductScore`."""
-        _check_widths(self, query, key)
         return query @ self.weight(key).transpose(-2, -1)  # (..., L, S)
 
 
@@ -107,15 +104,12 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
         super().__init__()
-        check_integers(1, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim)
-        self.query_dim, self.key_dim = query_dim, key_dim
         self.q_proj = nn.Linear(query_dim, hidden_dim, bias=False)
         self.k_proj = nn.Linear(key_dim, hidden_dim, bias=False)
         self.v_proj = nn.Linear(hidden_dim, 1, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores within plus or minus the sum of `abs(v_proj.weight)`."""
-        _check_widths(self, query, key)
         q = self.q_proj(query)[..., :, None, :]  # (..., L, 1, hidden_dim)
         k = self.k_proj(key)[..., None, :, :]  # (..., 1, S, hidden_dim)
         return self.v_proj(torch.tanh(q + k)).squeeze(-1)  # (..., L, S)
@@ -138,25 +132,13 @@ class ConcatScore(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
         super().__init__()
-        check_integers(1, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim)
-        self.query_dim, self.key_dim = query_dim, key_dim
         self.proj = nn.Linear(query_dim + key_dim, hidden_dim, bias=False)
         self.v_proj = nn.Linear(hidden_dim, 1, bias=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores within plus or minus the sum of `abs(v_proj.weight)`."""
-        _check_widths(self, query, key)
         L, S = query.shape[-2], key.shape[-2]
         q = query.unsqueeze(-2).expand(*query.shape[:-1], S, -1)  # (..., L, S, query_dim)
         k = key.unsqueeze(-3).expand(*key.shape[:-2], L, S, -1)  # (..., L, S, key_dim)
         pairs = torch.cat((q, k), dim=-1)  # (..., L, S, query_dim + key_dim)
         return self.v_proj(torch.tanh(self.proj(pairs))).squeeze(-1)  # (..., L, S)
-
-
-def _check_widths(
-    score: BilinearScore | AdditiveScore | ConcatScore, query: Tensor, key: Tensor
-) -> None:
-    """Raise unless query and key fit each other and have the widths the score was made for."""
-    check_floating(query=query, key=key)
-    widths = f"... L {score.query_dim}", f"... S {score.key_dim}"
-    check_shapes(query=(query, widths[0]), key=(key, widths[1]))

@@ -4,9 +4,10 @@ from typing import get_args
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_notes.data import END, PAD, START
+from attn_notes.multihead import MultiHeadAttention
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig
 from attn_notes.transformer.config import Positions
 from tests.oracles import B, L, S, filled, rng
@@ -17,7 +18,7 @@ SCHEMES = get_args(Positions)
 
 every_scheme = pytest.mark.parametrize("positions", SCHEMES)
 both_norms = pytest.mark.parametrize("norm", ["post", "pre"])
-both_backends = pytest.mark.parametrize("backend", ["fused", "explicit"])
+both_paths = pytest.mark.parametrize("path", ["fused", "explicit"])
 
 
 def config(**changes) -> TransformerConfig:
@@ -44,3 +45,14 @@ SOURCE, INPUTS = ids(B, S), ids(B, L, below=VT, seed=4)
 INPUTS[:, 0] = START
 INPUTS[1, 2:] = torch.tensor([END, PAD, START])  # to a step no token is special
 BATCH = SOURCE, LENGTHS, INPUTS
+
+
+def on_path(model: nn.Module, path: str) -> nn.Module:
+    """Ask every attention for its weights, so that it takes the explicit path, or leave it."""
+    for layer in model.modules() if path == "explicit" else ():
+        if isinstance(layer, MultiHeadAttention):
+            layer.register_forward_pre_hook(
+                lambda _, inputs, options: (inputs, {**options, "need_weights": True}),
+                with_kwargs=True,
+            )
+    return model

@@ -76,14 +76,14 @@ def test_an_empty_source_gives_finite_logits_and_gradients():
 
 @small.every_scheme
 @small.both_norms
-@small.both_backends
+@small.both_paths
 @pytest.mark.parametrize("kv_heads", [1, None])
 @pytest.mark.parametrize("training", [True, False])
-def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads, training):
+def test_steps_equal_the_parallel_pass(positions, norm, path, kv_heads, training):
     """A step has no later token to read: so the parallel pass reads none."""
-    changes = {"positions": positions, "norm": norm, "backend": backend, "num_kv_heads": kv_heads}
+    changes = {"positions": positions, "norm": norm, "num_kv_heads": kv_heads}
     also = dict.fromkeys(("embed_norm", "scale_embeddings", "tie_embeddings"), True)
-    model = small.transformer(embed_dim=12, **also, **changes)
+    model = small.on_path(small.transformer(embed_dim=12, **also, **changes), path)
     model.train(training)
     checks.check_step_matches_parallel(model, *BATCH, atol=1e-12)
     checks.check_cache_matches_parallel(model, *BATCH, atol=1e-12)

@@ -145,13 +145,13 @@ ADDED[1, 1:4] = torch.tensor([END, PAD, START])  # to a step no token is special
 
 @small.every_scheme
 @small.both_norms
-@small.both_backends
+@small.both_paths
 @pytest.mark.parametrize("kv_heads", [1, None])
 @pytest.mark.parametrize("prompt", [1, 4])
-def test_steps_equal_the_parallel_pass(positions, norm, backend, kv_heads, prompt):
-    changes = {"positions": positions, "norm": norm, "backend": backend, "num_kv_heads": kv_heads}
+def test_steps_equal_the_parallel_pass(positions, norm, path, kv_heads, prompt):
+    changes = {"positions": positions, "norm": norm, "num_kv_heads": kv_heads}
     also = dict.fromkeys(("embed_norm", "scale_embeddings", "tie_embeddings"), True)
-    model = decoder_only(**changes, **also)
+    model = small.on_path(decoder_only(**changes, **also), path)
     inputs = torch.cat((torch.full((B, 1), START), ADDED), dim=1)
     batch = ids(B, prompt), torch.full((B,), prompt), inputs
     checks.check_step_matches_parallel(Continued(model), *batch, atol=1e-12)

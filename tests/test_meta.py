@@ -39,12 +39,13 @@ KEYWORDS = {"attn_mask": MASK, "attn_bias": meta(L, S), "is_causal": True}
 STREAM, MEMORY = meta(B, L, 12), meta(B, S, 12)
 
 
-def heads(**options):
+def heads(need_weights=True, **options):
     """Six heads that read queries of width 5 and keys of width 7, with all keywords."""
     layer = MultiHeadAttention(12, 6, qdim=5, kdim=7, vdim=13, dropout=0.5, **options).to("meta")
     keywords = {**KEYWORDS, "attn_bias": meta(6, L, S), "rotary": lambda x: 2 * x}
-    asked = options.get("backend") != "fused"
-    return layer(meta(B, L, 5), meta(B, S, 7), meta(B, S, 13), **keywords, need_weights=asked)
+    return layer(
+        meta(B, L, 5), meta(B, S, 7), meta(B, S, 13), **keywords, need_weights=need_weights
+    )
 
 
 def cached():
@@ -110,7 +111,7 @@ CALLS = {
     "alibi": lambda: P.alibi_bias(H, L, S, offset=2, device="meta"),
     "rotary": lambda: P.apply_rotary(meta(B, H, L, 6), meta(L, 3), layout="halves"),
     "heads": heads,
-    "fused heads": partial(heads, backend="fused", num_kv_heads=2, out_proj=False),
+    "fused heads": partial(heads, need_weights=False, num_kv_heads=2),
     "cache": cached,
     "recurrent": recurrent,
     "encoder": encoder,

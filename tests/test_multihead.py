@@ -15,14 +15,16 @@ from attn_notes.multihead import MultiHeadAttention, SelfAttention, merge_heads,
 from attn_notes.positions import apply_rotary, rotary_angles
 from tests import oracles
 from tests.oracles import DV, B, D, H, L, S, assert_same, coin, filled, gradients, normal
+from tests.small_models import on_path
 
 E = H * 17  # a prime for every axis, but for the widths, which heads must divide
 KDIM, VDIM = 23, 29
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "explicit", "fused"])
+PATHS = pytest.mark.parametrize("path", ["explicit", "fused"])
 
 
-def layer_of(embed_dim=E, num_heads=H, **keywords) -> MultiHeadAttention:
-    return filled(MultiHeadAttention(embed_dim, num_heads, **keywords))
+def layer_of(embed_dim=E, num_heads=H, path="fused", **keywords) -> MultiHeadAttention:
+    """A layer that is asked for its weights, and so takes the explicit path, or that is not."""
+    return on_path(filled(MultiHeadAttention(embed_dim, num_heads, **keywords)), path)
 
 
 def inputs(batch=B, rows=L, columns=S, *, q=E, k=E, v=E, dtype=torch.float64):
@@ -49,11 +51,10 @@ def torchs(layer: MultiHeadAttention, query, key, value):
 
 def assert_equals_torch(layer, tensors) -> None:
     """Outputs, weights, and the gradients of inputs and of all parameters."""
-    need_weights = layer.backend != "fused"
-    got = layer(*tensors, need_weights=need_weights)
+    got = layer(*tensors)
+    need_weights = got[1] is not None
     expected = torchs(layer, *[*tensors, *tensors[-1:] * 2][:3])
     torch.testing.assert_close(got[: 1 + need_weights], expected[: 1 + need_weights])
-    assert need_weights or got[1] is layer(*tensors)[1] is None
     leaves = [*tensors, *layer.parameters()]
     torch.testing.assert_close(*(gradients(output, leaves) for output, _ in (got, expected)))
 
@@ -74,13 +75,13 @@ def test_split_and_merge_are_inverses(lead, rows, heads, head_dim):
 # Against torch's layer
 
 
-@BACKENDS
+@PATHS
 @pytest.mark.parametrize("bias", [True, False])
-def test_without_a_mask_it_equals_torchs_layer(backend, bias):
-    layer = layer_of(backend=backend, bias=bias)
+def test_without_a_mask_it_equals_torchs_layer(path, bias):
+    layer = layer_of(path=path, bias=bias)
     for n in (1, 2, 3):  # query; query and key; all three
         assert_equals_torch(layer, inputs()[:n])
-    layer = layer_of(backend=backend, kdim=KDIM, vdim=VDIM, bias=bias)
+    layer = layer_of(path=path, kdim=KDIM, vdim=VDIM, bias=bias)
     assert_equals_torch(layer, inputs(k=KDIM, v=VDIM))
 
 
@@ -116,7 +117,7 @@ def any_layer(draw):
     heads = kv_heads * draw(few)
     options = {name: draw(size) for name in ("qdim", "kdim", "vdim")}
     options |= {name: heads * draw(few) for name in ("qk_proj_dim", "v_proj_dim")}
-    options |= {name: draw(st.booleans()) for name in ("bias", "out_proj")}
+    options |= {name: draw(st.booleans()) for name in ("bias",)}
     options |= {"num_kv_heads": kv_heads, "num_heads": heads, "embed_dim": draw(size)}
     batch, rows, columns = draw(size), draw(st.integers(0, 5)), draw(size)
     tensors = inputs(batch, rows, columns, **{name: options[f"{name}dim"] for name in "qkv"})
@@ -131,11 +132,11 @@ def any_layer(draw):
     )
 
 
-@given(any_layer(), st.sampled_from(["auto", "explicit", "fused"]))
-def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
+@given(any_layer(), st.sampled_from(["explicit", "fused"]))
+def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, path):
     options, tensors, rules = case
     mask, bias, is_causal = rules.values()
-    layer = layer_of(backend=backend, **options)
+    layer = layer_of(path=path, **options)
     batch, rows, columns = len(tensors[0]), tensors[0].shape[1], tensors[1].shape[1]
     full = (batch, options["num_heads"], rows, columns)
     wide = torch.ones(full, dtype=torch.bool)
@@ -149,16 +150,15 @@ def test_a_layer_of_any_sizes_equals_a_loop_over_its_heads(case, backend):
         lambda *qkv: by_loop(layer, *qkv, mask=wide, bias=added),
         *tensors,
     )
-    width = options["embed_dim" if options["out_proj"] else "v_proj_dim"]
-    assert layer(*tensors)[0].shape == (batch, rows, width)
+    assert layer(*tensors)[0].shape == (batch, rows, options["embed_dim"])
 
 
-@BACKENDS
+@PATHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kv_heads", [1, 3])
-def test_a_packed_layer_is_the_same_with_its_projections_stacked(backend, bias, kv_heads):
+def test_a_packed_layer_is_the_same_with_its_projections_stacked(path, bias, kv_heads):
     options = {"qk_proj_dim": H * D, "v_proj_dim": H * D, "num_kv_heads": kv_heads}
-    options |= {"bias": bias, "backend": backend}
+    options |= {"bias": bias, "path": path}
     apart, packed = layer_of(**options), layer_of(packed=True, **options)
     packed.load_state_dict(oracles.stacked(apart.state_dict()))
 
@@ -178,14 +178,14 @@ def test_a_packed_layer_is_the_same_with_its_projections_stacked(backend, bias, 
 # Dropout
 
 
-@BACKENDS
-def test_dropout_acts_on_the_weights_in_training_only(backend):
-    layer, x = layer_of(backend=backend, dropout=0.5), inputs()[0]
+@PATHS
+def test_dropout_acts_on_the_weights_in_training_only(path):
+    layer, x = layer_of(path=path, dropout=0.5), inputs()[0]
     torch.manual_seed(0)
     assert not layer(x)[0].equal(layer(x)[0])
     layer.eval()
     assert layer(x)[0].equal(layer(x)[0])
-    layer = layer_of(backend=backend, dropout=1.0)  # leaves the bias of the output projection
+    layer = layer_of(path=path, dropout=1.0)  # leaves the bias of the output projection
     bias = layer.out_proj.bias.expand(B, L, E)
     torch.testing.assert_close(layer(x)[0], bias, atol=1e-12, rtol=0.0)
 
@@ -202,13 +202,13 @@ def test_returned_weights_are_those_before_dropout(make):
 # Half precision and what is not a number
 
 
-@pytest.mark.parametrize("backend", ["explicit", "fused"])
+@PATHS
 @oracles.half_precisions
-def test_under_autocast_large_scores_give_no_nan_on_either_backend(backend, dtype):
-    layer = MultiHeadAttention(E, H, backend=backend)
+def test_under_autocast_large_scores_give_no_nan_on_either_backend(path, dtype):
+    layer = MultiHeadAttention(E, H)
     x = 2000 * inputs(dtype=torch.float32)[0].detach()  # scores of some 500,000
     how = {"attn_mask": oracles.mask_with_empty_row()[:, :L], "is_causal": True}
-    how["need_weights"] = backend == "explicit"
+    how["need_weights"] = path == "explicit"
     exact = layer(x, **how)[0]
     with torch.autocast("cpu", dtype):
         got, weights = layer(x, **how)
@@ -217,26 +217,25 @@ def test_under_autocast_large_scores_give_no_nan_on_either_backend(backend, dtyp
     assert (got - exact).norm() < 0.2 * exact.norm()
 
 
-@BACKENDS
+@PATHS
 @pytest.mark.parametrize("is_causal", [True, False])
-def test_tokens_of_nan_reach_no_token_that_may_not_read_them(backend, is_causal):
-    layer, x = layer_of(backend=backend), inputs()[0].detach()
+def test_tokens_of_nan_reach_no_token_that_may_not_read_them(path, is_causal):
+    layer, x = layer_of(path=path), inputs()[0].detach()
     mask = torch.arange(L) < L - 1 + is_causal  # causal, the last token is in the future alone
     how = {"attn_mask": mask.expand(L, L), "is_causal": is_causal}
     expected = layer(x, **how)[0][:, :-1]
     x[:, -1] = math.nan
-    for need_weights in {False, backend != "fused"}:
-        got = layer(x, **how, need_weights=need_weights)[0]
-        torch.testing.assert_close(got[:, :-1], expected)
-        assert got[:, -1].isnan().all()
+    got = layer(x, **how)[0]
+    torch.testing.assert_close(got[:, :-1], expected)
+    assert got[:, -1].isnan().all()
 
 
 # Rotary and cache
 
 
-@BACKENDS
-def test_rotary_is_applied_to_queries_and_keys_only(backend):
-    layer = layer_of(12, 3, backend=backend)
+@PATHS
+def test_rotary_is_applied_to_queries_and_keys_only(path):
+    layer = layer_of(12, 3, path=path)
     rotary = torch.sin  # any function of one vector at a time
 
     def by_hand(query, key, value):
@@ -248,11 +247,11 @@ def test_rotary_is_applied_to_queries_and_keys_only(backend):
     assert_same(lambda *x: layer(*x, rotary=rotary)[0], by_hand, *inputs(q=12, k=12, v=12))
 
 
-@BACKENDS
+@PATHS
 @pytest.mark.parametrize("kv_heads", [1, 3])
 @pytest.mark.parametrize("steps", [[5], [1, 1, 1, 1, 1], [3, 2], [2, 1, 2], [4, 1]])
-def test_steps_through_a_cache_equal_the_whole_sequence(backend, kv_heads, steps):
-    layer, x = layer_of(36, 3, num_kv_heads=kv_heads, backend=backend), normal(B, L, 36)
+def test_steps_through_a_cache_equal_the_whole_sequence(path, kv_heads, steps):
+    layer, x = layer_of(36, 3, num_kv_heads=kv_heads, path=path), normal(B, L, 36)
     angles = rotary_angles(L, 12, dtype=torch.float64)
     whole = layer(x, is_causal=True, rotary=partial(apply_rotary, angles=angles))[0]
     cache, parts = KVCache(), []
@@ -280,10 +279,10 @@ def test_a_refused_call_leaves_the_cache_unchanged(name, value, got):
     assert cache.length == 3
 
 
-@BACKENDS
+@PATHS
 @pytest.mark.parametrize("queries", [1, 2])
-def test_with_a_cache_queries_are_numbered_from_its_end(backend, queries):
-    layer, x, cache = layer_of(backend=backend), normal(B, L, E), KVCache()
+def test_with_a_cache_queries_are_numbered_from_its_end(path, queries):
+    layer, x, cache = layer_of(path=path), normal(B, L, E), KVCache()
     later, mask = x[:, 2 : 2 + queries], coin(queries, L, seed=4)
     layer(x[:, :2], cache=cache)
     got = layer(later, x[:, 2:], attn_mask=mask, is_causal=True, cache=cache)[0]  # 3 keys more
@@ -296,13 +295,13 @@ def test_with_a_cache_queries_are_numbered_from_its_end(backend, queries):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("out_proj", [True, False])
-def test_one_head_is_self_attention_packed_or_not(bias, packed, out_proj):
-    options = {"qk_proj_dim": D, "v_proj_dim": DV, "bias": bias, "out_proj": out_proj}
+def test_one_head_is_self_attention_packed_or_not(bias, packed):
+    widths = {"qk_proj_dim": D, "v_proj_dim": DV, "bias": bias}
+    options = widths | {"out_proj": True}
     three, one = filled(SelfAttention(E, **options)), SelfAttention(E, packed=packed, **options)
     state = three.state_dict()
     one.double().load_state_dict(oracles.stacked(state) if packed else state)
-    many = MultiHeadAttention(E, 1, **options).double()
+    many = MultiHeadAttention(E, 1, **widths).double()
     many.load_state_dict(state)
     x, how = normal(B, L, E), {"attn_mask": coin(B, L, L, seed=4), "is_causal": True}
     for n in (0, 1):  # the output and the weights
@@ -312,6 +311,7 @@ def test_one_head_is_self_attention_packed_or_not(bias, packed, out_proj):
             x,
         )
     output = one(x)[0]
-    assert output.shape == (B, L, E if out_proj else DV)
+    assert output.shape == (B, L, E)
+    assert SelfAttention(E, **widths).double()(x)[0].shape == (B, L, DV)
     for got, expected in ((one(x[0]), output[0]), (one(x[:, None]), output[:, None])):
         torch.testing.assert_close(got[0], expected)

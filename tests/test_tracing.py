@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes import attention
+from attn_notes import attention, guard
 from attn_notes.masks import padding_mask
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 from tests import small_models as small
@@ -47,7 +47,8 @@ class NoValueIsRead(TorchDispatchMode):
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("call", CALLS)
 def test_forward_reads_no_value_where_a_gpu_would_wait(call, need_weights, monkeypatch):
-    monkeypatch.setattr(attention, "_is_cheap_to_read", lambda tensor: False)  # as on a GPU
+    for module in (attention, guard):  # as on a GPU
+        monkeypatch.setattr(module, "can_look", lambda tensor: False)
     make, batch, keywords = CALLS[call]
     model = make(positions="alibi", embed_dim=12, dropout=0.1)
     with NoValueIsRead():

@@ -51,14 +51,15 @@ MASKS = {
 CASES = [(kind, *masks) for kind, pairs in MASKS.items() for masks in pairs]
 
 
-@small.both_backends
+@pytest.mark.parametrize("need_weights", [False, True])
 @small.both_norms
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_block_equals_torchs_layer(norm, activation, backend, case):
+def test_a_block_equals_torchs_layer(norm, activation, need_weights, case):
     """Values, and gradients in the inputs and in every parameter."""
     kind, ours, theirs = case
-    settings = config(norm=norm, activation=activation, backend=backend, layer_norm_eps=0.01)
+    ours = ours | {"need_weights": need_weights}
+    settings = config(norm=norm, activation=activation, layer_norm_eps=0.01)
     block = filled(kind(settings))
     twin, inputs = torch_twin(block, settings), [normal(B, L, E), normal(B, S, E, seed=1)]
     inputs = inputs[: 1 + (kind is DecoderBlock)]
@@ -74,7 +75,7 @@ def test_a_block_equals_torchs_layer(norm, activation, backend, case):
 @pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
 def test_dropout_acts_where_torchs_does(norm, kind):
     """On one sequence: torch lays a batch out in another order, and a seed drops other entries."""
-    settings = config(norm=norm, dropout=0.4, backend="fused")
+    settings = config(norm=norm, dropout=0.4)
     block = filled(kind(settings))
     inputs, masks, twin = [normal(1, L, E).detach()], {}, torch_twin(block, settings)
     if kind is DecoderBlock:
@@ -168,18 +169,18 @@ CHANGES = [
     {"vocab_size": 29}, {"embed_dim": 9}, {"num_heads": 2}, {"num_layers": 1}, {"ffn_dim": 5},
     {"num_kv_heads": 1}, {"norm": "pre"}, {"activation": "relu"}, {"positions": "none"},
     {"max_length": 7}, {"embed_norm": True}, {"dropout": 0.5},
-    {"layer_norm_eps": 1.0}, {"backend": "explicit"}, {"packed": True}, {"target_vocab_size": 31},
+    {"layer_norm_eps": 1.0}, {"packed": True}, {"target_vocab_size": 31},
     {"num_decoder_layers": 1}, {"tie_embeddings": True}, {"scale_embeddings": True},
 ]  # fmt: skip
 
 
 def fingerprint(settings: X.TransformerConfig) -> tuple:
-    """Shapes, an output in training mode, and the backend."""
+    """Shapes, and an output in training mode."""
     model = filled(X.Transformer(settings))
     torch.manual_seed(0)
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
     logits, _ = model(TOKENS, torch.tensor([L, 2]), TOKENS)
-    return shapes, logits.sum().item(), model.encoder.blocks[0].self_attn.backend
+    return shapes, logits.sum().item()
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))

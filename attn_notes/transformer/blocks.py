@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
-from attn_notes.multihead import MultiHeadAttention
+from attn_notes.multihead import MultiHeadAttention, Rotary
 from attn_notes.transformer.config import Activation, TransformerConfig
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -47,7 +46,21 @@ class FeedForward(nn.Module):
         return self.linear2(self.dropout(x))  # (..., E)
 
 
-class EncoderBlock(nn.Module):
+class Block(nn.Module):
+    """Where a block's norms stand: before each sublayer (pre-norm), or after its residual sum."""
+
+    norm_first: bool
+
+    def before(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """What the sublayer reads of the stream (B, L, E)."""
+        return norm(x) if self.norm_first else x
+
+    def after(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """The stream (B, L, E) after the sum of stream and sublayer."""
+        return x if self.norm_first else norm(x)
+
+
+class EncoderBlock(Block):
     """Self-attention, then the position-wise feed-forward network. Chapter 7.
 
     Post-norm: Vaswani et al. (2017), section 3.1; pre-norm: Xiong et al. (2020). With the weights
@@ -73,29 +86,40 @@ class EncoderBlock(nn.Module):
         self.norm2 = _layer_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, **how: Any) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        attn_bias: Tensor | None = None,
+        is_causal: bool = False,
+        rotary: Rotary | None = None,
+        need_weights: bool = False,
+        cache: KVCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """From the residual stream before the block to the residual stream after it.
 
         Args:
             x: (B, L, E).
-            how: `attn_mask`, `attn_bias`, `is_causal`, `rotary`, `need_weights` and `cache`, as in
-                `MultiHeadAttention`.
+            attn_mask: as in `MultiHeadAttention`, and so are the others.
+            attn_bias: float, added to the scores.
+            is_causal: no position reads a later one.
+            rotary: rotates queries and keys.
+            need_weights: whether to return the weights too.
+            cache: earlier keys and values.
 
         Returns:
             (B, L, E), and the weights (B, H, L, L) or None.
         """
-        if self.norm_first:
-            y, weights = self.self_attn(self.norm1(x), **how)
-            x = x + self.dropout(y)
-            x = x + self.dropout(self.feed_forward(self.norm2(x)))
-        else:
-            y, weights = self.self_attn(x, **how)
-            x = self.norm1(x + self.dropout(y))
-            x = self.norm2(x + self.dropout(self.feed_forward(x)))
-        return x, weights
+        rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
+        options = {"rotary": rotary, "need_weights": need_weights, "cache": cache}
+        y, weights = self.self_attn(self.before(self.norm1, x), **rules, **options)
+        x = self.after(self.norm1, x + self.dropout(y))
+        y = self.feed_forward(self.before(self.norm2, x))
+        return self.after(self.norm2, x + self.dropout(y)), weights
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(Block):
     """Causal self-attention, cross-attention, then the feed-forward network. Chapter 7.
 
     Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerDecoderLayer`
@@ -131,8 +155,10 @@ class DecoderBlock(nn.Module):
         *,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        attn_bias: Tensor | None = None,
+        rotary: Rotary | None = None,
         cache: tuple[KVCache | None, KVCache | None] = (None, None),
-        **how: Any,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """From the residual stream before the block to the residual stream after it.
 
@@ -142,40 +168,26 @@ class DecoderBlock(nn.Module):
             memory_mask: bool, `True` = may attend, for all of the memory, such as
                 `padding_mask(lengths, S)`; any shape that `MultiHeadAttention` takes.
             need_weights: whether to return the weights too.
+            attn_mask: of the self-attention, which is causal besides.
+            attn_bias: float, added to the scores of the self-attention.
+            rotary: rotates queries and keys of the self-attention.
             cache: of the self-attention, and of the cross-attention.
-            how: `attn_mask`, `attn_bias` and `rotary` of the causal self-attention.
 
         Returns:
             (B, L, E), the weights of the self-attention (B, H, L, L), with a cache (B, H, L, all
             keys), and those of the cross-attention (B, H, L, S), or None and None.
         """
-        read_target = partial(
-            self.self_attn,
-            is_causal=True,  # in training, in evaluation and with a cache
-            need_weights=need_weights,
-            cache=cache[0],
-            **how,
-        )
-        read_memory = partial(
-            self.cross_attn,
-            key=memory,
-            attn_mask=memory_mask,
-            need_weights=need_weights,
-            cache=cache[1],
-        )
-        if self.norm_first:
-            y, weights = read_target(self.norm1(x))
-            x = x + self.dropout(y)
-            y, cross_weights = read_memory(self.norm2(x))
-            x = x + self.dropout(y)
-            x = x + self.dropout(self.feed_forward(self.norm3(x)))
-        else:
-            y, weights = read_target(x)
-            x = self.norm1(x + self.dropout(y))
-            y, cross_weights = read_memory(x)
-            x = self.norm2(x + self.dropout(y))
-            x = self.norm3(x + self.dropout(self.feed_forward(x)))
-        return x, weights, cross_weights
+        own = {"attn_mask": attn_mask, "attn_bias": attn_bias, "rotary": rotary, "cache": cache[0]}
+        q = self.before(self.norm1, x)
+        # Causal in training, in evaluation and with a cache.
+        y, weights = self.self_attn(q, is_causal=True, need_weights=need_weights, **own)
+        x = self.after(self.norm1, x + self.dropout(y))
+        q = self.before(self.norm2, x)
+        across = {"attn_mask": memory_mask, "need_weights": need_weights, "cache": cache[1]}
+        y, cross_weights = self.cross_attn(q, memory, **across)
+        x = self.after(self.norm2, x + self.dropout(y))
+        y = self.feed_forward(self.before(self.norm3, x))
+        return self.after(self.norm3, x + self.dropout(y)), weights, cross_weights
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
@@ -194,5 +206,4 @@ def _attention(config: TransformerConfig, *, packed: bool = False) -> MultiHeadA
         num_kv_heads=config.num_kv_heads,
         packed=packed,
         dropout=config.dropout,
-        backend=config.backend,
     )

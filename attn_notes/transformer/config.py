@@ -10,7 +10,6 @@ from attn_notes.arguments import (
     check_integers,
     check_positive,
 )
-from attn_notes.multihead import Backend
 
 Norm = Literal["post", "pre"]
 Activation = Literal["gelu", "gelu_tanh", "relu"]
@@ -40,7 +39,6 @@ class TransformerConfig:
         dropout: the fraction set to 0 in training: of the attention weights, of the feed-forward
             network's activations, of the embeddings, and of the output of each sublayer.
         layer_norm_eps: added to the variance in every layer norm.
-        backend: of the attention: "auto", "explicit" or "fused", as in `MultiHeadAttention`.
         packed: whether self-attention has one projection for query, key and value.
         target_vocab_size: the number of the target's token ids in an encoder-decoder; None where
             source and target share a vocabulary.
@@ -70,7 +68,6 @@ class TransformerConfig:
     embed_norm: bool = False
     dropout: float = 0.0
     layer_norm_eps: float = 1e-5
-    backend: Backend = "auto"
     packed: bool = False
     target_vocab_size: int | None = None
     num_decoder_layers: int | None = None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes.arguments import check_integer_tensors, check_source, check_step
-from attn_notes.cache import KVCache
+from attn_notes.cache import GrowingCache, KVCache
 from attn_notes.positions import LearnedEncoding
 from attn_notes.special_tokens import START
 from attn_notes.transformer.blocks import DecoderBlock, last_norm
@@ -186,7 +186,7 @@ class Transformer(nn.Module):
     def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> TransformerState:
         """Read the source: the state before START; the arguments are those of `start`."""
         read, mask = self._read_source(source, lengths)
-        caches = tuple((KVCache(), KVCache()) for _ in self.decoder.blocks)
+        caches = tuple((GrowingCache(), GrowingCache()) for _ in self.decoder.blocks)
         return TransformerState(read.output, mask, caches)
 
     def start(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes.arguments import check_source, check_step
-from attn_notes.cache import KVCache
+from attn_notes.cache import GrowingCache, KVCache
 from attn_notes.positions import LearnedEncoding
 from attn_notes.special_tokens import SpecialTokens
 from attn_notes.transformer.blocks import ACTIVATIONS
@@ -110,7 +110,7 @@ class DecoderOnly(nn.Module):
             got = f"source {tuple(source.shape)} and lengths {all_lengths.tolist()}"
             wanted = "the same length, 1 or more, and no padding"
             raise ValueError(f"prompts must have {wanted}, got {got}")
-        caches = tuple(KVCache() for _ in self.body.blocks)
+        caches = tuple(GrowingCache() for _ in self.body.blocks)
         read = self.body(source, is_causal=True, caches=caches)
         return self.out_proj(read.output[:, -1]), DecoderOnlyState(caches)
 

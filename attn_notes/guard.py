@@ -1,0 +1,106 @@
+"""What stands before an attention function: its checks, and what a masked row may not do.
+
+A masked weight is 0, but 0 · NaN is NaN, in the weighted sum and in its gradient. So whatever is
+not finite in a masked row of the key or the value is replaced before it is multiplied.
+"""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attn_notes.arguments import check_attention
+from attn_notes.device import known_number
+from attn_notes.masks import and_causal
+
+
+def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Check the arguments of an attention function, and let it read nothing of a masked row.
+
+    Args:
+        attend: `attend(query, key, …, attn_mask=…, is_causal=…, …)`, from (..., L, D), (..., S, D)
+            and perhaps (..., S, Dv) to (..., L, any).
+
+    Returns:
+        The same function. A query that may read a key or a value that is not finite gets NaN;
+        the others get what they would without that row. On a GPU and in a compiled graph only rows
+        that no query may read are replaced, since looking at every number would be too slow.
+
+    Raises:
+        TypeError: inputs that are no tensors, or of different dtypes; a mask that is not bool.
+        ValueError: shapes that do not fit.
+    """
+
+    @wraps(attend)
+    def call(
+        query: Tensor,
+        key: Tensor,
+        *value: Tensor,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        **options: Any,
+    ) -> Tensor:
+        bias = options.get("attn_bias")
+        check_attention(query, key, *value, attn_mask=attn_mask, attn_bias=bias)
+        rules = {"attn_mask": attn_mask, "is_causal": is_causal, **options}
+        if attn_mask is None and bias is None and not is_causal:
+            return attend(query, key, *value, **rules)
+        L, S = query.shape[-2], key.shape[-2]
+        if not can_look(query):
+            is_short = is_causal and S > L  # then the last query reads no key after L
+            read = and_causal(attn_mask, L, S, device=key.device) if is_short else attn_mask
+            rows = [x if read is None else without_unread(x, read) for x in (key, *value)]
+            return attend(query, *rows, **rules)
+        output = attend(query, key, *value, **rules)
+        if is_finite(output) and not (output.requires_grad and not is_finite(key)):
+            return output
+        mask = and_causal(attn_mask, L, S, device=key.device) if is_causal else attn_mask
+        if bias is not None:  # minus infinity closes a key too
+            mask = bias > -math.inf if mask is None else mask & (bias > -math.inf)
+        key, no_score = finite_rows(key, mask)
+        rows, spoilt = [key], no_score.any(-1, keepdim=True)
+        for x in value:
+            row, lost = finite_rows(x, mask)
+            rows.append(row)
+            spoilt = spoilt | lost
+        return attend(query, *rows, **rules).masked_fill(spoilt, math.nan)
+
+    return call
+
+
+def finite_rows(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Put 0 in place of what is not finite in x (..., S, D), and say which queries may read it.
+
+    Args:
+        x: (..., S, D), keys or values.
+        mask: bool, `True` = may attend, broadcastable to (..., L, S); None for all.
+
+    Returns:
+        x, and for each query and feature whether it may read such a number: (..., L, D), or () if
+        nobody does.
+    """
+    if mask is None or not can_look(x) or is_finite(x):
+        return x, torch.zeros((), dtype=torch.bool, device=x.device)
+    spoilt = ~x.isfinite()
+    mask = mask.expand(*torch.atleast_2d(mask).shape[:-1], x.shape[-2])
+    return x.masked_fill(spoilt, 0.0), mask.to(x.dtype) @ spoilt.to(x.dtype) > 0
+
+
+def without_unread(x: Tensor, mask: Tensor) -> Tensor:
+    """Put 0 in place of the rows of x (..., S, D) that no query may read, unseen."""
+    return x.masked_fill(~torch.atleast_2d(mask).any(-2)[..., None], 0.0)
+
+
+def can_look(tensor: Tensor) -> bool:
+    """Whether a number can be read without waiting for a GPU or leaving a compiled graph."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether no entry is NaN or infinite; False where none can be read, as under vmap."""
+    half = tensor.dtype in (torch.float16, torch.bfloat16)  # their sums could overflow
+    total = known_number(tensor.detach().sum(dtype=torch.float32 if half else None))
+    return total is not None and math.isfinite(total)
