@@ -6,7 +6,8 @@
 
 import { decode, joined, quoted, visible } from "./numbers.js";
 import { choice, frame, h, lifetime, put } from "./controls.js";
-import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 import { cut } from "./cutting.js";
 import { links, strongest } from "./links.js";
 import { RecurrentModel } from "./recurrent_model.js";

@@ -1,25 +1,53 @@
-// What every widget shares, second of three files: life and state, elements and controls, canvases.
+// What every widget is built of: life and state, elements and controls, canvases.
 
 import { FORCED, inks } from "./numbers.js";
 
 // ---------------------------------------------------------------- life and state
 
+/**
+ * The state of a widget, as anywidget gives it or host.js.
+ * @typedef {object} Model
+ * @property {(name: string) => any} get
+ * @property {(name: string, value: any) => void} set
+ * @property {() => void} [save_changes]
+ * @property {(event: string, callback: () => void) => void} on
+ * @property {(event: string, callback: () => void) => void} [off] some hosts have none
+ */
+/** @typedef {{ model: Model, el: HTMLElement }} Mount what every widget's `render` is given */
+/** @typedef {ReturnType<typeof lifetime>} Life */
+/** @typedef {ReturnType<typeof sharpCanvas>} View */
+/** @typedef {ReturnType<typeof inks>} Colours of the page */
+/** @typedef {[x: number, y: number]} Point in CSS pixels */
+
 // Everything that a widget starts, and one call that ends it all.
+/** @param {Model} model */
 function lifetime(model) {
   const ends = [];
   const life = {
-    onEnd: (end) => ends.push(end),
+    /** @param {() => void} end */
+    onEnd: (end) => { ends.push(end); },
+    /**
+     * @param {string[]} names
+     * @param {() => void} callback
+     */
     watch(names, callback, source = model) { // a control may stand on a part of the model
       for (const name of names) {
         source.on(`change:${name}`, callback);
         ends.push(() => source.off && source.off(`change:${name}`, callback)); // some hosts have no off
       }
     },
+    /**
+     * @param {EventTarget} target
+     * @param {string} type
+     * @param {(event: any) => void} callback
+     * @param {AddEventListenerOptions} [options]
+     */
     listen(target, type, callback, options) {
       target.addEventListener(type, callback, options);
       ends.push(() => target.removeEventListener(type, callback, options));
     },
     // Call back whenever the page turns dark or light.
+    /** @param {() => void} callback */
     onTheme(callback) {
       const observer = new MutationObserver(callback);
       const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
@@ -31,6 +59,7 @@ function lifetime(model) {
       }
     },
     // Call back whenever the page is shown on pixels of another size: on another screen, or zoomed.
+    /** @param {() => void} callback */
     onSharpness(callback) {
       let query = null;
       const next = () => {
@@ -42,6 +71,10 @@ function lifetime(model) {
       next();
       ends.push(() => query.removeEventListener("change", changed));
     },
+    /**
+     * @param {Element} el
+     * @param {() => void} callback
+     */
     onResize(el, callback) {
       let width = 0; // only the width: drawing changes the height
       const observer = new ResizeObserver(([entry]) => {
@@ -59,6 +92,11 @@ function lifetime(model) {
 // Whether the reader lets things move by themselves.
 const mayMove = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+/**
+ * Set traits, and tell Python.
+ * @param {Model} model
+ * @param {Record<string, any>} values
+ */
 function put(model, values) {
   for (const [name, value] of Object.entries(values)) model.set(name, value);
   if (model.save_changes) model.save_changes();
@@ -66,6 +104,13 @@ function put(model, values) {
 
 // A part of the model as a model for a control: `get()` reads it from these traits, `set(value)`
 // sets them.
+/**
+ * @param {Model} model
+ * @param {string[]} names
+ * @param {() => any} get
+ * @param {(value: any) => void} set
+ * @returns {Model}
+ */
 const part = (model, names, get, set) => ({
   get, set: (_, value) => set(value),
   save_changes: () => model.save_changes && model.save_changes(),
@@ -76,6 +121,13 @@ const part = (model, names, get, set) => ({
 // ---------------------------------------------------------------- elements and controls
 
 // An element with attributes and children; strings become text, never markup.
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} [attributes]
+ * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
 function h(tag, attributes = {}, ...children) {
   const el = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -87,13 +139,23 @@ function h(tag, attributes = {}, ...children) {
 }
 
 // Alt and an arrow turn the browser's page: such keys are not ours.
+/** @param {KeyboardEvent | MouseEvent} event */
 const withModifier = (event) => event.altKey || event.ctrlKey || event.metaKey;
 
 // JupyterLab takes arrow keys away from focused elements unless they say this themselves.
 const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" };
 // Ids count on the document: in JupyterLab every widget has a copy of this file of its own.
-const unique = (stem) => `attn-${stem}-${(document.attnNotesIds = (document.attnNotesIds || 0) + 1)}`;
+/** @type {Document & { attnNotesIds?: number }} */
+const counted = document;
+/** @param {string} stem */
+const unique = (stem) => `attn-${stem}-${(counted.attnNotesIds = (counted.attnNotesIds || 0) + 1)}`;
 
+/**
+ * A control with its label.
+ * @param {string} label
+ * @param {HTMLElement} input
+ * @param {...Node} rest
+ */
 function labelled(label, input, ...rest) {
   const id = unique("control");
   input.id = id;
@@ -102,6 +164,10 @@ function labelled(label, input, ...rest) {
 
 // Every number of two digits from `min` to `max`: a logarithmic scale, nearly, on which each step
 // is a number that one can say, and a step back returns to where one was.
+/**
+ * @param {number} min
+ * @param {number} max
+ */
 function twoDigits(min, max) {
   const all = [];
   for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power++) {
@@ -109,12 +175,26 @@ function twoDigits(min, max) {
   }
   return all.filter((x) => x >= min && x <= max);
 }
+/** @param {number} x */
 const sized = (x) => x.toFixed(x < 0.1 ? 3 : 2);
 
+// Which of the places is nearest to x.
+/**
+ * @param {number[]} places
+ * @param {number} x
+ * @returns {number}
+ */
 const nearest = (places, x) => places.reduce(
   (best, place, n) => (Math.abs(place - x) < Math.abs(places[best] - x) ? n : best), 0);
 
 // A slider tied to a trait: from `min` to `max`, or over the numbers of the list `places`.
+/**
+ * @param {Model} model
+ * @param {Life} life
+ * @param {string} name
+ * @param {{ label: string, min?: number, max?: number, step?: number, places?: number[],
+ *   format?: (x: number) => string }} options
+ */
 function slider(model, life, name, { label, min, max, step, places, format = (x) => String(x) }) {
   const into = places ? (x) => nearest(places, x) : (x) => x;
   const out = places ? (n) => places[n] : (x) => x;
@@ -135,11 +215,20 @@ function slider(model, life, name, { label, min, max, step, places, format = (x)
 }
 
 // A choice tied to a trait; choices are [value, label] or [value, label, heading].
+/**
+ * @param {Model} model
+ * @param {Life} life
+ * @param {string} name
+ * @param {{ label: string, choices: any[][] }} options
+ */
 function choice(model, life, name, { label, choices }) {
   const input = h("select", KEEP_KEYS);
+  /** @type {HTMLElement} */
   let place = input;
+  let before = "";
   choices.forEach(([, text, heading = ""], n) => {
-    if (heading !== (place.label || "")) {
+    if (heading !== before) {
+      before = heading;
       place = heading ? h("optgroup", { label: heading }) : input;
       if (heading) input.append(place);
     }
@@ -155,8 +244,19 @@ function choice(model, life, name, { label, choices }) {
 }
 
 // The choices of a number from 0 on.
+/**
+ * @param {number} size
+ * @returns {[number, string][]}
+ */
 const numbered = (size) => Array.from({ length: size }, (_, n) => [n, String(n)]);
 
+/**
+ * A box to tick, tied to a trait.
+ * @param {Model} model
+ * @param {Life} life
+ * @param {string} name
+ * @param {{ label: string }} options
+ */
 function tick(model, life, name, { label }) {
   const input = h("input", { type: "checkbox", ...KEEP_KEYS });
   const show = () => { input.checked = model.get(name); };
@@ -166,6 +266,11 @@ function tick(model, life, name, { label }) {
   return labelled(label, input);
 }
 
+/**
+ * @param {Life} life
+ * @param {string} label
+ * @param {() => void} onClick
+ */
 function button(life, label, onClick) {
   const el = h("button", { type: "button", ...KEEP_KEYS }, label);
   life.listen(el, "click", onClick);
@@ -174,6 +279,11 @@ function button(life, label, onClick) {
 
 // A folded table that is filled only while it is open: `read()` gives {corner, columns, rows},
 // each row [header, ...cells], and perhaps a note that stands above.
+/**
+ * @param {Life} life
+ * @param {string} summary
+ * @param {() => { corner: string, columns: string[], rows: string[][], note?: string }} read
+ */
 function foldedTable(life, summary, read) {
   const table = h("table", {});
   const details = h("details", { class: "attn-table" }, h("summary", KEEP_KEYS, summary),
@@ -193,7 +303,12 @@ function foldedTable(life, summary, read) {
 
 // A canvas as wide as its place, sharp on every screen. `paint(context, width)` draws and
 // `height(width)` says how tall it is. `draw()` draws at once, `ask()` with the page's next frame.
-function sharpCanvas(life, { label, height, paint, keyboard = false, least = 200 }) {
+/**
+ * @param {Life} life
+ * @param {{ label: string, height: (width: number) => number, keyboard?: boolean, least?: number,
+ *   paint: (context: CanvasRenderingContext2D, width: number, height: number) => void }} options
+ */
+function sharpCanvas(life, { label, height: heightFor, paint, keyboard = false, least = 200 }) {
   const canvas = h("canvas", keyboard
     ? { tabindex: 0, role: "application", "aria-label": label, ...KEEP_KEYS }
     : { role: "img", "aria-label": label });
@@ -201,6 +316,7 @@ function sharpCanvas(life, { label, height, paint, keyboard = false, least = 200
   let colours = null, asked = 0, isDrawn = false;
   const view = {
     el: place, canvas, ratio: 1,
+    /** @returns {Colours} */
     get colours() { // a notebook draws before it puts us on the page, where no colour is known yet
       if (!colours || !colours.ink) colours = inks(canvas);
       return colours;
@@ -215,20 +331,24 @@ function sharpCanvas(life, { label, height, paint, keyboard = false, least = 200
       if (!place.clientWidth && place.isConnected) return; // folded away: drawn when it shows
       isDrawn = true;
       const width = Math.max(least, Math.floor((place.clientWidth || 606) - 6)); // the frame of the focus has 3 each
-      const tall = Math.ceil(height(width));
+      const height = Math.ceil(heightFor(width));
       const ratio = view.ratio = window.devicePixelRatio || 1;
-      if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
+      if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
         canvas.width = Math.round(width * ratio);
-        canvas.height = Math.round(tall * ratio);
+        canvas.height = Math.round(height * ratio);
         canvas.style.width = `${width}px`;
-        canvas.style.height = `${tall}px`;
+        canvas.style.height = `${height}px`;
       }
       const context = canvas.getContext("2d");
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      context.clearRect(0, 0, width, tall);
-      paint(context, width, tall);
+      context.clearRect(0, 0, width, height);
+      paint(context, width, height);
     },
-    // Where on the canvas an event happened, in CSS pixels.
+    /**
+     * Where on the canvas an event happened.
+     * @param {MouseEvent} event
+     * @returns {Point}
+     */
     at(event) {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
@@ -251,6 +371,13 @@ const byFinger = () => matchMedia("(hover: none) and (pointer: coarse)").matches
 
 // Dragging on a canvas: `grab(place, touch)` says what is held from there on, or null for nothing, and
 // `drag(held, place)` moves it. A finger that holds nothing scrolls the page.
+/**
+ * @template Held
+ * @param {Life} life
+ * @param {View} view
+ * @param {(place: Point, touch: boolean) => Held | null} grab
+ * @param {(held: Held, place: Point) => void} drag
+ */
 function dragging(life, view, grab, drag) {
   let held = null;
   life.listen(view.canvas, "pointerdown", (event) => {
@@ -264,6 +391,12 @@ function dragging(life, view, grab, drag) {
 }
 
 // What can be taken hold of: a knob, which stands out on every colour.
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {{ paper: string, ink: string }} colours
+ * @param {number} x
+ * @param {number} y
+ */
 function handle(context, { paper, ink }, x, y, radius = 7) {
   context.beginPath();
   context.arc(x, y, radius, 0, 7);
@@ -275,14 +408,28 @@ function handle(context, { paper, ink }, x, y, radius = 7) {
 }
 
 // A frame that shows on every colour: dark inside light.
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ */
 function outline(context, x, y, width, height) {
-  for (const [colour, thick] of [["#ffffff", 5], ["#000000", 2]]) {
+  for (const [colour, thick] of /** @type {[string, number][]} */ ([["#ffffff", 5], ["#000000", 2]])) {
     context.strokeStyle = colour; context.lineWidth = thick;
     context.strokeRect(x, y, width, height);
   }
 }
 
 // From a place on a canvas to another.
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Point} from
+ * @param {Point} to
+ * @param {string} stroke
+ * @param {number} thick
+ */
 function arrow(context, from, to, stroke, thick) {
   const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
   context.strokeStyle = context.fillStyle = stroke; context.lineWidth = thick;
@@ -295,7 +442,8 @@ function arrow(context, from, to, stroke, thick) {
 }
 
 // A widget that is made anew whenever its data are: weights set in Python show at once.
-const renewed = (render) => ({ model, el }) => {
+/** @param {(mount: Mount) => () => void} render */
+const renewed = (render) => (/** @type {Mount} */ { model, el }) => {
   const life = lifetime(model);
   let end = render({ model, el });
   life.watch(["data"], () => {
@@ -307,6 +455,11 @@ const renewed = (render) => ({ model, el }) => {
 };
 
 // The frame of a widget: title, controls, then whatever it draws.
+/**
+ * @param {HTMLElement} el
+ * @param {Life} life
+ * @param {{ title?: string, controls?: Node[], body: (Node | string)[] }} parts
+ */
 function frame(el, life, { title, controls = [], body }) {
   const root = h("div", { class: "attn-root" });
   if (title) root.append(h("p", { class: "attn-title" }, title));

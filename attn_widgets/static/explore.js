@@ -4,7 +4,8 @@
 
 import { decode } from "./numbers.js";
 import { choice, frame, h, lifetime, part, slider, tick } from "./controls.js";
-import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 
 const PATIENCE = 300; // milliseconds
 

@@ -6,7 +6,9 @@ import {
   arrow, choice, foldedTable, frame, h, lifetime, mayMove, nearest, part, put, sharpCanvas, slider,
   withModifier,
 } from "./controls.js";
-import { heatmap, HINT } from "./weights.js";
+import { heatmap, HINT } from "./map.js";
+
+/** @typedef {import("./controls.js").Life} Life */
 
 const DEEPEST = 6; // blocks
 const FALL = 130; // milliseconds that the light takes through a block
@@ -59,7 +61,7 @@ function reads(now, i) {
 }
 
 // What the picked position reads, and what is asked of it.
-function told({ family, inputs, says, encoder, prefix, picked, layers, levels, C }) {
+function positionWords({ family, inputs, says, encoder, prefix, picked, layers, levels, C }) {
   const who = `Position ${picked}, ${quoted(inputs[picked])}, `;
   const asked = says[picked] !== null && quoted(says[picked]);
   const earlier = picked > encoder ? `positions ${span(encoder, picked)}` : "itself";
@@ -97,273 +99,323 @@ const ABOUT = {
 };
 const PARTS = "\u25cf attention reads along the lines, \u25a0 feed-forward works on each position alone";
 
-// ---------------------------------------------------------------- the diagram
+// ---------------------------------------------------------------- the diagram: where things lie
 
-function diagram(life, { label, onPick }) {
-  const CHIP = 24, HEAD = 12, TURN = Math.PI / 3, CROSS = PALETTE.categorical[1];
-  let now = null, at = null;
+const CHIP = 24, HEAD = 12, TURN = Math.PI / 3; // pixels of a token and of a block's head; of slanted labels
+const SIDE = 24, ROOM = 92; // pixels beside the stacks; of a label, at most
+const CROSS = PALETTE.categorical[1];
 
-  function layout(width) {
-    const { inputs, says, C, encoder, layers } = now, pen = view.canvas.getContext("2d");
-    const texts = [inputs, says].map((row) => row.map((token) => (token === null ? "" : visible(token, 14))));
-    const gap = encoder ? 40 : 0, side = 24;
-    const share = (slack) => Math.min(84, (width - 2 * (side + slack) - gap) / C);
-    const wide = share(0);
-    // Upright in the larger or the smaller type where no two tokens meet, else slanted.
-    const measured = [13, 12].map((font) => {
-      pen.font = `600 ${font}px ${view.colours.font}`;
-      const sizes = texts.map((row) => row.map((text) => Math.min(92, pen.measureText(text).width)));
-      const longest = Math.max(...sizes.flat());
-      const pad = font === 13 ? 12 : 8;
-      const fits = longest + pad <= wide + side
-        && sizes.every((row) => row.every((size, c) => !c
-          || (size + row[c - 1]) / 2 + pad + 2 <= wide + (c === encoder ? gap : 0)));
-      return { font, pad, sizes, longest, fits };
-    });
-    const { font, pad, sizes, longest, fits: upright } = measured.find((one) => one.fits) || measured[0];
-    // Slanted labels lean out to the right above and to the left below.
-    const pitch = upright ? wide : share(Math.max(0, longest * Math.cos(TURN) - side - wide / 2) / 2);
-    const start = (width - pitch * C - gap) / 2;
-    const x = (c) => start + (c + 0.5) * pitch + (encoder && c >= encoder ? gap : 0);
-    const tall = upright ? CHIP : longest * Math.sin(TURN) + 14;
-    const step = layers < 4 ? 82 : layers < 5 ? 74 : 62;
-    const top = 18 + tall + 16, bottom = top + layers * step;
-    // The feed-forward part of a level, its cross-attention and its attention; level 0 is the tokens.
-    const ff = (l) => (l ? bottom - l * step + HEAD : bottom + 8);
-    const cross = (l) => ff(l) + 14, attention = (l) => ff(l) + 28;
-    return {
-      texts, sizes, font, upright, pitch, x, tall, step, top, bottom, ff, cross, attention, gap,
-      pad: upright ? pad : 8, every: upright ? 1 : Math.ceil(13 / (pitch * Math.sin(TURN))),
-      r: Math.min(5, pitch * 0.28), height: bottom + 8 + tall + 26,
-    };
-  }
+/**
+ * What is on show.
+ * @typedef {ReturnType<typeof wiring> & { family: string, layers: number, picked: number,
+ *   levels: Uint8Array[] }} Wired
+ */
+/**
+ * What is painted, and where.
+ * @typedef {object} Picture
+ * @property {CanvasRenderingContext2D} context
+ * @property {import("./controls.js").Colours} colours
+ * @property {Wired} now
+ * @property {ReturnType<typeof layout>} at
+ */
 
-  function write(context, text, x, y, options = {}) {
-    const { align = "center", base = "middle", bold = false, colour = view.colours.muted, size = 11, room } = options;
-    context.font = `${bold ? "600 " : ""}${size}px ${view.colours.font}`;
-    context.textAlign = align; context.textBaseline = base; context.fillStyle = colour;
-    context.fillText(text, x, y, room);
-  }
-  // The stacks, from where to where each goes; and what stands below, from which position on.
-  const stacks = () => (now.encoder ? [[0, now.encoder], [now.encoder, now.C]] : [[0, now.C]]);
-  const captions = () => ({ "encoder-only": [[0, "the source, one word masked"]],
-    "decoder-only": [[0, "the text so far"]],
-    "encoder-decoder": [[0, "encoder: the source"], [now.prefix, "decoder: the target so far"]],
-    prefix: [[0, "prefix: the source"], [now.prefix, "the target so far"]] }[now.family]);
-  const across = (first, end, room = 0.5) => [at.x(first) - room * at.pitch, at.x(end - 1) + room * at.pitch];
-  // from where to where the cone goes at a level, or null
-  const tint = (levels, first, end) => {
-    const on = Array.from(levels.subarray(first, end), (one, n) => (one ? first + n : -1)).filter((n) => n >= 0);
-    return on.length ? [on[0], on[on.length - 1] + 1] : null;
+// The type in which the labels of both rows fit upright, or else the larger one, which is then slanted.
+function labelType(pen, font, texts, { pitch, gap, encoder }) {
+  const measured = [13, 12].map((size) => {
+    pen.font = `600 ${size}px ${font}`;
+    const sizes = texts.map((row) => row.map((text) => Math.min(ROOM, pen.measureText(text).width)));
+    const longest = Math.max(...sizes.flat()), pad = size === 13 ? 12 : 8;
+    const upright = longest + pad <= pitch + SIDE
+      && sizes.every((row) => row.every((width, c) => !c
+        || (width + row[c - 1]) / 2 + pad + 2 <= pitch + (c === encoder ? gap : 0)));
+    return { size, pad, sizes, longest, upright };
+  });
+  return measured.find((one) => one.upright) || measured[0];
+}
+
+/**
+ * Where the parts of the diagram lie on a canvas of this width.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {string} font
+ * @param {Wired} now
+ * @param {number} width
+ */
+function layout(pen, font, { inputs, says, C, encoder, layers }, width) {
+  const texts = [inputs, says].map((row) => row.map((token) => (token === null ? "" : visible(token, 14))));
+  const gap = encoder ? 40 : 0;
+  const pitchFor = (slack) => Math.min(84, (width - 2 * (SIDE + slack) - gap) / C), widest = pitchFor(0);
+  const { size, pad, sizes, longest, upright } = labelType(pen, font, texts, { pitch: widest, gap, encoder });
+  // Slanted labels lean out to the right above and to the left below.
+  const pitch = upright ? widest : pitchFor(Math.max(0, longest * Math.cos(TURN) - SIDE - widest / 2) / 2);
+  const start = (width - pitch * C - gap) / 2;
+  const x = (c) => start + (c + 0.5) * pitch + (encoder && c >= encoder ? gap : 0);
+  const labelHeight = upright ? CHIP : longest * Math.sin(TURN) + 14;
+  const step = layers < 4 ? 82 : layers < 5 ? 74 : 62;
+  const top = 18 + labelHeight + 16, bottom = top + layers * step;
+  // The feed-forward part of a level, its cross-attention and its attention; level 0 is the tokens.
+  const feedForward = (l) => (l ? bottom - l * step + HEAD : bottom + 8);
+  return {
+    texts, sizes, size, upright, pitch, x, step, top, bottom, feedForward, gap,
+    cross: (l) => feedForward(l) + 14, attention: (l) => feedForward(l) + 28,
+    span: (first, end, room = 0.5) => [x(first) - room * pitch, x(end - 1) + room * pitch],
+    pad: upright ? pad : 8, every: upright ? 1 : Math.ceil(13 / (pitch * Math.sin(TURN))),
+    radius: Math.min(5, pitch * 0.28), height: bottom + 8 + labelHeight + 26,
   };
+}
 
-  function stroke(context, colour, thick, alpha, lines) {
-    context.beginPath(); lines();
-    context.strokeStyle = colour;
-    context.lineWidth = thick;
-    context.globalAlpha = alpha;
-    context.stroke();
+// The stacks, from where to where each goes.
+const stacksOf = ({ encoder, C }) => (encoder ? [[0, encoder], [encoder, C]] : [[0, C]]);
+
+// What stands below, from which position on.
+const captionsOf = ({ family, prefix }) => ({ "encoder-only": [[0, "the source, one word masked"]],
+  "decoder-only": [[0, "the text so far"]],
+  "encoder-decoder": [[0, "encoder: the source"], [prefix, "decoder: the target so far"]],
+  prefix: [[0, "prefix: the source"], [prefix, "the target so far"]] }[family]);
+
+// From where to where the cone goes at a level, or null.
+function coneSpan(level, first, end) {
+  const on = Array.from(level.subarray(first, end), (one, n) => (one ? first + n : -1)).filter((n) => n >= 0);
+  return on.length ? [on[0], on[on.length - 1] + 1] : null;
+}
+
+// ---------------------------------------------------------------- the diagram: what is painted
+
+function write({ context, colours }, text, x, y, options = {}) {
+  const { align = "center", base = "middle", bold = false, colour = colours.muted, size = 11, room } = options;
+  context.font = `${bold ? "600 " : ""}${size}px ${colours.font}`;
+  context.textAlign = align; context.textBaseline = base; context.fillStyle = colour;
+  context.fillText(text, x, y, room);
+}
+
+function stroke({ context }, colour, thick, alpha, lines) {
+  context.beginPath(); lines();
+  context.strokeStyle = colour;
+  context.lineWidth = thick;
+  context.globalAlpha = alpha;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function paintBlocks(picture) {
+  const { context, colours: { line, panel }, now, at } = picture;
+  stacksOf(now).forEach(([first, end], n) => {
+    const [left, right] = at.span(first, end), room = right - left;
+    for (let l = 1; l <= now.layers; l++) {
+      const y = at.bottom - l * at.step;
+      context.beginPath();
+      context.roundRect(left - 18, y, room + 22, at.step - 6, 8);
+      context.fillStyle = panel; context.fill();
+      context.strokeStyle = line; context.lineWidth = 1; context.stroke();
+      if (n) continue; // blocks side by side bear one number
+      context.save();
+      context.translate(left - 9, y + (at.step - 6) / 2);
+      context.rotate(-Math.PI / 2);
+      write(picture, `block ${l}`, 0, 0);
+      context.restore();
+    }
+  });
+}
+
+function paintCaptions(picture) {
+  const { context, colours, now, at } = picture;
+  const begins = (first) => at.span(first, now.C)[0] - (first && !now.encoder ? -4 : 18);
+  const below = captionsOf(now).map(([first, words]) => [begins(first), words]);
+  below.forEach(([x, words], n) => {
+    const room = n + 1 < below.length ? Math.max(8, below[n + 1][0] - x - 8) : undefined;
+    write(picture, words, x, at.height, { align: "left", base: "bottom", room });
+  });
+  if (now.family !== "prefix") return;
+  const [x] = at.span(now.prefix, now.C); // where the prefix ends
+  context.setLineDash([2, 4]);
+  stroke(picture, colours.muted, 1, 1, () => { context.moveTo(x, at.top - 6); context.lineTo(x, at.height); });
+  context.setLineDash([]);
+}
+
+// What the picked output depends on: a light from its word down to the tokens.
+function paintCone({ context, colours: { accent }, now: { levels, layers, encoder, C, picked }, at }) {
+  for (const [first, end, colour] of [[encoder, C, accent], [0, encoder, picked < encoder ? accent : CROSS]]) {
+    const ends = levels.map((level) => coneSpan(level, first, end))
+      .map((positions) => positions && at.span(positions[0], positions[1], 0.42));
+    if (!ends[layers]) continue;
+    const left = [], right = [];
+    for (let l = layers; l >= 0 && ends[l]; l--) {
+      const head = at.feedForward(l) - 10;
+      const foot = l ? at.attention(l) : at.bottom + 8 + (at.upright ? CHIP + 2 : 6);
+      left.push([ends[l][0], head], [ends[l][0], foot]);
+      right.push([ends[l][1], head], [ends[l][1], foot]);
+    }
+    context.beginPath();
+    [...left, ...right.reverse()].forEach(([x, y]) => context.lineTo(x, y));
+    context.fillStyle = colour;
+    context.globalAlpha = 0.13;
+    context.fill();
     context.globalAlpha = 1;
   }
+}
 
-  function paintBlocks(context) {
-    const { line, panel } = view.colours;
-    stacks().forEach(([first, end], n) => {
-      const [left, right] = across(first, end), room = right - left;
-      for (let l = 1; l <= now.layers; l++) {
-        context.beginPath();
-        context.roundRect(left - 18, at.bottom - l * at.step, room + 22, at.step - 6, 8);
-        context.fillStyle = panel; context.fill();
-        context.strokeStyle = line; context.lineWidth = 1; context.stroke();
-        if (n) continue; // blocks side by side bear one number
-        context.save();
-        context.translate(left - 9, at.bottom - l * at.step + (at.step - 6) / 2);
-        context.rotate(-Math.PI / 2);
-        write(context, `block ${l}`, 0, 0);
-        context.restore();
-      }
-    });
-    const begins = (first) => across(first, now.C)[0] - (first && !now.encoder ? -4 : 18);
-    const below = captions().map(([first, words]) => [begins(first), words]);
-    below.forEach(([x, words], n) => {
-      const room = n + 1 < below.length ? Math.max(8, below[n + 1][0] - x - 8) : undefined;
-      write(context, words, x, at.height, { align: "left", base: "bottom", room });
-    });
-    if (now.family !== "prefix") return;
-    const x = across(now.prefix, now.C)[0]; // where the prefix ends
-    context.setLineDash([2, 4]);
-    stroke(context, view.colours.muted, 1, 1, () => { context.moveTo(x, at.top - 6); context.lineTo(x, at.height); });
-    context.setLineDash([]);
-  }
-
-  // What the picked output depends on: a light from its word down to the tokens.
-  function paintCone(context) {
-    const { levels, layers, encoder, C, picked } = now;
-    const { accent } = view.colours;
-    for (const [first, end, colour] of [[encoder, C, accent], [0, encoder, picked < encoder ? accent : CROSS]]) {
-      const ends = levels.map((level) => tint(level, first, end)).map((ends) => ends && across(...ends, 0.42));
-      if (!ends[layers]) continue;
-      const left = [], right = [];
-      for (let l = layers; l >= 0 && ends[l]; l--) {
-        left.push([ends[l][0], at.ff(l) - 10]); right.push([ends[l][1], at.ff(l) - 10]);
-        const foot = l ? at.attention(l) : at.bottom + 8 + (at.upright ? CHIP + 2 : 6);
-        left.push([ends[l][0], foot]); right.push([ends[l][1], foot]);
-      }
-      context.beginPath();
-      [...left, ...right.reverse()].forEach((place) => context.lineTo(...place));
-      context.fillStyle = colour;
-      context.globalAlpha = 0.13;
-      context.fill();
-      context.globalAlpha = 1;
+// The lines of a level that the mask allows, from the positions of the level below to those that are `wanted`.
+function wires({ context, now: { encoder, C, mask }, at }, l, wanted) {
+  const low = at.feedForward(l - 1), high = at.attention(l), middle = (low + high) / 2;
+  for (let i = 0; i < C; i++) {
+    for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) {
+      context.moveTo(at.x(j), low); context.bezierCurveTo(at.x(j), middle, at.x(i), middle, at.x(i), high);
     }
   }
+}
 
-  // Who reads whom: every line that the mask allows, and over it those that the output depends on; of
-  // many positions, whose lines would be one smear, the picked one's alone.
-  function paintLines(context) {
-    const { levels, layers, encoder, C, mask, picked } = now;
-    const { line, muted, accent } = view.colours;
-    const wire = (l, i, j) => {
-      const [from, to, low, high] = [at.x(j), at.x(i), at.ff(l - 1), at.attention(l)];
-      const middle = (low + high) / 2;
-      context.moveTo(from, low); context.bezierCurveTo(from, middle, to, middle, to, high);
-    };
-    const each = (l, wanted) => { for (let i = 0; i < C; i++) {
-      for (let j = i < encoder ? 0 : encoder; j < C; j++) if (mask[i * C + j] && wanted(i)) wire(l, i, j);
-    } };
-    const few = C <= 32;
-    if (few) {
-      for (let l = 1; l <= layers; l++)
-        stroke(context, muted, 0.6, Math.min(0.5, 6 / C), () => each(l, (i) => !levels[l][i]));
-    }
-    // what each position carries along, past attention and feed-forward
-    stroke(context, line, 1.5, 1, () => {
-      for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {
-        context.moveTo(at.x(c), at.ff(l));
-        context.lineTo(at.x(c), at.attention(l));
-      }
-    });
-    const deep = (i) => i < encoder && picked >= encoder ? CROSS : accent;
-    for (let l = 1; l <= layers; l++) for (const colour of [CROSS, accent]) {
-      const strong = (i) => i === picked && l === layers;
-      if (few) stroke(context, colour, 1, 0.5, () => each(l, (i) => levels[l][i] && deep(i) === colour && !strong(i)));
-      stroke(context, colour, 1.8, 1, () => each(l, (i) => strong(i) && deep(i) === colour));
-    }
-    if (encoder) paintMemory(context);
-  }
-  // The encoder's outputs in one bar, and a branch from it into each of the decoder's blocks.
-  function paintMemory(context) {
-    const { levels, layers, encoder, C, picked } = now;
-    const { muted } = view.colours, lit = picked >= encoder;
-    const y = at.top - 12;
-    const trunk = across(encoder, C)[0] - 18 - at.gap / 2 + 9;
-    const [left] = across(0, 1, 0.3);
-    stroke(context, lit ? CROSS : muted, lit ? 2.2 : 1, lit ? 1 : 0.6, () => {
-      for (let c = 0; c < encoder; c++) { context.moveTo(at.x(c), at.ff(layers)); context.lineTo(at.x(c), y); }
-      context.moveTo(left, y); context.lineTo(trunk, y); context.lineTo(trunk, at.cross(1));
-    });
+// Who reads whom: every line that the mask allows, and over it those that the output depends on; of
+// many positions, whose lines would be one smear, the picked one's alone.
+function paintLines(picture) {
+  const { context, colours: { line, muted, accent }, now: { levels, layers, encoder, C, picked }, at } = picture;
+  const few = C <= 32;
+  if (few) {
     for (let l = 1; l <= layers; l++) {
-      const ends = tint(levels[l], encoder, C);
-      const rail = (c) => { context.moveTo(trunk, at.cross(l)); context.lineTo(at.x(c), at.cross(l)); };
-      stroke(context, muted, 1, 0.6, () => rail(C - 1));
-      if (lit && ends) stroke(context, CROSS, 2.2, 1, () => rail(ends[1] - 1));
-    }
-    write(context, "memory", left, y - 9, { align: "left", colour: lit ? CROSS : muted, bold: lit });
-  }
-
-  function paintParts(context) {
-    const { levels, layers, encoder, C, picked } = now;
-    const { paper, muted, accent } = view.colours;
-    for (let l = 1; l <= layers; l++) for (let c = 0; c < C; c++) {
-      const on = levels[l][c], x = at.x(c);
-      const colour = c < encoder && picked >= encoder ? CROSS : accent;
-      const r = at.r;
-      const shape = (lit, fill, draw) => {
-        context.beginPath(); draw();
-        context.fillStyle = lit ? fill : paper; context.fill();
-        context.strokeStyle = lit ? fill : muted; context.lineWidth = 1.2; context.stroke();
-      };
-      shape(on, colour, () => context.arc(x, at.attention(l), r, 0, 7));
-      if (encoder && c >= encoder) shape(on, CROSS, () => { // a diamond
-        for (const [u, v] of [[0, -1], [1, 0], [0, 1], [-1, 0]])
-          context.lineTo(x + u * (r + 1), at.cross(l) + v * (r + 1));
-        context.closePath();
-      });
-      shape(on, colour, () => context.rect(x - r, at.ff(l) - r, 2 * r, 2 * r));
+      stroke(picture, muted, 0.6, Math.min(0.5, 6 / C), () => wires(picture, l, (i) => !levels[l][i]));
     }
   }
+  // what each position carries along, past attention and feed-forward
+  stroke(picture, line, 1.5, 1, () => {
+    for (let c = 0; c < C; c++) for (let l = 1; l <= layers; l++) {
+      context.moveTo(at.x(c), at.feedForward(l));
+      context.lineTo(at.x(c), at.attention(l));
+    }
+  });
+  const hue = (i) => (i < encoder && picked >= encoder ? CROSS : accent);
+  for (let l = 1; l <= layers; l++) for (const colour of [CROSS, accent]) {
+    const strong = (i) => i === picked && l === layers, faint = (i) => levels[l][i] && hue(i) === colour && !strong(i);
+    if (few) stroke(picture, colour, 1, 0.5, () => wires(picture, l, faint));
+    stroke(picture, colour, 1.8, 1, () => wires(picture, l, (i) => strong(i) && hue(i) === colour));
+  }
+  if (encoder) paintMemory(picture);
+}
 
-  // A row of tokens: the inputs on chips below, what is asked for above.
-  function paintTokens(context, row, y) {
-    const { levels, layers, inputs, encoder, picked, C } = now;
-    const { paper, panel, ink, muted, accent, line } = view.colours;
-    const below = row === 0;
-    at.texts[row].forEach((text, c) => {
-      if (!text) return;
-      const lit = below ? levels[0][c] : c === picked, chosen = c === picked;
-      if (c % at.every && !chosen) return; // no room for every label
-      const size = at.sizes[row][c], wide = size + at.pad;
-      const hidden = below && inputs[c] === MASK && now.family === "encoder-only";
-      context.save();
-      context.translate(at.x(c), y);
-      if (!at.upright) context.rotate(-TURN);
-      const [left, up] = at.upright ? [-wide / 2, below ? 0 : -CHIP] : [below ? -wide : 0, -CHIP / 2];
-      const colour = below && c < encoder && picked >= encoder ? CROSS : accent;
-      context.beginPath(); context.roundRect(left, up, wide, CHIP, 5);
-      context.fillStyle = chosen ? accent : below ? panel : paper;
-      if (below || chosen) context.fill();
-      if (lit && !chosen) {
-        context.globalAlpha = 0.22;
-        context.fillStyle = colour;
-        context.fill();
-        context.globalAlpha = 1;
-      }
-      context.strokeStyle = lit ? colour : line; context.lineWidth = 1;
-      if (hidden) { context.setLineDash([4, 2]); context.lineWidth = 1.6; }
-      if (below || chosen) context.stroke();
-      write(context, text, left + wide / 2, up + CHIP / 2 + 1,
-        { bold: chosen, size: at.font, room: size, colour: chosen ? paper : below && !lit ? muted : ink });
-      context.restore();
-      if (below) return;
-      const [x, head] = [at.x(c), at.ff(layers) - at.r];
-      // from the output to its word
-      arrow(context, [x, head], [x, y + 3], chosen ? accent : muted, chosen ? 2 : 1);
+// The encoder's outputs in one bar, and a branch from it into each of the decoder's blocks.
+function paintMemory(picture) {
+  const { context, colours: { muted }, now: { levels, layers, encoder, C, picked }, at } = picture;
+  const lit = picked >= encoder, y = at.top - 12;
+  const trunk = at.span(encoder, C)[0] - 18 - at.gap / 2 + 9, [left] = at.span(0, 1, 0.3);
+  stroke(picture, lit ? CROSS : muted, lit ? 2.2 : 1, lit ? 1 : 0.6, () => {
+    for (let c = 0; c < encoder; c++) {
+      context.moveTo(at.x(c), at.feedForward(layers));
+      context.lineTo(at.x(c), y);
+    }
+    context.moveTo(left, y); context.lineTo(trunk, y); context.lineTo(trunk, at.cross(1));
+  });
+  for (let l = 1; l <= layers; l++) {
+    const ends = coneSpan(levels[l], encoder, C);
+    const rail = (c) => { context.moveTo(trunk, at.cross(l)); context.lineTo(at.x(c), at.cross(l)); };
+    stroke(picture, muted, 1, 0.6, () => rail(C - 1));
+    if (lit && ends) stroke(picture, CROSS, 2.2, 1, () => rail(ends[1] - 1));
+  }
+  write(picture, "memory", left, y - 9, { align: "left", colour: lit ? CROSS : muted, bold: lit });
+}
+
+// The parts of each block: attention a disc, cross-attention a diamond, feed-forward a square.
+function paintParts({ context, colours: { paper, muted, accent }, now: { levels, layers, encoder, C, picked }, at }) {
+  const r = at.radius;
+  const shape = (lit, fill, draw) => {
+    context.beginPath(); draw();
+    context.fillStyle = lit ? fill : paper; context.fill();
+    context.strokeStyle = lit ? fill : muted; context.lineWidth = 1.2; context.stroke();
+  };
+  for (let l = 1; l <= layers; l++) for (let c = 0; c < C; c++) {
+    const on = levels[l][c], x = at.x(c), colour = c < encoder && picked >= encoder ? CROSS : accent;
+    shape(on, colour, () => context.arc(x, at.attention(l), r, 0, 7));
+    if (encoder && c >= encoder) shape(on, CROSS, () => {
+      for (const [u, v] of [[0, -1], [1, 0], [0, 1], [-1, 0]])
+        context.lineTo(x + u * (r + 1), at.cross(l) + v * (r + 1));
+      context.closePath();
     });
-    if (!below) write(context, "trained to say", across(encoder, C)[0] - 18, 0, { align: "left", base: "top" });
+    shape(on, colour, () => context.rect(x - r, at.feedForward(l) - r, 2 * r, 2 * r));
   }
+}
 
-  const view = sharpCanvas(life, { label, keyboard: true,
-    height(width) {
-      if (!now) return 40;
-      at = layout(width);
-      return at.height;
-    },
-    paint(context) {
-      if (!now) return;
-      paintBlocks(context);
-      paintCone(context);
-      paintLines(context);
-      paintParts(context);
-      paintTokens(context, 1, at.top - 14);
-      paintTokens(context, 0, at.bottom + 8);
-    } });
-  view.canvas.classList.add("attn-press");
+// One token: an input on a chip, or what is asked for.
+function paintToken(picture, c, y, below) {
+  const { context, colours, now, at } = picture, { levels, inputs, encoder, picked, family } = now, row = below ? 0 : 1;
+  const { paper, panel, ink, muted, accent, line } = colours;
+  const chosen = c === picked, lit = below ? levels[0][c] : chosen, size = at.sizes[row][c], width = size + at.pad;
+  context.save();
+  context.translate(at.x(c), y);
+  if (!at.upright) context.rotate(-TURN);
+  const [left, up] = at.upright ? [-width / 2, below ? 0 : -CHIP] : [below ? -width : 0, -CHIP / 2];
+  const colour = below && c < encoder && picked >= encoder ? CROSS : accent;
+  context.beginPath(); context.roundRect(left, up, width, CHIP, 5);
+  context.fillStyle = chosen ? accent : below ? panel : paper;
+  if (below || chosen) context.fill();
+  if (lit && !chosen) {
+    context.globalAlpha = 0.22;
+    context.fillStyle = colour;
+    context.fill();
+    context.globalAlpha = 1;
+  }
+  context.strokeStyle = lit ? colour : line; context.lineWidth = 1;
+  if (below && inputs[c] === MASK && family === "encoder-only") { // hidden
+    context.setLineDash([4, 2]); context.lineWidth = 1.6;
+  }
+  if (below || chosen) context.stroke();
+  write(picture, at.texts[row][c], left + width / 2, up + CHIP / 2 + 1,
+    { bold: chosen, size: at.size, room: size, colour: chosen ? paper : below && !lit ? muted : ink });
+  context.restore();
+}
 
-  const go = (c) => { if (c !== now.picked) onPick(Math.max(0, Math.min(now.C - 1, c))); };
+// The inputs below, and what is asked for above, each with an arrow from the output to its word.
+function paintTokens(picture) {
+  const { context, colours: { accent, muted }, now: { layers, encoder, picked, C }, at } = picture;
+  const above = at.top - 14, isShown = (text, c) => text && !(c % at.every && c !== picked); // room for every label?
+  at.texts[1].forEach((text, c) => {
+    if (!isShown(text, c)) return;
+    paintToken(picture, c, above, false);
+    const chosen = c === picked, x = at.x(c);
+    arrow(context, [x, at.feedForward(layers) - at.radius], [x, above + 3], chosen ? accent : muted, chosen ? 2 : 1);
+  });
+  write(picture, "trained to say", at.span(encoder, C)[0] - 18, 0, { align: "left", base: "top" });
+  at.texts[0].forEach((text, c) => { if (isShown(text, c)) paintToken(picture, c, at.bottom + 8, true); });
+}
+
+// ---------------------------------------------------------------- the diagram at work
+
+function listen(life, view, shown, onPick) {
+  const go = (c) => {
+    const { now } = shown();
+    if (c !== now.picked) onPick(Math.max(0, Math.min(now.C - 1, c)));
+  };
   life.listen(view.canvas, "click", (event) => {
-    const [x] = view.at(event), found = nearest(now.inputs.map((_, c) => at.x(c)), x);
+    const { now, at } = shown(), [x] = view.at(event), found = nearest(now.inputs.map((_, c) => at.x(c)), x);
     if (Math.abs(at.x(found) - x) <= Math.max(12, at.pitch)) go(found);
   });
   life.listen(view.canvas, "keydown", (event) => {
     if (withModifier(event)) return;
-    const to = { ArrowLeft: now.picked - 1, ArrowRight: now.picked + 1, Home: 0, End: now.C - 1 }[event.key];
+    const { picked, C } = shown().now;
+    const to = { ArrowLeft: picked - 1, ArrowRight: picked + 1, Home: 0, End: C - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     go(to);
   });
+}
+
+/**
+ * The diagram; `onPick` hears which position is pressed or walked to.
+ * @param {Life} life
+ * @param {{ label: string, onPick: (position: number) => void }} options
+ */
+function diagram(life, { label, onPick }) {
+  let now = null, at = null, timer = 0;
+  const view = sharpCanvas(life, { label, keyboard: true,
+    height(width) {
+      if (!now) return 40;
+      at = layout(view.canvas.getContext("2d"), view.colours.font, now, width);
+      return at.height;
+    },
+    paint(context) {
+      if (!now) return;
+      const picture = { context, colours: view.colours, now, at };
+      for (const paint of [paintBlocks, paintCaptions, paintCone, paintLines, paintParts, paintTokens]) paint(picture);
+    } });
+  view.canvas.classList.add("attn-press");
+  listen(life, view, () => ({ now, at }), onPick);
 
   // The light falls from the picked word, a block at a time; at once for who wants nothing to move.
-  let timer = 0;
   function shine(whole, depth) {
     const dark = whole.layers - depth;
     now = { ...whole, levels: whole.levels.map((level, l) => (l < dark ? level.map(() => 0) : level)) };
@@ -371,93 +423,99 @@ function diagram(life, { label, onPick }) {
     if (dark > 0) timer = setTimeout(shine, FALL, whole, depth + 1);
   }
   life.onEnd(() => clearTimeout(timer));
-  return { el: view.el, show(next) {
-    clearTimeout(timer);
-    shine(next, mayMove() ? 0 : next.layers);
-  } };
+  return { el: view.el,
+    /** @param {Wired} next */
+    show(next) {
+      clearTimeout(timer);
+      shine(next, mayMove() ? 0 : next.layers);
+    } };
 }
 
 // ---------------------------------------------------------------- the widget
 
+// The masks: of the one stack, or of the encoder, the decoder, and between them. From which position on and how many
+// rows, from which on and how many columns.
+function masksOf({ encoder: E, C, prefix, family }) {
+  if (E) {
+    return [{ first: 0, L: E, from: 0, S: E, heading: "Encoder: no mask" },
+      { first: E, L: C - E, from: E, S: C - E, heading: "Decoder: causal mask" },
+      { first: E, L: C - E, from: 0, S: E, heading: "Cross-attention: no mask" }];
+  }
+  const headings = { "encoder-only": "No mask", "decoder-only": "Causal mask",
+    prefix: `Prefix mask: ${prefix} open to all` };
+  return [{ first: 0, L: C, from: 0, S: C, heading: headings[family] }];
+}
+
+// The n-th mask as a map, hidden where there is none.
+function maskPanel(life, n, pick) {
+  let first = 0;
+  const map = heatmap(life, {
+    label: "A mask: which keys each query may read. Arrow keys walk the cells and pick the query.",
+    hint: n ? "" : HINT, tableLabel: "The mask as a table", tallest: 24, onPick: (i) => pick(first + i) });
+  const heading = h("p", { class: "attn-heading" }), el = h("div", {}, heading, map.el, map.table);
+  return { el, draw(now) {
+    const shown = masksOf(now)[n];
+    el.hidden = !shown;
+    if (el.hidden) return;
+    const { L, from, S } = shown, { mask, C, inputs, picked } = now;
+    ({ first } = shown);
+    const open = Uint8Array.from({ length: L * S }, (_, k) => mask[(first + ((k / S) | 0)) * C + from + (k % S)]);
+    heading.textContent = shown.heading;
+    map.show({ values: Float64Array.from(open), L, S, mask: open, flat: true,
+      queries: inputs.slice(first, first + L), keys: inputs.slice(from, from + S),
+      mark: picked >= first && picked < first + L ? picked - first : null });
+  } };
+}
+
+// The controls. The slider ends where the family does: told so before the slider itself hears of it.
+function controlsFor(model, life, data, read, pick) {
+  let places = null;
+  life.watch(["family"], () => {
+    places.querySelector("input").max = String(wiring(model.get("family"), data).C - 1);
+  });
+  places = slider(part(model, ["position", "family"], () => read().picked, pick), life, "position",
+    { label: "Position", min: 0, max: read().C - 1, step: 1 });
+  const family = part(model, ["family"], () => model.get("family"),
+    (name) => put(model, { family: name, position: firstPosition(name, data) }));
+  return [
+    choice(family, life, "family",
+      { label: "Family", choices: [["encoder-only", "encoder only (BERT)"], ["decoder-only", "decoder only (GPT)"],
+        ["encoder-decoder", "encoder-decoder (T5)"], ["prefix", "decoder with a prefix"]] }),
+    slider(model, life, "num_layers", { label: "Blocks", min: 1, max: DEEPEST, step: 1 }), places];
+}
+
+/** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {
   const life = lifetime(model), data = model.get("data");
+  /** @returns {Wired} */
   function read() {
-    const family = model.get("family");
-    const layers = checked(model.get("num_layers"), DEEPEST);
-    const wired = wiring(family, data);
-    const picked = Math.min(model.get("position"), wired.C - 1);
+    const family = model.get("family"), layers = checked(model.get("num_layers"), DEEPEST);
+    const wired = wiring(family, data), picked = Math.min(model.get("position"), wired.C - 1);
     return { ...wired, family, layers, picked, levels: cone(wired, layers, picked) };
   }
   let now = read();
   const pick = (position) => put(model, { position });
   const picture = diagram(life, { onPick: pick,
     label: "The network, from the tokens below to what it says above. Left and right arrow keys pick a position." });
-  const said = h("p", { class: "attn-said", role: "status" });
-  const about = h("p", { class: "attn-note" });
-  const parts = h("p", { class: "attn-note" });
+  const sentence = h("p", { class: "attn-said", role: "status" });
+  const about = h("p", { class: "attn-note" }), parts = h("p", { class: "attn-note" });
   const words = h("div", {}, about, parts);
   const table = foldedTable(life, "The diagram as a table", () => ({
     corner: "position", columns: ["reads in each block", "is trained to say", `known at ${now.picked}`],
     rows: now.inputs.map((token, n) => [`${n} ${visible(token)}`, reads(now, n),
       now.says[n] === null ? "" : visible(now.says[n]), now.levels[0][n] ? "yes" : "no"]) }));
-
-  // The masks: of the one stack, or of the encoder, the decoder, and between them.
-  const masks = [0, 1, 2].map((n) => {
-    const map = heatmap(life, {
-      label: "A mask: which keys each query may read. Arrow keys walk the cells and pick the query.",
-      hint: n ? "" : HINT, tableLabel: "The mask as a table", tallest: 24,
-      onPick: (i) => pick(now.panels[n].first + i) });
-    const heading = h("p", { class: "attn-heading" });
-    return { map, heading, el: h("div", {}, heading, map.el, map.table) };
-  });
-  function panels() {
-    const { encoder: E, C, prefix, family } = now, all = { first: 0, L: C, from: 0, S: C };
-    if (E) {
-      return [{ first: 0, L: E, from: 0, S: E, heading: "Encoder: no mask" },
-        { first: E, L: C - E, from: E, S: C - E, heading: "Decoder: causal mask" },
-        { first: E, L: C - E, from: 0, S: E, heading: "Cross-attention: no mask" }];
-    }
-    const headings = { "encoder-only": "No mask", "decoder-only": "Causal mask",
-      prefix: `Prefix mask: ${prefix} open to all` };
-    return [{ ...all, heading: headings[family] }];
-  }
-  function drawMask({ map, heading, el: panel }, n) {
-    panel.hidden = !now.panels[n];
-    if (panel.hidden) return;
-    const { first, L, from, S, heading: title } = now.panels[n];
-    const { mask, C, inputs, picked } = now;
-    const open = Uint8Array.from({ length: L * S }, (_, k) => mask[(first + ((k / S) | 0)) * C + from + (k % S)]);
-    heading.textContent = title;
-    map.show({ values: Float64Array.from(open), L, S, mask: open, flat: true,
-      queries: inputs.slice(first, first + L), keys: inputs.slice(from, from + S),
-      mark: picked >= first && picked < first + L ? picked - first : null });
-  }
+  const masks = [0, 1, 2].map((n) => maskPanel(life, n, pick));
   function draw() {
     now = read();
-    now.panels = panels();
     picture.show(now);
-    masks.forEach(drawMask);
-    said.textContent = told(now);
+    for (const mask of masks) mask.draw(now);
+    sentence.textContent = positionWords(now);
     about.textContent = ABOUT[now.family];
     words.className = now.encoder ? "attn-wide" : ""; // one mask leaves room beside it
     parts.textContent = `${PARTS}${now.encoder ? ", \u25c6 cross-attention reads the memory" : ""}.`;
     table.fill();
   }
-
-  // A slider that ends where the family does: told so before the slider itself hears of it.
-  let places = null;
-  life.watch(["family"], () => { places.querySelector("input").max = wiring(model.get("family"), data).C - 1; });
-  places = slider(part(model, ["position", "family"], () => read().picked, pick), life, "position",
-    { label: "Position", min: 0, max: now.C - 1, step: 1 });
-  const controls = [
-    choice(part(model, ["family"], () => model.get("family"),
-      (family) => put(model, { family, position: firstPosition(family, data) })), life, "family",
-      { label: "Family", choices: [["encoder-only", "encoder only (BERT)"], ["decoder-only", "decoder only (GPT)"],
-        ["encoder-decoder", "encoder-decoder (T5)"], ["prefix", "decoder with a prefix"]] }),
-    slider(model, life, "num_layers", { label: "Blocks", min: 1, max: DEEPEST, step: 1 }),
-    places,
-  ];
-  frame(el, life, { controls, body: [picture.el, said, table.el,
+  frame(el, life, { controls: controlsFor(model, life, data, read, pick), body: [picture.el, sentence, table.el,
     h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
   life.watch(["family", "num_layers", "position"], draw);
   draw();

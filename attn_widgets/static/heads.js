@@ -5,7 +5,8 @@
 
 import { decode, largest, PALETTE, quoted, shown, visible } from "./numbers.js";
 import { button, choice, foldedTable, frame, h, lifetime, numbered, put, renewed, tick } from "./controls.js";
-import { colourScale, heatmap, SCALES, sharedScale } from "./weights.js";
+import { colourScale, SCALES, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 import { headGrid } from "./grid.js";
 import { links, strongest } from "./links.js";
 import { typingBox } from "./typing.js";

@@ -6,7 +6,8 @@ import { decode, largest, maskedSoftmax, namedMask } from "./numbers.js";
 import {
   choice, frame, h, lifetime, numbered, put, renewed, sized, slider, tick, twoDigits,
 } from "./controls.js";
-import { colourScale, heatmap, SCALES, sharedScale } from "./weights.js";
+import { colourScale, SCALES, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 import { headGrid } from "./grid.js";
 
 const MANY = 24; // tokens from which on weights may be too small for a linear scale
@@ -29,38 +30,8 @@ function headReader(model) {
   return { data, layers, heads, L, S, mask, read };
 }
 
-function renderOnce({ model, el }) {
-  const life = lifetime(model);
-  const reader = headReader(model);
-  const map = heatmap(life, { label: "Attention weights. Arrow keys walk the cells.",
-    onPick: (row, column) => put(model, { row, column }) });
-  const scale = colourScale(life);
-  const { data, layers, heads } = reader;
-
-  const room = new Float64Array(reader.L * reader.S); // for one head after the other
-  // One scale for all heads of all layers, or their colours could not be compared.
-  function scaleTop() {
-    if (!model.get("shared_scale")) return 1;
-    let most = 1e-9;
-    for (let n = 0; n < layers * heads; n++)
-      most = Math.max(most, largest(reader.read((n / heads) | 0, n % heads, room)));
-    return most;
-  }
-  let top = 1;
-  let grid = null;
-  const which = h("p", { class: "attn-note", role: "status" });
-  function draw() {
-    const { L, S } = reader;
-    const values = reader.read(model.get("layer"), model.get("head"));
-    top = scaleTop();
-    const { queries, keys } = reader.data, colours = model.get("scale");
-    map.show({ values, L, S, mask: reader.mask(), queries, keys, top, scale: colours });
-    scale.show(top, false, colours);
-    which.textContent = `Layer ${model.get("layer")}, head ${model.get("head")}`;
-    shared.querySelector("input").disabled = colours === "row"; // where each row has an end of its own
-    if (grid && model.get("overview")) grid.draw();
-  }
-
+// The controls that these data need; `shared` is the one of a common scale, which each row may make idle.
+function controlsFor(model, life, { data, layers, heads, L, S }) {
   const controls = [];
   if (layers > 1) controls.push(choice(model, life, "layer", { label: "Layer", choices: numbered(layers) }));
   if (heads > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
@@ -70,20 +41,56 @@ function renderOnce({ model, el }) {
     const choices = [["none", "none"], ["causal", "causal"]].concat(data.mask ? [["given", "the given one"]] : []);
     controls.push(choice(model, life, "mask_choice", { label: "Mask", choices }));
   }
-  if (Math.max(reader.L, reader.S) >= MANY) {
-    controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }));
-  }
+  if (Math.max(L, S) >= MANY) controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }));
   const shared = sharedScale(model, life);
-  controls.push(shared);
-  const body = [map.el, scale.el, map.table];
+  return { controls: [...controls, shared], shared };
+}
+
+// All heads at once, and which of them is chosen.
+function overviewOf(model, life, { layers, heads, L, S, mask, read }, room, top) {
+  const which = h("p", { class: "attn-note", role: "status" });
+  const grid = headGrid(life, model, { layers, heads, size: () => [L, S], map: (layer, head) => (
+    { values: read(layer, head, room), mask: mask(), top: top(), scale: model.get("scale") }) });
+  const fold = () => { grid.el.hidden = which.hidden = !model.get("overview"); };
+  life.watch(["overview"], fold);
+  fold();
+  return { el: h("div", {}, grid.el, which), draw() {
+    which.textContent = `Layer ${model.get("layer")}, head ${model.get("head")}`;
+    if (model.get("overview")) grid.draw();
+  } };
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function renderOnce({ model, el }) {
+  const life = lifetime(model), reader = headReader(model), { data, layers, heads, L, S } = reader;
+  const map = heatmap(life, { label: "Attention weights. Arrow keys walk the cells.",
+    onPick: (row, column) => put(model, { row, column }) });
+  const scale = colourScale(life), room = new Float64Array(L * S); // for one head after the other
+  let top = 1, overview = null;
+
+  // One scale for all heads of all layers, or their colours could not be compared.
+  function findTop() {
+    if (!model.get("shared_scale")) return 1;
+    let most = 1e-9;
+    for (let n = 0; n < layers * heads; n++)
+      most = Math.max(most, largest(reader.read((n / heads) | 0, n % heads, room)));
+    return most;
+  }
+  function draw() {
+    const values = reader.read(model.get("layer"), model.get("head"));
+    top = findTop();
+    const { queries, keys } = data, colours = model.get("scale");
+    map.show({ values, L, S, mask: reader.mask(), queries, keys, top, scale: colours });
+    scale.show(top, false, colours);
+    shared.querySelector("input").disabled = colours === "row"; // where each row has an end of its own
+    if (overview) overview.draw();
+  }
+
+  const { controls, shared } = controlsFor(model, life, reader), body = [map.el, scale.el, map.table];
   if (layers * heads > 1) {
     controls.push(tick(model, life, "overview", { label: "All heads at once" }));
-    grid = headGrid(life, model, { layers, heads, size: () => [reader.L, reader.S], map: (layer, head) => (
-      { values: reader.read(layer, head, room), mask: reader.mask(), top, scale: model.get("scale") }) });
-    const fold = () => { grid.el.hidden = which.hidden = !model.get("overview"); };
-    life.watch(["overview"], fold);
-    fold();
-    body.unshift(h("div", {}, grid.el, which));
+    overview = overviewOf(model, life, reader, room, () => top);
+    body.unshift(overview.el);
   }
   frame(el, life, { title: data.title, controls, body });
   life.watch(["layer", "head", "temperature", "mask_choice", "shared_scale", "overview", "scale"], draw);

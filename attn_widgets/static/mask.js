@@ -3,7 +3,8 @@
 
 import { checked, decode, maskedSoftmax, namedMask, quoted } from "./numbers.js";
 import { button, choice, frame, h, lifetime, put, slider } from "./controls.js";
-import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 
 const DEEPEST = 8; // layers
 

@@ -1,15 +1,26 @@
-// What every widget shares, first of three files: numbers, masks and scores, words, colours.
-// Import-free: Python puts the three in front of each widget's own file (see assets.py).
+// What every widget computes and says with: numbers, masks and scores, words, colours. Nothing here draws.
 
 // ---------------------------------------------------------------- numbers
 
+/** @typedef {Float64Array<ArrayBuffer>} Floats */
+/** @typedef {ArrayLike<number>} Numbers a list of them or an array */
+/** @typedef {Record<string, any>} Parameters of a score, by their names in Python */
+
 // A size that the page's data state: what somebody changed is refused, and fills neither memory nor time.
+/**
+ * @param {number} n
+ * @param {number} most
+ */
 function checked(n, most) {
   if (!(Number.isInteger(n) && n >= 0 && n <= most)) throw new RangeError(`a size must be from 0 to ${most}, got ${n}`);
   return n;
 }
 
 // Undo attn_widgets.encoding: quanta or packed bits, with their shape.
+/**
+ * @param {{ b64: string, shape: number[], bits: number, lo?: number, hi?: number, power?: number }} packed
+ * @returns {Uint8Array | Floats}
+ */
 function decode({ b64, shape, bits, lo, hi, power = 1 }) {
   const bytes = Uint8Array.from(atob(b64), (c) => c.charCodeAt(0));
   const size = shape.reduce((product, n) => product * n, 1);
@@ -20,7 +31,12 @@ function decode({ b64, shape, bits, lo, hi, power = 1 }) {
     return Uint8Array.from({ length: size }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
   }
   const view = new DataView(bytes.buffer);
-  const level = {
+  /**
+ * @param {number} x
+ * @param {number} low
+ * @param {number} high
+ */
+const level = {
     12: (i) => { // three hexadecimal digits each, in a row
       const at = (3 * i) >> 1;
       return i & 1 ? ((bytes[at] & 15) << 8) | bytes[at + 1] : (bytes[at] << 4) | (bytes[at + 1] >> 4);
@@ -34,6 +50,14 @@ function decode({ b64, shape, bits, lo, hi, power = 1 }) {
 
 // Row by row; masked keys get 0, and so does every key of an empty row. Many heads may share one
 // array for their weights: making 144 of them takes as long as filling them.
+/**
+ * @param {Numbers} scores (L, S)
+ * @param {Numbers | null} mask (L, S)
+ * @param {number} L
+ * @param {number} S
+ * @param {number} [temperature]
+ * @param {Floats} [weights] what is filled
+ */
 function maskedSoftmax(scores, mask, L, S, temperature = 1, weights = new Float64Array(L * S)) {
   weights.fill(0);
   for (let i = 0; i < L; i++) {
@@ -59,6 +83,12 @@ const KERNELS = {
 };
 
 // (L, S) weights of Nadaraya-Watson; a row with no key in reach is 0.
+/**
+ * @param {string} kernel
+ * @param {Numbers} queries
+ * @param {Numbers} keys
+ * @param {number} bandwidth
+ */
 function kernelWeights(kernel, queries, keys, bandwidth) {
   const L = queries.length, S = keys.length;
   const u = (i, j) => (queries[i] - keys[j]) / bandwidth;
@@ -75,11 +105,19 @@ function kernelWeights(kernel, queries, keys, bandwidth) {
   return weights;
 }
 
+/**
+ * @param {Numbers} a
+ * @param {Numbers} b
+ */
 function dot(a, b) { // a loop and not reduce: a Transformer spends its time here
   let sum = 0;
   for (let n = 0; n < a.length; n++) sum += a[n] * b[n];
   return sum;
 }
+/**
+ * @param {Numbers[]} rows
+ * @param {Numbers} x
+ */
 const matvec = (rows, x) => rows.map((row) => dot(row, x));
 
 const SCORES = {
@@ -93,6 +131,13 @@ const SCORES = {
   },
 };
 
+// (L, S) scores by name.
+/**
+ * @param {string} score
+ * @param {number[][]} queries
+ * @param {number[][]} keys
+ * @param {Parameters} [parameters]
+ */
 function scoreMatrix(score, queries, keys, parameters = {}) {
   return Float64Array.from(
     queries.flatMap((q) => keys.map((k) => SCORES[score](q, k, parameters))),
@@ -109,10 +154,17 @@ const MASKS = {
   block: (i, j, size) => ((i / size) | 0) === ((j / size) | 0),
 };
 
+/**
+ * @param {string} name
+ * @param {number} L
+ * @param {number} S
+ */
 function namedMask(name, L, S, size = 1) {
   return Uint8Array.from({ length: L * S }, (_, n) => +MASKS[name]((n / S) | 0, n % S, size));
 }
 
+// The largest number, or 0.
+/** @param {Numbers} values */
 function largest(values) {
   let top = 0;
   for (let n = 0; n < values.length; n++) if (values[n] > top) top = values[n];
@@ -129,6 +181,10 @@ const UNPRINTABLE = [[0x80, 0x9f], [0x2028, 0x202e], [0x2066, 0x2069], [0xd800, 
 
 // A token as it can be drawn: control characters and lone spaces made visible. Of a very long one only
 // as much is looked at as could be shown.
+/**
+ * @param {any} token
+ * @returns {string}
+ */
 function visible(token, most = 24) {
   const text = Array.from(String(token).slice(0, 2 * most + 2), (c) => {
     const code = c.codePointAt(0);
@@ -142,11 +198,19 @@ function visible(token, most = 24) {
 }
 
 // Tokens as one text: a space between two that do not join.
+/**
+ * @param {string[]} tokens
+ * @param {(before: string, token: string) => boolean} joins
+ */
 const joined = (tokens, joins) => tokens.reduce(
   (text, token, n) => text + (n && !joins(tokens[n - 1], token) ? " " : "") + token, "");
 
 // Tokens as they can be drawn where there is little room. Those that would look alike if cut show from
 // where they differ.
+/**
+ * @param {string[]} tokens
+ * @param {number} most characters
+ */
 function distinct(tokens, most) {
   const cut = tokens.map((token) => visible(token, most)), groups = new Map();
   cut.forEach((text, n) => groups.set(text, [...(groups.get(text) || []), n]));
@@ -163,8 +227,14 @@ function distinct(tokens, most) {
 }
 
 // First-strong isolates keep a right-to-left token from turning the words around it.
+/** @param {string} text */
 const inQuotes = (text) => `\u201c\u2068${text}\u2069\u201d`;
+/**
+ * @param {any} token
+ * @param {number} [most] characters
+ */
 const quoted = (token, most) => inQuotes(visible(token, most));
+/** @param {number} x */
 const shown = (x) => (Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
 
 // ---------------------------------------------------------------- colours
@@ -193,9 +263,16 @@ const PALETTE = { categorical: ["#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a
 
 const rgb = (hex) => [0, 2, 4].map((n) => parseInt(hex.slice(n, n + 2), 16));
 // Of a colour as a style sheet gives it, "#rrggbb" or "rgb(r, g, b)"; black where it gives none yet.
+/** @param {string} colour */
 const channels = (colour) => (colour.startsWith("#") ? rgb(colour.slice(1))
   : (colour.match(/\d+/g) || [0, 0, 0]).slice(0, 3).map(Number));
+/**
+ * @param {number[]} a
+ * @param {number[]} b
+ * @param {number} t
+ */
 const mix = (a, b, t) => a.map((x, n) => Math.round(x + (b[n] - x) * t));
+/** @param {number[]} channels red, green, blue */
 const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
 // 256 colours as the words of an ImageData (little-endian: every browser there is).
@@ -205,17 +282,20 @@ const DIVERGING = Uint32Array.from({ length: 256 }, (_, i) => {
   const t = i / 127.5;
   return packed(t < 1 ? mix(ends[0], ends[1], t) : mix(ends[1], ends[2], t - 1));
 });
+/** @param {number} word of an ImageData */
 const css = (word) => `rgb(${word & 255},${(word >> 8) & 255},${(word >> 16) & 255})`;
 // Black on light and white on dark: WCAG's luminance, above which black has the more contrast.
 const linear = (byte) => (byte <= 10 ? byte / 3294.6 : ((byte / 255 + 0.055) / 1.055) ** 2.4);
 const luminance = (word) => 0.2126 * linear(word & 255) + 0.7152 * linear((word >> 8) & 255)
   + 0.0722 * linear((word >> 16) & 255);
+/** @param {number} word of an ImageData */
 const inkOn = (word) => (luminance(word) > 0.179 ? "#000000" : "#ffffff");
 const level = (x, low, high) => Math.max(0, Math.min(255, Math.round((255 * (x - low)) / (high - low || 1))));
 
 // The page's colours as they are now; widgets.css defines them for light and dark. Where the reader's
 // system forces its own, these are asked for by name.
 const FORCED = "(forced-colors: active)";
+/** @param {HTMLElement} el */
 function inks(el) {
   const style = getComputedStyle(el), forced = matchMedia(FORCED).matches && el.parentElement;
   const system = { paper: "Canvas", surface: "Canvas", ink: "CanvasText", muted: "CanvasText", rule: "GrayText",

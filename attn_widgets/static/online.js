@@ -5,12 +5,17 @@ import { checked, distinct, maskedSoftmax, PALETTE, quoted, shown, visible } fro
 import {
   choice, dragging, foldedTable, frame, h, handle, lifetime, mayMove, part, put, sharpCanvas, slider, tick,
 } from "./controls.js";
-import { hatch, heatmap } from "./weights.js";
+import { hatch } from "./weights.js";
+import { heatmap } from "./map.js";
 import { stepper } from "./steps.js";
+
+/** @typedef {import("./controls.js").Life} Life */
+/** @typedef {import("./controls.js").Model} Model */
 
 const MOST_KEYS = 64; // as in attn_widgets.online
 const SLIDE = 700; // milliseconds from one tile to the next
 const PACE = 1900; // and until it plays on
+const RIGHT = 60, TOP = 30, FLOOR = 124, STRIP = 16; // pixels: for numbers; where scores begin and end; for masked keys
 const BEFORE = PALETTE.categorical[0], TILE = PALETTE.categorical[1], WRONG = PALETTE.categorical[3];
 
 // One entry a tile: {start, end, old, maximum, rescale, exps, added, total, sums, output}. `old` is what the
@@ -62,7 +67,7 @@ function formulas({ old, maximum, rescale, added, total, sums, output, start, en
 }
 
 // What happens in this step, in words.
-function toldStep({ start, end, old, maximum, rescale }, forget) {
+function stepWords({ start, end, old, maximum, rescale }, forget) {
   const keys = end - start > 1 ? `Keys ${start} to ${end - 1}` : `Key ${start}`, factor = numberWords(rescale);
   const [a, b] = [old.maximum, maximum].map(scoreWords);
   const what = maximum === -Infinity ? "every key so far is masked, and there is nothing to sum"
@@ -73,30 +78,57 @@ function toldStep({ start, end, old, maximum, rescale }, forget) {
   return `${keys}: ${what}.`;
 }
 
-// ---------------------------------------------------------------- the widget
+// What the end shows: the softmax, or what came of forgetting the factor.
+function verdict({ at, run, last, output }) {
+  const apart = Math.hypot(...output.map((x, c) => x - last.output[c]));
+  if (at < run.length - 1 || !(last.total > 0)) return "";
+  return apart > 5e-4 ? " The output is not the softmax\u2019s." : " The output is the softmax\u2019s.";
+}
 
-function render({ model, el }) {
-  const life = lifetime(model), { values, tokens } = model.get("data"), S = checked(values.length, MOST_KEYS);
-  const names = distinct(tokens, 10);
+// ---------------------------------------------------------------- what is shown
+
+/**
+ * @typedef {object} Key data that stay
+ * @property {number[][]} values
+ * @property {string[]} tokens
+ * @property {string[]} names tokens as they are drawn
+ * @property {number} S
+ * @property {number} low of the scores that the picture holds
+ * @property {number} high
+ */
+
+// The window of scores stays where they were at first: it must not move under a dragging hand.
+function fixedData(model) {
+  const { values, tokens } = model.get("data"), S = checked(values.length, MOST_KEYS);
   const open = model.get("scores").filter((_, n) => !model.get("masked").includes(n));
   const ends = [Math.min(0, ...open), Math.max(0, ...open)], pad = Math.max(1, (ends[1] - ends[0]) / 4);
-  const low = Math.floor(ends[0] - pad), high = Math.ceil(ends[1] + pad); // of the scores, wherever they go
+  return { values, tokens, names: distinct(tokens, 10), S, low: Math.floor(ends[0] - pad),
+    high: Math.ceil(ends[1] + pad) };
+}
 
-  function read() {
-    const given = model.get("scores"), masked = model.get("masked"), forget = model.get("forget");
-    if (checked(given.length, S) !== S || !given.every(Number.isFinite)) throw new RangeError("a size must be S");
-    const scores = given.map((score, n) => (masked.includes(n) ? -Infinity : score));
-    const tile = Math.max(1, Math.min(S, checked(model.get("tile"), MOST_KEYS)));
-    const right = onlineSoftmax(scores, values, tile), run = forget ? onlineSoftmax(scores, values, tile, true) : right;
-    const at = Math.min(run.length - 1, checked(model.get("step"), MOST_KEYS));
-    const key = Math.min(S - 1, checked(model.get("key"), MOST_KEYS));
-    const most = Math.max(1e-9, ...run.map(({ total, old }) => Math.max(total, old.total)));
-    return { scores, masked, forget, tile, right, run, at, key, most, ...run[at], last: right.at(-1) };
-  }
-  let now = read();
-  const isClosed = (n) => now.scores[n] === -Infinity;
+/**
+ * What the traits say is shown: the step, all steps, and the last of those that forget nothing.
+ * @param {Model} model
+ * @param {Key} data
+ */
+function readStep(model, { values, S }) {
+  const given = model.get("scores"), masked = model.get("masked"), forget = model.get("forget");
+  if (checked(given.length, S) !== S || !given.every(Number.isFinite)) throw new RangeError("a size must be S");
+  const scores = given.map((score, n) => (masked.includes(n) ? -Infinity : score));
+  const tile = Math.max(1, Math.min(S, checked(model.get("tile"), MOST_KEYS)));
+  const right = onlineSoftmax(scores, values, tile), run = forget ? onlineSoftmax(scores, values, tile, true) : right;
+  const at = Math.min(run.length - 1, checked(model.get("step"), MOST_KEYS));
+  const key = Math.min(S - 1, checked(model.get("key"), MOST_KEYS));
+  const most = Math.max(1e-9, ...run.map(({ total, old }) => Math.max(total, old.total)));
+  return { scores, masked, forget, tile, right, run, at, key, most, ...run[at], last: right.at(-1) };
+}
+const isClosed = ({ scores }, n) => scores[n] === -Infinity;
+const isInTile = ({ start, end }, n) => n >= start && n < end;
+const hueOf = (now, n) => (isInTile(now, n) ? TILE : BEFORE);
 
-  // ---- from one tile to the next: first what was there shrinks, then what is new grows
+// From one tile to the next: first what was there shrinks, then what is new grows. `moments()` says how far
+// each is; `draw` draws one of them.
+function transition(life, draw) {
   let began = -1, request = 0;
   function moments() {
     const p = began < 0 ? 1 : Math.min(1, (performance.now() - began) / SLIDE);
@@ -105,284 +137,355 @@ function render({ model, el }) {
   }
   function animate() {
     if (moments()[1] >= 1) began = -1;
-    picture.draw();
-    plane.draw();
+    draw();
     if (began >= 0) request = requestAnimationFrame(animate);
   }
-  life.onEnd(() => cancelAnimationFrame(request));
-  const between = (a, b, t) => a + (b - a) * t;
+  function stop() {
+    cancelAnimationFrame(request);
+    began = -1;
+  }
+  life.onEnd(stop);
+  return { moments, stop, start() { began = performance.now(); animate(); } };
+}
+const between = (a, b, t) => a + (b - a) * t;
 
-  // ---- scores, what is summed, and the sum
-  const right = 60, top = 30, floor = 124, strip = 16;
-  let width = 500, left = 4, labels = { upright: true, tall: 16, every: 1 };
-  const pitch = () => (width - left - right) / S;
-  const side = (n) => left + n * pitch(), px = (n) => side(n + 0.5);
-  const py = (score) => (score === -Infinity ? floor + strip / 2
-    : floor - 4 - ((Math.max(low, Math.min(high, score)) - low) / (high - low)) * (floor - 4 - top));
-  function layLabels() {
-    const pen = picture.canvas.getContext("2d");
-    pen.font = `12px ${picture.colours.font}`;
-    const longest = Math.max(...names.map((name) => pen.measureText(name).width)), upright = longest + 4 < pitch();
-    left = upright ? 4 : Math.max(4, (longest - pitch()) / 2); // for the first one, which leans out
-    labels = { upright, tall: upright ? 16 : Math.min(64, 0.87 * longest + 10), every: Math.ceil(13 / pitch()) };
-  }
-  const rows = () => {
-    const above = floor + strip + labels.tall + 6;
-    return { label: floor + strip + 3, head: above + 12, top: above + 32, base: above + 96, sum: above + 122 };
-  };
-  function words(context, text, x, y, { colour = picture.colours.muted, align = "left", bold = false, size = 11,
-    halo = null } = {}) {
-    context.font = `${bold ? "600 " : ""}${size}px ${picture.colours.font}`;
-    context.textAlign = align; context.textBaseline = "alphabetic";
-    if (halo) { // for a number that a line may cross
-      context.strokeStyle = halo; context.lineWidth = 4; context.lineJoin = "round";
-      context.strokeText(text, x, y);
-    }
-    context.fillStyle = colour; context.fillText(text, x, y);
-  }
-  function rule(context, x0, y0, x1, y1, { colour = picture.colours.line, dash = [], thick = 1 } = {}) {
-    context.beginPath(); context.moveTo(x0, y0); context.lineTo(x1, y1);
-    context.setLineDash(dash); context.strokeStyle = colour; context.lineWidth = thick;
-    context.stroke(); context.setLineDash([]);
-  }
-  function ghost(context, x, y, wide, tall) { // what was there before it shrank
-    context.setLineDash([3, 2]); context.strokeStyle = picture.colours.muted; context.lineWidth = 1;
-    context.strokeRect(x, y, wide, tall);
-    context.setLineDash([]);
-  }
-  const hueOf = (n) => (n >= now.start && n < now.end ? TILE : BEFORE);
-  const isRoomy = () => pitch() >= 31;
+// ---------------------------------------------------------------- the picture: where things lie
 
-  function paintTiles(context) {
-    const { colours } = picture, { tile, start, end } = now, foot = rows().base + 6;
-    context.fillStyle = colours.panel; // the tile in hand
-    context.fillRect(side(start), 0, side(end) - side(start), foot);
-    context.fillStyle = TILE; context.fillRect(side(start), 0, side(end) - side(start), 3);
-    for (let n = tile; n < S; n += tile) rule(context, side(n), 0, side(n), foot, { dash: [1, 3] });
-    rule(context, left, floor, width - right, floor);
-    context.fillStyle = hatch(context, colours.line);
-    context.fillRect(left, floor + 1, width - left - right, strip - 2);
-    words(context, "scores", left + 2, 15);
-    words(context, "\u2212\u221e", width - right + 5, floor + strip - 3);
+/**
+ * Where the parts of the picture lie on a canvas of this width.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {string} font
+ * @param {Key} data
+ * @param {number} width
+ */
+function layout(pen, font, { names, S, low, high }, width) {
+  pen.font = `12px ${font}`;
+  const longest = Math.max(...names.map((name) => pen.measureText(name).width));
+  const pitchFrom = (left) => (width - left - RIGHT) / S, first = pitchFrom(4), upright = longest + 4 < first;
+  const left = upright ? 4 : Math.max(4, (longest - first) / 2); // for the first one, which leans out
+  const pitch = pitchFrom(left), nameHeight = upright ? 16 : Math.min(64, 0.87 * longest + 10);
+  const above = FLOOR + STRIP + nameHeight + 6, edge = (n) => left + n * pitch;
+  const scoreY = (score) => (score === -Infinity ? FLOOR + STRIP / 2
+    : FLOOR - 4 - ((Math.max(low, Math.min(high, score)) - low) / (high - low)) * (FLOOR - 4 - TOP));
+  return { width, left, right: width - RIGHT, pitch, isRoomy: pitch >= 31, edge, x: (n) => edge(n + 0.5), scoreY,
+    upright, every: Math.ceil(13 / pitch), names: FLOOR + STRIP + 3, title: above + 12, peak: above + 32,
+    base: above + 96, sum: above + 122 };
+}
+
+// ---------------------------------------------------------------- the picture: what is painted
+
+/**
+ * @typedef {object} Picture what is painted, and where
+ * @property {CanvasRenderingContext2D} context
+ * @property {import("./controls.js").Colours} colours
+ * @property {ReturnType<typeof layout>} at
+ * @property {ReturnType<typeof readStep>} now
+ * @property {Key} data
+ * @property {number[]} moment how far the old has shrunk and the new has grown
+ */
+
+function write({ context, colours }, text, x, y, { colour = colours.muted, align = "left", bold = false, size = 11,
+  halo = null } = {}) {
+  context.font = `${bold ? "600 " : ""}${size}px ${colours.font}`;
+  context.textAlign = align; context.textBaseline = "alphabetic";
+  if (halo) { // for a number that a line may cross
+    context.strokeStyle = halo; context.lineWidth = 4; context.lineJoin = "round";
+    context.strokeText(text, x, y);
   }
-  function paintMaximum(context, [a]) { // where it has been, and where it is
-    const { colours } = picture, { run, at, old, maximum, end } = now, colour = colours.accent;
-    for (const { maximum: m, start: s, end: e } of run.slice(0, at)) {
-      if (m > -Infinity) rule(context, side(s), py(m), side(e), py(m), { colour, thick: 1.5 });
+  context.fillStyle = colour; context.fillText(text, x, y);
+}
+function rule({ context, colours }, x0, y0, x1, y1, { colour = colours.line, dash = [], thick = 1 } = {}) {
+  context.beginPath(); context.moveTo(x0, y0); context.lineTo(x1, y1);
+  context.setLineDash(dash); context.strokeStyle = colour; context.lineWidth = thick;
+  context.stroke(); context.setLineDash([]);
+}
+function ghost({ context, colours }, x, y, width, height) { // what was there before it shrank
+  context.setLineDash([3, 2]); context.strokeStyle = colours.muted; context.lineWidth = 1;
+  context.strokeRect(x, y, width, height);
+  context.setLineDash([]);
+}
+
+function paintTiles(picture) {
+  const { context, colours, at, now: { tile, start, end }, data: { S } } = picture, { edge } = at, foot = at.base + 6;
+  context.fillStyle = colours.panel; // the tile in hand
+  context.fillRect(edge(start), 0, edge(end) - edge(start), foot);
+  context.fillStyle = TILE; context.fillRect(edge(start), 0, edge(end) - edge(start), 3);
+  for (let n = tile; n < S; n += tile) rule(picture, edge(n), 0, edge(n), foot, { dash: [1, 3] });
+  rule(picture, at.left, FLOOR, at.right, FLOOR);
+  context.fillStyle = hatch(context, colours.line);
+  context.fillRect(at.left, FLOOR + 1, at.right - at.left, STRIP - 2);
+  write(picture, "scores", at.left + 2, 15);
+  write(picture, "\u2212\u221e", at.right + 5, FLOOR + STRIP - 3);
+}
+
+function paintMaximum(picture) { // where it has been, and where it is
+  const { colours: { accent: colour }, at, now, moment: [shrunk] } = picture, { edge, scoreY } = at;
+  const { run, old, maximum, end } = now;
+  for (const { maximum: m, start: s, end: e } of run.slice(0, now.at)) {
+    if (m > -Infinity) rule(picture, edge(s), scoreY(m), edge(e), scoreY(m), { colour, thick: 1.5 });
+  }
+  if (maximum === -Infinity) return;
+  const y = old.maximum === -Infinity ? scoreY(maximum) : between(scoreY(old.maximum), scoreY(maximum), shrunk);
+  rule(picture, at.left, y, edge(end), y, { colour, dash: [6, 3], thick: 2 });
+  rule(picture, edge(end), y, at.right, y, { colour, dash: [1, 4] });
+  write(picture, `m ${scoreWords(maximum)}`, at.right + 5, y + 4, { colour, bold: true });
+}
+
+function paintScores(picture) {
+  const { context, colours, at, now } = picture, radius = Math.min(9, at.pitch / 2);
+  now.scores.forEach((score, n) => {
+    const x = at.x(n), y = at.scoreY(score), later = n >= now.end, ink = later ? colours.muted : colours.ink;
+    const line = later ? { colour: colours.muted, dash: [2, 3] } : { colour: hueOf(now, n), thick: 3 };
+    if (!isClosed(now, n)) rule(picture, x, FLOOR, x, y, line);
+    handle(context, colours, x, y, Math.min(5, 0.6 * radius));
+    if (n === now.key) {
+      context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
+      context.arc(x, y, radius, 0, 7); context.stroke();
     }
-    if (maximum === -Infinity) return;
-    const y = old.maximum === -Infinity ? py(maximum) : between(py(old.maximum), py(maximum), a);
-    rule(context, left, y, side(end), y, { colour, dash: [6, 3], thick: 2 });
-    rule(context, side(end), y, width - right, y, { colour, dash: [1, 4] });
-    words(context, `m ${scoreWords(maximum)}`, width - right + 5, y + 4, { colour, bold: true });
-  }
-  function paintScores(context) {
-    const { colours } = picture, { start, end } = now, reach = Math.min(9, pitch() / 2);
-    now.scores.forEach((score, n) => {
-      const x = px(n), y = py(score), later = n >= end, ink = later ? colours.muted : colours.ink;
-      const line = later ? { colour: colours.muted, dash: [2, 3] } : { colour: hueOf(n), thick: 3 };
-      if (!isClosed(n)) rule(context, x, floor, x, y, line);
-      handle(context, colours, x, y, Math.min(5, 0.6 * reach));
-      if (n === now.key) {
-        context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
-        context.arc(x, y, reach, 0, 7); context.stroke();
-      }
-      const halo = n >= start && n < end ? colours.panel : colours.paper;
-      if (isRoomy()) words(context, scoreWords(score), x, y - 11, { align: "center", colour: ink, halo });
-    });
-  }
-  function paintNames(context) {
-    const { colours } = picture, y = rows().label;
-    names.forEach((name, n) => {
-      if (n % labels.every && n !== now.key) return;
-      context.save();
-      context.translate(px(n), labels.upright ? y + 11 : y + 6);
-      if (!labels.upright) context.rotate(-Math.PI / 3);
-      words(context, name, 0, labels.upright ? 0 : 4, { size: 12, align: labels.upright ? "center" : "right",
-        bold: n === now.key, colour: n >= now.start && n < now.end ? colours.ink : colours.muted });
-      context.restore();
-    });
-  }
-  // The heights of the bars at this moment: the old ones shrink, then the new ones grow.
-  function heights([a, b]) {
-    const { old, factor, exps, start, end } = now;
-    return Array.from(exps, (x, n) => (n < start ? old.exps[n] * between(1, factor, a) : n < end ? x * b : 0));
-  }
-  function paintExps(context, moment) {
-    const { colours } = picture, { head, top: peak, base } = rows(), { old, start, end, rescale, forget } = now;
-    const wide = Math.min(26, 0.6 * pitch()), all = heights(moment);
-    words(context, "e^(score \u2212 m), of what has been seen", left + 2, head);
-    rule(context, left, base, width - right, base);
-    rule(context, left, peak, side(end), peak, { dash: [1, 3], colour: colours.muted });
-    all.forEach((x, n) => {
-      const x0 = px(n) - wide / 2, tall = x * (base - peak);
-      context.fillStyle = hueOf(n); context.fillRect(x0, base - tall, wide, tall);
-      const was = n < start ? old.exps[n] * (base - peak) : 0;
-      if (was - tall > 1.5 && !forget && rescale < 1) ghost(context, x0 + 0.5, base - was, wide - 1, was - tall);
-      if (!isRoomy() || n >= end || isClosed(n)) return;
-      const number = pitch() < 38 ? now.exps[n].toFixed(2) : numberWords(now.exps[n]);
-      words(context, number, px(n), base - Math.max(tall, was) - 4, { align: "center", colour: colours.ink });
-    });
-  }
-    function paintSum(context, moment) {
-    const { colours } = picture, { sum } = rows(), { old, total, most, factor, forget, rescale } = now;
-    const unit = (width - left - right) / most, thick = 15;
-    const was = forget || rescale === 1 || !old.total ? "" : ` (before this tile ${numberWords(old.total)})`;
-    words(context, `their sum${was}`, left + 2, sum - 5);
-    words(context, `Z ${numberWords(total)}`, width - right + 5, sum + 12, { colour: colours.ink, bold: true });
-    context.fillStyle = colours.panel; context.fillRect(left, sum, width - left - right, thick);
-    let x = left;
-    heights(moment).forEach((part, n) => {
-      context.fillStyle = hueOf(n); context.fillRect(x, sum, part * unit, thick);
-      x += part * unit;
-      if (part * unit > 4) { context.fillStyle = colours.paper; context.fillRect(x - 1, sum, 1, thick); }
-    });
-    const before = old.total * unit;
-    if (!forget && factor < 1 && before > 2) ghost(context, left + 0.5, sum - 2.5, before, thick + 5);
-  }
-  const picture = sharpCanvas(life, {
+    const halo = isInTile(now, n) ? colours.panel : colours.paper;
+    if (at.isRoomy) write(picture, scoreWords(score), x, y - 11, { align: "center", colour: ink, halo });
+  });
+}
+
+function paintNames(picture) {
+  const { context, colours, at, now, data: { names } } = picture, { upright } = at;
+  names.forEach((name, n) => {
+    if (n % at.every && n !== now.key) return;
+    context.save();
+    context.translate(at.x(n), upright ? at.names + 11 : at.names + 6);
+    if (!upright) context.rotate(-Math.PI / 3);
+    write(picture, name, 0, upright ? 0 : 4, { size: 12, align: upright ? "center" : "right", bold: n === now.key,
+      colour: isInTile(now, n) ? colours.ink : colours.muted });
+    context.restore();
+  });
+}
+
+// The heights of the bars at this moment: the old ones shrink, then the new ones grow.
+function heights({ now: { old, factor, exps, start, end }, moment: [shrunk, grown] }) {
+  return Array.from(exps, (x, n) => (
+    n < start ? old.exps[n] * between(1, factor, shrunk) : n < end ? x * grown : 0));
+}
+
+function paintExps(picture) {
+  const { context, colours, at, now } = picture, { title, peak, base } = at, { old, start, end, rescale, forget } = now;
+  const width = Math.min(26, 0.6 * at.pitch), unit = base - peak;
+  write(picture, "e^(score \u2212 m), of what has been seen", at.left + 2, title);
+  rule(picture, at.left, base, at.right, base);
+  rule(picture, at.left, peak, at.edge(end), peak, { dash: [1, 3], colour: colours.muted });
+  heights(picture).forEach((share, n) => {
+    const left = at.x(n) - width / 2, height = share * unit, before = n < start ? old.exps[n] * unit : 0;
+    context.fillStyle = hueOf(now, n); context.fillRect(left, base - height, width, height);
+    if (before - height > 1.5 && !forget && rescale < 1) {
+      ghost(picture, left + 0.5, base - before, width - 1, before - height);
+    }
+    if (!at.isRoomy || n >= end || isClosed(now, n)) return;
+    const number = at.pitch < 38 ? now.exps[n].toFixed(2) : numberWords(now.exps[n]);
+    write(picture, number, at.x(n), base - Math.max(height, before) - 4, { align: "center", colour: colours.ink });
+  });
+}
+
+function paintSum(picture) {
+  const { context, colours, at, now } = picture, { left, sum } = at;
+  const { old, total, most, factor, forget, rescale } = now;
+  const unit = (at.right - left) / most, thick = 15;
+  const before = forget || rescale === 1 || !old.total ? "" : ` (before this tile ${numberWords(old.total)})`;
+  write(picture, `their sum${before}`, left + 2, sum - 5);
+  write(picture, `Z ${numberWords(total)}`, at.right + 5, sum + 12, { colour: colours.ink, bold: true });
+  context.fillStyle = colours.panel; context.fillRect(left, sum, at.right - left, thick);
+  let x = left;
+  heights(picture).forEach((share, n) => {
+    context.fillStyle = hueOf(now, n); context.fillRect(x, sum, share * unit, thick);
+    x += share * unit;
+    if (share * unit > 4) { context.fillStyle = colours.paper; context.fillRect(x - 1, sum, 1, thick); }
+  });
+  const length = old.total * unit;
+  if (!forget && factor < 1 && length > 2) ghost(picture, left + 0.5, sum - 2.5, length, thick + 5);
+}
+
+/**
+ * The scores with the tile in hand, what is summed, and the sum; a score goes where its knob is put, and into the
+ * hatched strip, and its key is masked.
+ * @param {Life} life
+ * @param {Key} data
+ * @param {() => any} step what is shown now
+ * @param {() => number[]} moments
+ * @param {{ choose: (key: number) => void, setScore: (key: number, score: number) => void }} deeds
+ */
+function scorePicture(life, data, step, moments, { choose, setScore }) {
+  const { S, low, high } = data;
+  let at = null;
+  const view = sharpCanvas(life, {
     label: "The scores with the tile in hand and the maximum so far, below them what is summed, and the sum. "
       + "The controls move them all; the numbers are in the table.",
-    height: (wide) => { [width, left] = [wide, 4]; layLabels(); return rows().sum + 20; },
-    paint(context, wide) {
-      width = wide;
-      const moment = moments();
-      paintTiles(context); paintMaximum(context, moment); paintScores(context); paintNames(context);
-      paintExps(context, moment); paintSum(context, moment);
+    height(width) {
+      at = layout(view.canvas.getContext("2d"), view.colours.font, data, width);
+      return at.sum + 20;
+    },
+    paint(context) {
+      const picture = { context, colours: view.colours, at, now: step(), data, moment: moments() };
+      for (const paint of [paintTiles, paintMaximum, paintScores, paintNames, paintExps, paintSum]) paint(picture);
     } });
-  picture.canvas.classList.add("attn-drag");
+  view.canvas.classList.add("attn-drag");
+  function grab([x, y]) {
+    const n = Math.max(0, Math.min(S - 1, Math.floor((x - at.left) / at.pitch)));
+    if (Math.hypot(at.x(n) - x, at.scoreY(step().scores[n]) - y) > 20) return null;
+    choose(n);
+    return n;
+  }
+  dragging(life, view, grab, (n, [, y]) => {
+    const score = low + ((FLOOR - 4 - Math.max(TOP, y)) / (FLOOR - 4 - TOP)) * (high - low);
+    setScore(n, y > FLOOR + 2 ? -Infinity : Math.max(low, Number(score.toFixed(high - low > 20 ? 0 : 1))));
+  });
+  return view;
+}
 
-  // A score goes where its knob is put; into the hatched strip, and its key is masked.
+// ---------------------------------------------------------------- the values in the plane
+
+function disc({ context }, place, radius, fill, stroke) {
+  context.beginPath(); context.arc(place[0], place[1], radius, 0, 7);
+  if (fill) { context.fillStyle = fill; context.fill(); }
+  if (stroke) { context.strokeStyle = stroke; context.lineWidth = 1.5; context.stroke(); }
+}
+
+function paintValues(picture, spot, width) {
+  const { colours, now, data: { values, names, S } } = picture, { exps, total, end } = now;
+  values.forEach((value, n) => {
+    const place = spot(value), share = total > 0 ? exps[n] / total : 0, seen = n < end && !isClosed(now, n);
+    disc(picture, place, 3 + 9 * Math.sqrt(share), seen ? hueOf(now, n) : null, seen ? null : colours.muted);
+    if (S > 24 && !isInTile(now, n)) return;
+    const near = place[0] > width - 60, gap = 6 + 9 * Math.sqrt(share);
+    write(picture, names[n], place[0] + (near ? -gap : gap), place[1] + 4, { align: near ? "right" : "left" });
+  });
+}
+
+// The mean of the values seen so far on its way, and the softmax of all as a ring.
+function paintMean(picture, spot) {
+  const { colours, now, moment: [, grown] } = picture, { run, at, forget, old, last, total } = now;
+  if (last.total > 0) {
+    const [x, y] = spot(last.output);
+    disc(picture, [x, y], 10, null, colours.ink);
+    write(picture, "softmax", x, y - 14, { align: "center", colour: colours.ink });
+  }
+  const colour = forget ? WRONG : colours.accent;
+  const path = run.slice(0, at).filter((one) => one.total > 0).map(({ output }) => spot(output));
+  if (!(total > 0)) return;
+  const [from, to] = [old.total > 0 ? old.output : now.output, now.output].map(spot);
+  const here = [0, 1].map((c) => between(from[c], to[c], grown));
+  [...path, here].reduce((a, z) => { rule(picture, a[0], a[1], z[0], z[1], { colour, thick: 1.5 }); return z; });
+  path.forEach((place) => disc(picture, place, 2.5, colour));
+  disc(picture, here, 6, colour, colours.paper);
+}
+
+function valuePlane(life, data, step, moments) {
+  const [xs, ys] = [0, 1].map((c) => data.values.map((value) => value[c]));
+  const middle = [xs, ys].map((all) => (Math.min(...all) + Math.max(...all)) / 2);
+  const spans = [xs, ys].map((all) => Math.max(...all) - Math.min(...all) || 1);
+  const view = sharpCanvas(life, {
+    label: "The values as points, the mean of those seen so far on its way, and the softmax of all as a ring.",
+    height: (width) => Math.min(width, 194),
+    paint(context, width, height) {
+      const picture = { context, colours: view.colours, now: step(), data, moment: moments() };
+      const unit = Math.min((width - 70) / spans[0], (height - 44) / spans[1]);
+      const spot = (value) => [width / 2 + (value[0] - middle[0]) * unit, height / 2 - (value[1] - middle[1]) * unit];
+      context.strokeStyle = view.colours.line; context.lineWidth = 1;
+      context.strokeRect(0.5, 0.5, width - 1, height - 1);
+      paintValues(picture, spot, width);
+      paintMean(picture, spot);
+    } });
+  return view;
+}
+
+// ---------------------------------------------------------------- maps and tables
+
+// The weights so far beside the softmax of all, as a map and with the keys' scores as a table.
+function weightViews(life, { tokens, S }, step) {
+  const rowNames = ["so far", "softmax"], both = new Float64Array(2 * S);
+  let mask = null;
+  const map = heatmap(life, { label: "The weights so far and those of the softmax of all. Arrow keys walk the cells.",
+    tallest: 24 });
+  const axes = { columns: "weights of the keys", rows: "", corner: "",
+    cell: (i, j) => `${rowNames[i]}, key ${j} ${quoted(tokens[j])}` };
+  const weightAt = (n) => (mask[n] ? shown(both[n]) : "masked");
+  const table = foldedTable(life, "The keys as a table", () => ({
+    corner: "key", columns: ["score", "e^(score \u2212 m)", "weight so far", "softmax"],
+    rows: tokens.map((token, n) => {
+      const now = step(), weights = [0, S].map((row) => weightAt(row + n)), isSeen = n < now.end;
+      return [`${n} ${visible(token)}`, isClosed(now, n) ? scoreWords(-Infinity) : shown(now.scores[n]),
+        isSeen ? shown(now.exps[n]) : "", ...weights];
+    }) }));
+  return { map, table, draw() {
+    const now = step(), { exps, total, end } = now;
+    both.set(exps.map((x) => (total > 0 ? x / total : 0)));
+    both.set(maskedSoftmax(now.scores, null, 1, S), S);
+    mask = Uint8Array.from({ length: 2 * S }, (_, n) => Number(!isClosed(now, n % S) && (n >= S || n < end)));
+    map.show({ values: both, L: 2, S, mask, queries: rowNames, keys: null, top: 1, axes });
+  } };
+}
+
+const stepTable = (life, step) => foldedTable(life, "The steps as a table", () => ({
+  corner: "keys", columns: ["maximum", "factor", "sum", "output x", "output y"],
+  rows: step().run.map(({ start, end, maximum, rescale, total, output }) => [`${start} to ${end - 1}`,
+    maximum === -Infinity ? scoreWords(maximum) : shown(maximum), ...[rescale, total, ...output].map(shown)]) }));
+
+// ---------------------------------------------------------------- the widget
+
+// The key at hand: which it is, its score, and whether it is masked.
+function keyControls(model, life, { tokens, low, high }, step, setScore) {
+  const score = part(model, ["scores", "masked", "key"], () => model.get("scores")[step().key],
+    (x) => setScore(step().key, x));
+  const closed = part(model, ["masked", "key"], () => model.get("masked").includes(step().key),
+    (is) => setScore(step().key, is ? -Infinity : model.get("scores")[step().key]));
+  const fine = high - low > 20 ? Number(((high - low) / 200).toPrecision(1)) : 0.1;
+  const group = { class: "attn-controls attn-buttons attn-inline attn-one", role: "group", "aria-label": "One key" };
+  return h("div", group,
+    choice(model, life, "key", { label: "Key", choices: tokens.map((token, n) => [n, `${n} ${visible(token, 14)}`]) }),
+    slider(score, life, "score", { label: "its score", min: low, max: high, step: fine, format: (x) => x.toFixed(2) }),
+    tick(closed, life, "closed", { label: "Masked (\u2212\u221e)" }));
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), data = fixedData(model), { S } = data;
+  let now = readStep(model, data);
+  const step = () => now;
+  const slide = transition(life, () => { picture.draw(); plane.draw(); });
   function setScore(n, score) {
     const masked = now.masked.filter((m) => m !== n);
     if (score === -Infinity) return put(model, { masked: [...masked, n].sort((a, b) => a - b) });
     const scores = now.scores.map((_, m) => (m === n ? Number(score.toFixed(4)) : model.get("scores")[m]));
     put(model, { scores, masked: masked.length < now.masked.length ? masked : now.masked });
   }
-  function grab([x, y]) {
-    const n = Math.max(0, Math.min(S - 1, Math.floor((x - left) / pitch())));
-    if (Math.hypot(px(n) - x, py(now.scores[n]) - y) > 20) return null;
-    put(model, { key: n });
-    return n;
-  }
-  dragging(life, picture, grab, (n, [, y]) => {
-    const score = low + ((floor - 4 - Math.max(top, y)) / (floor - 4 - top)) * (high - low);
-    setScore(n, y > floor + 2 ? -Infinity : Math.max(low, Number(score.toFixed(high - low > 20 ? 0 : 1))));
-  });
-
-  // ---- the values in the plane, and their mean on its way to the answer
-  const [xs, ys] = [0, 1].map((c) => values.map((value) => value[c]));
-  const middle = [xs, ys].map((all) => (Math.min(...all) + Math.max(...all)) / 2);
-  const spans = [xs, ys].map((all) => Math.max(...all) - Math.min(...all) || 1);
-  function paintPlane(context, wide, tall) {
-    const { colours } = plane, [, b] = moments(), { start, end, exps, total, run, at, forget, old, last } = now;
-    const unit = Math.min((wide - 70) / spans[0], (tall - 44) / spans[1]);
-    const spot = (value) => [wide / 2 + (value[0] - middle[0]) * unit, tall / 2 - (value[1] - middle[1]) * unit];
-    context.strokeStyle = colours.line; context.lineWidth = 1;
-    context.strokeRect(0.5, 0.5, wide - 1, tall - 1);
-    const disc = (place, radius, fill, stroke) => {
-      context.beginPath(); context.arc(...place, radius, 0, 7);
-      if (fill) { context.fillStyle = fill; context.fill(); }
-      if (stroke) { context.strokeStyle = stroke; context.lineWidth = 1.5; context.stroke(); }
-    };
-    values.forEach((value, n) => {
-      const place = spot(value), share = total > 0 ? exps[n] / total : 0, seen = n < end && !isClosed(n);
-      disc(place, 3 + 9 * Math.sqrt(share), seen ? hueOf(n) : null, seen ? null : colours.muted);
-      if (S > 24 && (n < start || n >= end)) return;
-      const near = place[0] > wide - 60, gap = 6 + 9 * Math.sqrt(share);
-      words(context, names[n], place[0] + (near ? -gap : gap), place[1] + 4, { align: near ? "right" : "left" });
-    });
-    if (last.total > 0) {
-      disc(spot(last.output), 10, null, colours.ink);
-      const [x, y] = spot(last.output);
-      words(context, "softmax", x, y - 14, { align: "center", colour: colours.ink });
-    }
-    const hue = forget ? WRONG : colours.accent;
-    const path = run.slice(0, at).filter((one) => one.total > 0).map(({ output }) => spot(output));
-    if (!(total > 0)) return;
-    const [from, to] = [old.total > 0 ? old.output : now.output, now.output].map(spot);
-    const here = [0, 1].map((c) => between(from[c], to[c], b));
-    [...path, here].reduce((a, z) => { rule(context, ...a, ...z, { colour: hue, thick: 1.5 }); return z; });
-    path.forEach((place) => disc(place, 2.5, hue));
-    disc(here, 6, hue, colours.paper);
-  }
-  const plane = sharpCanvas(life, {
-    label: "The values as points, the mean of those seen so far on its way, and the softmax of all as a ring.",
-    height: (wide) => Math.min(wide, 194), paint: paintPlane });
-
-  // ---- the weights so far beside the softmax of all
-  const map = heatmap(life, { label: "The weights so far and those of the softmax of all. Arrow keys walk the cells.",
-    tallest: 24 });
-  const both = new Float64Array(2 * S);
-  let mask = null;
-  const weightAt = (n) => (mask[n] ? shown(both[n]) : "masked");
-  function drawMap() {
-    const { exps, total, end } = now;
-    both.set(exps.map((x) => (total > 0 ? x / total : 0)));
-    both.set(maskedSoftmax(now.scores, null, 1, S), S);
-    mask = Uint8Array.from({ length: 2 * S }, (_, n) => Number(!isClosed(n % S) && (n >= S || n < end)));
-    map.show({ values: both, L: 2, S, mask, queries: rowNames, keys: null, top: 1, axes });
-  }
-  const rowNames = ["so far", "softmax"];
-  const axes = { columns: "weights of the keys", rows: "", corner: "",
-    cell: (i, j) => `${rowNames[i]}, key ${j} ${quoted(tokens[j])}` };
-
-  const keyTable = foldedTable(life, "The keys as a table", () => ({
-    corner: "key", columns: ["score", "e^(score \u2212 m)", "weight so far", "softmax"],
-    rows: tokens.map((token, n) => {
-      const weights = [0, S].map((row) => weightAt(row + n)), isSeen = n < now.end;
-      return [`${n} ${visible(token)}`, isClosed(n) ? scoreWords(-Infinity) : shown(now.scores[n]),
-        isSeen ? shown(now.exps[n]) : "", ...weights];
-    }) }));
-  const stepTable = foldedTable(life, "The steps as a table", () => ({
-    corner: "keys", columns: ["maximum", "factor", "sum", "output x", "output y"],
-    rows: now.run.map(({ start, end, maximum, rescale, total, output }) => [`${start} to ${end - 1}`,
-      maximum === -Infinity ? scoreWords(maximum) : shown(maximum), ...[rescale, total, ...output].map(shown)]) }));
-  const said = h("p", { class: "attn-said", role: "status" });
-  const sums = h("pre", {}), held = h("p", { class: "attn-note" });
+  const picture = scorePicture(life, data, step, slide.moments, { setScore, choose: (key) => put(model, { key }) });
+  const plane = valuePlane(life, data, step, slide.moments);
+  const weights = weightViews(life, data, step), table = stepTable(life, step);
+  const sentence = h("p", { class: "attn-said", role: "status" });
+  const sums = h("pre", {}), memory = h("p", { class: "attn-note" });
   const steps = stepper(model, life, { pace: PACE, place: () => ({ step: now.at, count: now.run.length }) });
 
-  // What the end shows: the softmax, or what came of forgetting the factor.
-  function verdict() {
-    const { at, run, last, output } = now, apart = Math.hypot(...output.map((x, c) => x - last.output[c]));
-    if (at < run.length - 1 || !(last.total > 0)) return "";
-    return apart > 5e-4 ? " The output is not the softmax\u2019s." : " The output is the softmax\u2019s.";
-  }
   function draw() {
     const from = now;
-    now = read();
-    cancelAnimationFrame(request);
+    now = readStep(model, data);
+    slide.stop();
     const isSame = ["scores", "tile", "forget"].every((name) => String(now[name]) === String(from[name]));
-    const isNext = isSame && now.at === from.at + 1;
-    began = isNext && mayMove() ? performance.now() : -1;
-    if (began < 0) { picture.ask(); plane.ask(); } else animate();
-    drawMap();
+    if (isSame && now.at === from.at + 1 && mayMove()) slide.start();
+    else { picture.ask(); plane.ask(); }
+    weights.draw();
     steps.draw();
-    said.textContent = toldStep(now, now.forget) + verdict();
+    sentence.textContent = stepWords(now, now.forget) + verdict(now);
     sums.textContent = `${formulas(now, now.forget)}\nsoftmax of all = ${vectorWords(now.last.output)}`;
     const count = now.end - now.start;
-    held.textContent = `In fast memory: ${count} score${count > 1 ? "s" : ""}, and m, Z, u. A plain softmax `
+    memory.textContent = `In fast memory: ${count} score${count > 1 ? "s" : ""}, and m, Z, u. A plain softmax `
       + `needs all ${S}. Of earlier tiles only the sums are kept, not the bars.`;
-    keyTable.fill(); stepTable.fill();
+    weights.table.fill(); table.fill();
   }
-
-  const score = part(model, ["scores", "masked", "key"], () => model.get("scores")[now.key],
-    (x) => setScore(now.key, x));
-  const closed = part(model, ["masked", "key"], () => model.get("masked").includes(now.key),
-    (is) => setScore(now.key, is ? -Infinity : model.get("scores")[now.key]));
   life.watch(["scores", "masked", "tile", "step", "key", "forget"], draw);
-  const fine = high - low > 20 ? Number(((high - low) / 200).toPrecision(1)) : 0.1;
-  const group = { class: "attn-controls attn-buttons attn-inline attn-one", role: "group", "aria-label": "One key" };
-  const one = h("div", group,
-    choice(model, life, "key", { label: "Key", choices: tokens.map((token, n) => [n, `${n} ${visible(token, 14)}`]) }),
-    slider(score, life, "score", { label: "its score", min: low, max: high, step: fine, format: (x) => x.toFixed(2) }),
-    tick(closed, life, "closed", { label: "Masked (\u2212\u221e)" }));
+  const one = keyControls(model, life, data, step, setScore);
   steps.el.classList.add("attn-inline");
   const size = slider(part(model, ["tile"], () => now.tile, (tile) => model.set("tile", tile)), life, "tile",
     { label: "Tile", min: 1, max: S, step: 1 });
   const controls = [steps.el, size, one, tick(model, life, "forget", { label: "Forget to rescale" })];
-  frame(el, life, { controls, body: [said, h("div", { class: "attn-player attn-online" },
-    h("div", {}, picture.el, map.el, keyTable.el), h("div", {}, plane.el, sums, held, stepTable.el))] });
+  frame(el, life, { controls, body: [sentence, h("div", { class: "attn-player attn-online" },
+    h("div", {}, picture.el, weights.map.el, weights.table.el), h("div", {}, plane.el, sums, memory, table.el))] });
   draw();
   return life.end;
 }

@@ -6,7 +6,9 @@ import { checked, largest, maskedSoftmax, PALETTE, shown } from "./numbers.js";
 import {
   arrow, choice, dragging, foldedTable, frame, h, lifetime, part, put, sharpCanvas, slider, tick,
 } from "./controls.js";
-import { ATTENTION, colourScale, heatmap } from "./weights.js";
+import { colourScale } from "./weights.js";
+import { heatmap } from "./map.js";
+import { ATTENTION } from "./map_layout.js";
 
 const HEADS = 8, APART = 2.4; // as in attn_widgets.position
 const LARGEST = 4096; // positions, or dimensions

@@ -6,7 +6,8 @@ import { checked, quoted, visible } from "./numbers.js";
 import {
   button, foldedTable, frame, h, KEEP_KEYS, labelled, lifetime, mayMove, put, slider, withModifier,
 } from "./controls.js";
-import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 import { likeliest, optionList } from "./options.js";
 import {
   chance, drawn, END, LanguageModel, nextProbabilities, Reader, samplingDistribution, START,

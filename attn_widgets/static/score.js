@@ -6,7 +6,8 @@ import {
   arrow, choice, dragging, foldedTable, frame, h, handle, lifetime, part, put, sharpCanvas, sized, slider,
   twoDigits,
 } from "./controls.js";
-import { colourScale, heatmap, scaleTop, sharedScale } from "./weights.js";
+import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { heatmap } from "./map.js";
 
 function render({ model, el }) {
   const life = lifetime(model);

@@ -8,7 +8,7 @@ import {
   button, byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, part, put, slider, unique,
   withModifier,
 } from "./controls.js";
-import { heatmap } from "./weights.js";
+import { heatmap } from "./map.js";
 import { headGrid } from "./grid.js";
 import { languageChoice, sourceReader, SPECIAL, textBox, together } from "./texts.js";
 import { END, START, TransformerModel, translateTokens } from "./transformer_model.js";

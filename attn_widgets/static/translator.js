@@ -7,7 +7,8 @@ import { joined, namedMask, quoted, visible } from "./numbers.js";
 import {
   button, choice, foldedTable, frame, h, lifetime, mayMove, numbered, put, slider,
 } from "./controls.js";
-import { colourScale, heatmap } from "./weights.js";
+import { colourScale } from "./weights.js";
+import { heatmap } from "./map.js";
 import { headGrid } from "./grid.js";
 import { links, strongest } from "./links.js";
 import { likeliest, optionList } from "./options.js";
