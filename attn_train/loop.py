@@ -51,11 +51,11 @@ def fit(
     describe: Callable[[float], str] = "loss {:.3f}".format,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
-    """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
+    """Train a model in place as `attn_notes.training.fit` does, for hours, on several devices.
 
-    The caller's random state stays as it is. Inside `process_group`, all processes of torchrun
-    train together, with a model that `shard` has divided or a whole one in each. Their batches and
-    the accumulated ones make one large batch, in which each counts as its loss says.
+    Inside `process_group`, all processes of torchrun train together, with a model that `shard` has
+    divided or a whole one in each. Their batches and the accumulated ones make one large batch, in
+    which each counts as its loss says.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
@@ -77,8 +77,7 @@ def fit(
         checkpoint_every: steps between two checkpoints.
         validate: gives the held-out loss before each checkpoint, in evaluation mode, without
             gradients. At the end the model gets the weights for which it was lowest.
-        progress: whether to show a bar; by default in a terminal or a notebook, unless
-            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
+        progress: whether to show a bar, as in the short loop.
         describe: what the bar says of a loss.
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
@@ -88,40 +87,32 @@ def fit(
     Raises:
         FloatingPointError: a loss or gradient that is not finite, with its step.
         ValueError: a checkpoint that is damaged or of another training, among others.
-
-    Example:
-        >>> target = torch.tensor([1.0, -1.0])
-        >>> model = nn.Linear(2, 2)
-        >>> square = lambda model, x: (model(x) - x).square().mean()
-        >>> losses = fit(model, lambda n: target, square, steps=100, lr=0.1)
-        >>> losses[-1] < 0.01 * losses[0]
-        True
     """
     check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
     check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")
     settings = {"seed": seed, "lr": lr, "weight_decay": weight_decay, "max_norm": max_norm}
-    run = Run(model, settings | {"precision": precision})
+    state = State(model, settings | {"precision": precision})
     with training(model, seed):
-        run.resume(checkpoint, steps)
+        state.resume(checkpoint, steps)
         compute = _wrapped(model, loss, compile, precision)
-        shown = progress if run.rank == 0 else False
-        with progress_bar(len(run.losses), steps, shown) as bar:
-            for step in range(len(run.losses), steps):
+        shown = progress if state.rank == 0 else False
+        with progress_bar(len(state.losses), steps, shown) as bar:
+            for step in range(len(state.losses), steps):
                 several = [batches(step * accumulate + n) for n in range(accumulate)]
-                value = run.update(compute, several, lr * schedule(step))
+                value = state.update(compute, several, lr * schedule(step))
                 if on_step is not None:
                     on_step(step + 1, value)
                 if (step + 1) % checkpoint_every == 0 or step + 1 == steps:
-                    run.keep_best(validate)
-                    run.save(checkpoint)
-                bar.set_postfix_str(describe(run.losses[-1]), refresh=False)
+                    state.keep_best(validate)
+                    state.save(checkpoint)
+                bar.set_postfix_str(describe(state.losses[-1]), refresh=False)
                 bar.update()
-        run.optimizer.zero_grad()
-        if run.best["model"] is not None:
-            model.load_state_dict(run.best["model"])
-    return run.losses
+        state.optimizer.zero_grad()
+        if state.best["model"] is not None:
+            model.load_state_dict(state.best["model"])
+    return state.losses
 
 
 def _wrapped(
@@ -170,7 +161,7 @@ def backward(
     return total / weight
 
 
-class Run:
+class State:
     """A training under way: everything that a checkpoint of it holds."""
 
     def __init__(self, model: nn.Module, settings: dict[str, Any]) -> None:
@@ -212,7 +203,7 @@ class Run:
         """Write the checkpoint, in the first process."""
         if path is None:
             return
-        state = {
+        here = {
             "settings": self.settings,
             "losses": self.losses,
             "best": self.best,
@@ -220,25 +211,21 @@ class Run:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
         }
-        state = gather(state, keep=self.rank == 0)
+        here = gather(here, keep=self.rank == 0)
         if self.rank == 0:
-            save_checkpoint(path, state)
+            save_checkpoint(path, here)
 
     def resume(self, path: str | Path | None, steps: int) -> None:
-        """Go on from the checkpoint if there is one, else write the first."""
-        is_there = path is not None and self.rank == 0 and Path(path).exists()
-        found = from_first(load_checkpoint(path) if path is not None and is_there else None)
-        if found is None:
-            self.save(path)
-        else:
-            self.restore(found, str(path), steps)
-
-    def restore(self, there: dict[str, Any], path: str, steps: int) -> None:
-        """Take over what a checkpoint of this training holds; its digest has vouched for the file.
+        """Go on from the checkpoint if there is one, else write the first.
 
         Raises:
-            ValueError: it has another model or other settings, or has done more steps.
+            ValueError: it is damaged, has another model or other settings, or has done more steps.
         """
+        is_there = path is not None and self.rank == 0 and Path(path).exists()
+        there = from_first(load_checkpoint(path) if path is not None and is_there else None)
+        if there is None:
+            self.save(path)
+            return
         likes = self.model.state_dict()
         check_alike(there["model"], likes, f"{path}: model")
         for name, ours in self.settings.items():

@@ -20,7 +20,7 @@ from attn_notes.scores import AdditiveScore
 from attn_notes.seq2seq import AttentionDecoder, RNNEncoder, Seq2Seq
 from attn_notes.training import schedules
 from attn_train.files import load_checkpoint
-from attn_train.loop import Run, fit
+from attn_train.loop import State, fit
 from tests.oracles import rng
 from tests.test_training_files import equal, names
 
@@ -137,11 +137,11 @@ def test_each_process_and_each_step_has_a_dropout_of_its_own(monkeypatch):
     draw = lambda *_: drawn.append(torch.rand(1).item()) or torch.zeros(())  # noqa: E731
     monkeypatch.setattr("attn_train.loop.backward", draw)
     for rank in (0, 1):
-        run = Run(nn.Linear(3, 2), SETTINGS)
-        run.rank, run.world_size = rank, 2
-        with training.loop.training(run.model, 0):
-            run.update(None, [], 0.1)
-            run.update(None, [], 0.1)
+        state = State(nn.Linear(3, 2), SETTINGS)
+        state.rank, state.world_size = rank, 2
+        with training.loop.training(state.model, 0):
+            state.update(None, [], 0.1)
+            state.update(None, [], 0.1)
     assert len({*drawn}) == 4
 
 

@@ -29,7 +29,7 @@ from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_train import loop
 from attn_train.commands import main
 from attn_train.files import load_checkpoint
-from attn_train.loop import Run, fit
+from attn_train.loop import State, fit
 from attn_train.processes import process_group
 from attn_train.sharding import shard
 from tests.oracles import rng
@@ -116,7 +116,7 @@ MOMENTS = [
     killing(os, "fsync", 4),  # before the data is on disk
     killing(Path, "replace", 4),  # before it has its name
     killing(Path, "replace", 4, late=True),  # after
-    killing(Run, "update", 3, late=True),  # after the weights have changed
+    killing(State, "update", 3, late=True),  # after the weights have changed
 ]
 
 
