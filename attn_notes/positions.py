@@ -14,17 +14,51 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import (
-    Device,
-    check_floating,
-    check_integers,
-    check_positive,
-    check_shapes,
-    shapes_of,
-)
+from attn_notes.arguments import Device, check_integers, check_positive, shapes_of
 from attn_notes.masks import relative_positions
 
 RotaryLayout = Literal["pairs", "halves"]
+
+
+def clock_angles(
+    length: int,
+    width: int,
+    *,
+    offset: int = 0,
+    base: float = 10000.0,
+    scale: float = 1.0,
+    device: Device = None,
+) -> Tensor:
+    r"""Where the hands of all clocks point: $\frac is\,b^{-2j/E}$ for hand j at position i.
+
+    In float64: in float32 the angles would be off by thousandths at position 100,000.
+
+    Args:
+        length: L, the number of positions.
+        width: E, the number of features, which must be even: two to a clock.
+        offset: the first position, negative too.
+        base: b, above 0.
+        scale: s, above 0, by which positions are divided.
+        device: of the result; torch's default by default, or the CPU where it has no float64.
+
+    Returns:
+        (L, E/2), in radians, not reduced.
+
+    Example:
+        >>> clock_angles(3, 4, offset=5).float()
+        tensor([[5.0000, 0.0500],
+                [6.0000, 0.0600],
+                [7.0000, 0.0700]])
+    """
+    check_integers(0, length=length)
+    check_positive(base=base, scale=scale)
+    if width < 2 or width % 2:
+        raise ValueError(f"the width must be even, 2 or more: features turn in pairs, got {width}")
+    device = torch.device(device or torch.get_default_device())
+    home = "cpu" if device.type == "mps" else device
+    positions = torch.arange(length, dtype=torch.float64, device=home) + offset
+    frequencies = base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=home) / width)
+    return positions[:, None] / scale * frequencies
 
 
 def sinusoidal_encoding(
@@ -39,8 +73,7 @@ def sinusoidal_encoding(
     r"""$p_{i,2j}=\sin(i\omega_j)$ and $p_{i,2j+1}=\cos(i\omega_j)$, with $\omega_j=b^{-2j/E}$.
 
     Vaswani et al. (2017), section 3.5; chapter 6. Every encoding has length $\sqrt{E/2}$, and the
-    dot product of two, $\sum_j\cos((i-k)\,\omega_j)$, depends only on their distance. The angles
-    are float64 up to the sine: in float32 they would be off by thousandths at position 100,000.
+    dot product of two, $\sum_j\cos((i-k)\,\omega_j)$, depends only on their distance.
 
     Args:
         length: L, the number of positions.
@@ -58,10 +91,9 @@ def sinusoidal_encoding(
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    _check_width("embed_dim", embed_dim)
-    angles = _angles(length, embed_dim, offset, base, device)  # (L, E/2)
+    angles = clock_angles(length, embed_dim, offset=offset, base=base, device=device)  # (L, E/2)
     pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
-    return _rounded(pairs.flatten(-2), dtype, device)  # (L, E)
+    return pairs.flatten(-2).to(device or torch.get_default_device(), dtype)  # (L, E)
 
 
 def rotation_between(
@@ -97,12 +129,10 @@ def rotation_between(
         >>> torch.allclose(turned[:-7], p[7:], atol=1e-6)
         True
     """
-    _check_width("embed_dim", embed_dim)
-    (angles,) = _angles(1, embed_dim, offset, base, device)  # (E/2,)
+    (angles,) = clock_angles(1, embed_dim, offset=offset, base=base, device=device)  # (E/2,)
     cos, sin = angles.cos(), angles.sin()
-    rows = torch.stack((cos, sin, -sin, cos), dim=-1)  # (E/2, 4)
-    blocks = rows.unflatten(-1, (2, 2))  # (E/2, 2, 2)
-    return _rounded(torch.block_diag(*blocks), dtype, device)  # (E, E)
+    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).unflatten(-1, (2, 2))  # (E/2, 2, 2)
+    return torch.block_diag(*blocks).to(device or torch.get_default_device(), dtype)  # (E, E)
 
 
 class SinusoidalEncoding(nn.Module):
@@ -120,17 +150,13 @@ class SinusoidalEncoding(nn.Module):
 
     def __init__(self, embed_dim: int, *, base: float = 10000.0) -> None:
         super().__init__()
-        _check_width("embed_dim", embed_dim)
-        check_positive(base=base)
         self.embed_dim, self.base = embed_dim, base
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
         """Add to each vector of x (..., L, E) the encoding of its position, from `offset` on."""
-        _check_stream(x, self.embed_dim)
-        L, dtype, device = x.shape[-2], x.dtype, x.device
-        return x + sinusoidal_encoding(
-            L, self.embed_dim, offset=offset, base=self.base, dtype=dtype, device=device
-        )
+        L, E, base, device = x.shape[-2], self.embed_dim, self.base, x.device
+        encoding = sinusoidal_encoding(L, E, offset=offset, base=base, dtype=x.dtype, device=device)
+        return x + encoding  # (L, E), for every sequence
 
 
 class LearnedEncoding(nn.Module):
@@ -159,8 +185,6 @@ class LearnedEncoding(nn.Module):
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
         """Add to each vector of x (..., L, E) that of its position, from `offset` on."""
-        _check_stream(x, self.embed_dim)
-        check_integers(offset=offset)
         L, last = x.shape[-2], self.max_length - 1
         if offset < 0 or offset + L > self.max_length:
             got = f"got offset = {offset} and length = {L}"
@@ -203,9 +227,9 @@ def rotary_angles(
                 [6.0000, 0.0600],
                 [0.7168, 0.0700]])
     """
-    _check_width("head_dim", head_dim)
-    angles = _angles(length, head_dim, offset, base, device, scale=scale)
-    return _rounded(angles.remainder(2 * math.pi), dtype, device)  # (L, D/2)
+    angles = clock_angles(length, head_dim, offset=offset, base=base, scale=scale, device=device)
+    angles = angles.remainder(2 * math.pi)  # (L, D/2)
+    return angles.to(device or torch.get_default_device(), dtype)
 
 
 def apply_rotary(
@@ -236,7 +260,9 @@ def apply_rotary(
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    _check_rotary(x, angles, layout)
+    if angles.dim() != 2 or x.shape[-2:] != (angles.shape[0], 2 * angles.shape[1]):
+        got = shapes_of(x=x, angles=angles)
+        raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")
     split, axis = {"pairs": ((-1, 2), -1), "halves": ((2, -1), -2)}[layout]
     a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
@@ -267,7 +293,6 @@ def alibi_slopes(
     check_integers(1, num_heads=num_heads)
     n = 1 << (operator.index(num_heads).bit_length() - 1)  # the power of two up to H
     steps = [*range(1, n + 1), *(h + 0.5 for h in range(num_heads - n))]
-    _check_dtype(dtype)
     return torch.tensor([2 ** (-8 * step / n) for step in steps], dtype=dtype, device=device)
 
 
@@ -301,62 +326,7 @@ def alibi_bias(
         >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 0, one query after three cached keys
         tensor([[-1.5000, -1.0000, -0.5000,  0.0000]])
     """
-    _check_dtype(dtype)
     wide = torch.promote_types(dtype, torch.float32)  # float16 has no 2049
     slopes = alibi_slopes(num_heads, dtype=wide, device=device)  # (H,)
     distance = relative_positions(L, S, offset=offset, device=device).abs()
     return (slopes[:, None, None] * -distance).to(dtype)  # (H, L, S)
-
-
-def _angles(
-    length: int, width: int, offset: int, base: float, device: Device, *, scale: float = 1.0
-) -> Tensor:
-    """(length, width/2): where the hands stand, position / scale times frequency, in float64."""
-    check_integers(0, length=length)
-    check_integers(offset=offset)
-    check_positive(base=base, scale=scale)
-    home = "cpu" if _home(device).type == "mps" else device  # mps has no float64
-    positions = torch.arange(length, dtype=torch.float64, device=home) + offset
-    exponents = torch.arange(0, width, 2, dtype=torch.float64, device=home) / width
-    return positions[:, None] / scale * base**-exponents
-
-
-def _rounded(x: Tensor, dtype: torch.dtype, device: Device) -> Tensor:
-    """A float64 result, in the dtype and on the device that were asked for."""
-    _check_dtype(dtype)
-    return x.to(_home(device), dtype)
-
-
-def _home(device: Device) -> torch.device:
-    """The device asked for, torch's own default by default."""
-    return torch.get_default_device() if device is None else torch.device(device)
-
-
-def _check_dtype(dtype: torch.dtype) -> None:
-    """Raise unless it is floating point."""
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating point, got {dtype!r}")
-
-
-def _check_width(name: str, width: int) -> None:
-    """Raise unless the width falls into pairs."""
-    check_integers(**{name: width})
-    if width < 2 or width % 2:
-        raise ValueError(f"{name} must be even, 2 or more: features turn in pairs, got {width}")
-
-
-def _check_stream(x: Tensor, width: int) -> None:
-    """Raise unless x is floating point and (..., L, width)."""
-    check_floating(x=x)
-    check_shapes(x=(x, f"... L {width}"))
-
-
-def _check_rotary(x: Tensor, angles: Tensor, layout: str) -> None:
-    """Raise unless the angles are those of the positions and pairs of x."""
-    if layout not in ("pairs", "halves"):
-        raise ValueError(f'layout must be "pairs" or "halves", got {layout!r}')
-    check_floating(x=x)
-    check_floating(angles=angles)  # of a dtype of its own
-    if angles.dim() != 2 or x.shape[-2:] != (angles.shape[0], 2 * angles.shape[1]):
-        got = shapes_of(x=x, angles=angles)
-        raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")

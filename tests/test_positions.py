@@ -192,9 +192,9 @@ def test_the_bias_is_rounded_once(dtype):
 
 
 def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
-    angles, expected = (P._angles(L, D, 10**6, 1e4, device) for device in ("mps", "cpu"))
+    angles, expected = (P.clock_angles(L, D, offset=10**6, device=x) for x in ("mps", "cpu"))
     assert angles.equal(expected)
-    assert P._rounded(angles, torch.float32, "meta").is_meta  # and then they are moved
+    assert sinusoid(L, D, device="meta").is_meta
 
 
 def test_a_graph_of_any_length_is_exported_whole():
