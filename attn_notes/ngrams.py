@@ -47,7 +47,6 @@ class NGramModel:
         check_integers(1, order=order)
         check_positive(discount=discount)  # 0 would leave nothing for what was not met
         check_fractions(discount=discount)
-        count_characters(texts)  # at least one
         self.order, self.vocab, self.discount = order, vocab, discount
         self._counts = _count(order, [self._string(text) for text in texts])
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_notes.arguments import Device, check_shapes, check_tensors
+from attn_notes.arguments import Device, check_shapes
 
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
 """The tokens that BERT adds to a text: others read them, but their own rows do not count."""
@@ -64,7 +64,7 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
     """How much weight lies on the wanted cells: a mean over the rows that have one.
 
     Args:
-        weights: (..., L, S), such as layers x heads x L x L; rows sum to 1.
+        weights: (..., L, S), rows of sum 1.
         cells: (L, S), bool, `True` = wanted.
 
     Returns:
@@ -76,9 +76,6 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
         >>> pattern_score(weights, torch.tensor([[False, False], [True, False]]))
         tensor(0.7500)
     """
-    check_tensors(weights=weights, cells=cells)
-    if cells.dtype != torch.bool:
-        raise TypeError(f"cells must be a bool tensor (True = wanted), got {cells.dtype}")
     check_shapes(weights=(weights, "... L S"), cells=(cells, "L S"))
     found = (weights * cells).sum(-1)  # (..., L): 0 in a row without a wanted cell
     return found.sum(-1) / cells.any(-1).sum()
@@ -87,19 +84,13 @@ def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
 def select_cells(weights: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
     """Some rows and columns of weights, each row divided by what is left of its sum.
 
-    Args:
-        weights: (..., L, S).
-        rows: R places; a row of which nothing is left stays 0.
-        columns: C places.
-
-    Returns:
-        (..., R, C).
+    From weights (..., L, S), R rows and C columns they give (..., R, C). A row of which nothing is
+    left stays 0.
 
     Example:
         >>> select_cells(torch.tensor([[0.5, 0.25, 0.25]]), [0], [1, 2])
         tensor([[0.5000, 0.5000]])
     """
-    check_tensors(weights=weights)
     left = weights[..., rows, :][..., columns]
     sums = left.sum(-1, keepdim=True)
     return torch.where(sums > 0, left / sums, 0.0)

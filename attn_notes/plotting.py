@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_notes.arguments import check_mask
+from attn_notes.arguments import check_mask, check_shapes
 from attn_notes.extras import extra
 from attn_notes.palette import CATEGORICAL, FIGURE_INK, NEGATIVE, POSITIVE, SEQUENTIAL, visible
 
@@ -53,8 +53,6 @@ STYLE: dict[str, Any] = {
 
 def use_style() -> None:
     """Set the book's matplotlib style for every figure that follows.
-
-    The background is transparent and the ink mid-grey: a figure is legible on light and dark pages.
 
     Example:
         >>> use_style()
@@ -130,17 +128,9 @@ def plot_attention(
 
 
 def save_attention(path: str | Path, picture: dict[str, Any], **options: Any) -> None:
-    """Write a heatmap to a file, in the book's style and on a transparent ground.
+    """Write a heatmap, `plot_attention(**picture)`, to a file, in the book's style.
 
-    Args:
-        path: of the file; its end, such as `.png`, `.svg` or `.pdf`, says the format.
-        picture: the arguments of `plot_attention`.
-        **options: those of matplotlib's `savefig`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_attention(f"{folder}/head.svg", {"weights": torch.eye(2)})
+    The options are those of matplotlib's `savefig`; the path's end says the format.
     """
     with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
         figure: Any = plot_attention(**picture).figure
@@ -170,10 +160,7 @@ def plot_heads(
         >>> len(plot_heads(torch.eye(2).expand(3, 2, 2)).axes)  # three panels and a scale
         4
     """
-    if weights.dim() != 3 or weights.shape[0] == 0:
-        raise ValueError(f"weights must have shape (H, L, S), got {tuple(weights.shape)}")
-    if mask is not None:
-        check_mask(mask, weights.shape, of="weights")
+    check_shapes(weights=(weights, "H L S"))
     masks = [None] * len(weights) if mask is None else mask.expand_as(weights)
     heads = len(weights)
     titles = [f"head {h}" for h in range(heads)] if titles is None else titles
@@ -197,17 +184,13 @@ def plot_band(
         ax: where to draw; a new figure by default.
         label: for the legend.
 
-    Returns:
-        The axes drawn on.
-
     Example:
         >>> ax = plot_band([1, 2], torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
         >>> ax.lines[0].get_ydata().tolist()
         [1.0, 2.0]
     """
     x = torch.as_tensor(x, device="cpu")
-    if runs.dim() != 2 or runs.shape[1] != len(x):
-        raise ValueError(f"runs must have shape (R, {len(x)}), got {tuple(runs.shape)}")
+    check_shapes(x=(x, "N"), runs=(runs, "R N"))
     if ax is None:
         _, ax = plt.subplots()
     quartiles = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64, device="cpu")
@@ -220,8 +203,7 @@ def plot_band(
 
 def _checked(weights: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Weights in float64 and the cells that may be read, both (L, S), on the CPU."""
-    if weights.dim() != 2:
-        raise ValueError(f"weights must have shape (L, S), got {tuple(weights.shape)}")
+    check_shapes(weights=(weights, "L S"))
     weights = weights.detach().cpu().double()
     if not bool(weights.isfinite().all()):
         raise ValueError("weights must be finite, got NaN or infinity")
