@@ -316,7 +316,8 @@ def test_outputs_with_names_keep_them_and_blocks_and_bare_layers_are_places_too(
     assert torch.equal(found[""], out)
     assert weights.shape[-1] == L
     assert cross_weights.shape[-1] == S
-    layer = filled(MultiHeadAttention(5, 3, qk_proj_dim=6, v_proj_dim=33, out_proj=False))
+    layer = filled(MultiHeadAttention(5, 3, qk_proj_dim=6, v_proj_dim=33))
+    layer.out_proj = nn.Identity()
     with patch(layer, {Head("", 1): 0.0}):
         heads = layer(normal(B, L, 5))[0].unflatten(-1, (3, 11))
     assert heads.any(-1).any(1).any(0).tolist() == [True, False, True]
