@@ -18,7 +18,7 @@ from attn_notes import get_device
 TITLES = {
     "attention": "Attention",
     "multihead": "Multi-head attention",
-    "transformer": "Blocks and training",
+    "transformer": "Blocks",
     "published": "Published models",
     "decoding": "Decoding",
     "widgets": "Widgets",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +15,8 @@ from benchmarks import textbook
 from benchmarks.report import (
     Bench,
     Table,
-    assert_same,
     cells,
-    interleaved,
+    compared,
     matrix_rate,
     median,
     run_as_main,
@@ -53,41 +53,34 @@ def torchs(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> tuple[
     return (F.scaled_dot_product_attention(query, key, value, is_causal=is_causal),)
 
 
-WITHOUT: dict[str, Function] = {"fused": fused, "torch": torchs, "textbook": by_textbook}
+def without_weights(*given: Any) -> tuple[Tensor, ...]:
+    return by_textbook(*given)[:1]
+
+
+WITHOUT: dict[str, Function] = {"fused": fused, "torch": torchs, "textbook": without_weights}
 WITH: dict[str, Function] = {"explicit": explicit, "textbook": by_textbook}
+HELD: dict[str, Function] = {"explicit": explicit, "fused": fused, "textbook": by_textbook}
 
 
-def call(
-    function: Function, inputs: list[Tensor], is_causal: bool, upstream: Tensor | None
-) -> list[Tensor]:
-    """Output and weights; with a gradient from `upstream`, those of query, key and value too."""
-    with torch.set_grad_enabled(upstream is not None):
-        results = list(function(*inputs, is_causal))
-    if upstream is not None:
-        results += torch.autograd.grad(results[0], inputs, upstream)
-    return results
-
-
-def tensors(shape: tuple[int, ...], bench: Bench) -> list[Tensor]:
-    """Query, key, value, and a gradient of the output."""
-    rng = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=rng).to(bench.device, bench.dtype) for _ in range(4)]
-
-
-def compare(
+def calls(
     functions: dict[str, Function], shape: tuple[int, ...], is_causal: bool, backward: bool,
     bench: Bench,
-) -> dict[str, list[float]]:  # fmt: skip
-    """Milliseconds of each function, after asserting that all agree."""
-    *inputs, upstream = tensors(shape, bench)
+) -> dict[str, Callable[[], list[Tensor]]]:  # fmt: skip
+    """For each function a call without arguments, of forward pass or both."""
+    rng = torch.Generator().manual_seed(0)
+    *inputs, upstream = (
+        torch.randn(shape, generator=rng).to(bench.device, bench.dtype) for _ in range(4)
+    )
     inputs = [tensor.requires_grad_(backward) for tensor in inputs]
-    given = inputs, is_causal, upstream if backward else None
-    work = {name: partial(call, function, *given) for name, function in functions.items()}
-    results = {name: run() for name, run in work.items()}
-    if "explicit" not in functions:  # the textbook gives weights unasked
-        results["textbook"].pop(1)
-    assert_same(results)
-    return interleaved(work, bench)
+
+    def call(function: Function) -> list[Tensor]:
+        with torch.set_grad_enabled(backward):
+            results = list(function(*inputs, is_causal))
+        if backward:
+            results += torch.autograd.grad(results[0], inputs, upstream)
+        return results
+
+    return {name: partial(call, function) for name, function in functions.items()}
 
 
 def operations(shape: tuple[int, ...], is_causal: bool, backward: bool) -> float:
@@ -105,7 +98,7 @@ def time_table(
 ) -> tuple[list[str], list[list[str]]]:
     rows = []
     for shape, is_causal, backward in product(shapes, (False, True), (False, True)):
-        times = compare(functions, shape, is_causal, backward, bench)
+        times = compared(calls(functions, shape, is_causal, backward, bench), bench)
         share = operations(shape, is_causal, backward) / median(times[ours]) / rate
         kind = ["causal" if is_causal else "none", "both" if backward else "forward"]
         result = [*verdict(ours, times), f"{share:.2f}"]
@@ -140,17 +133,12 @@ def peak(work: Callable[[], object], device: torch.device) -> int:
 def memory_table(lengths: Sequence[int], bench: Bench) -> tuple[list[str], list[list[str]]]:
     rows = []
     for length, backward in product(lengths, (False, True)):
-        *inputs, upstream = tensors((1, 8, length, 64), bench)
-        inputs = [tensor.requires_grad_(backward) for tensor in inputs]
-        given = inputs, False, upstream if backward else None
-        bytes_held = [
-            peak(partial(call, function, *given), bench.device)
-            for function in (explicit, fused, by_textbook)
-        ]
+        work = calls(HELD, (1, 8, length, 64), False, backward, bench)
+        bytes_held = [peak(run, bench.device) for run in work.values()]
         numbers = [f"{number / 2**20:.1f}" for number in bytes_held]
         ratio = f"{bytes_held[0] / bytes_held[1]:.1f}"
         rows.append([str(length), "both" if backward else "forward", *numbers, ratio])
-    return ["length", "pass", "explicit", "fused", "textbook", "explicit / fused"], rows
+    return ["length", "pass", *HELD, "explicit / fused"], rows
 
 
 def tables(

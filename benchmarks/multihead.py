@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 from benchmarks import textbook
-from benchmarks.report import Bench, Table, assert_same, cells, interleaved, run_as_main, verdict
+from benchmarks.in_torch import in_torch_names
+from benchmarks.report import Bench, Table, cells, compared, run_as_main, verdict
 
 SHAPES = ((8, 256, 512, 8), (1, 1024, 512, 8), (32, 32, 128, 4))  # (B, L, E, H)
 PASSES = ("inference", "forward", "both")
@@ -28,12 +29,9 @@ Result = tuple[Tensor, Tensor | None]  # the output, and the weights of each hea
 class Torchs(nn.Module):
     def __init__(self, layer: MultiHeadAttention) -> None:
         super().__init__()
-        width, out = layer.q_proj.in_features, layer.out_proj
+        width = layer.q_proj.in_features
         self.layer = nn.MultiheadAttention(width, layer.num_heads, batch_first=True)
-        stacked = {f"in_proj_{name}": value for name, value in stack(layer).items()}
-        self.layer.load_state_dict(
-            {**stacked, "out_proj.weight": out.weight, "out_proj.bias": out.bias}
-        )
+        self.layer.load_state_dict(in_torch_names(layer.state_dict()))
 
     def forward(self, x: Tensor, need_weights: bool) -> Result:
         return self.layer(x, x, x, need_weights=need_weights, average_attn_weights=False)
@@ -46,7 +44,9 @@ class Stacked(nn.Module):
         super().__init__()
         width, self.num_heads = layer.q_proj.in_features, layer.num_heads
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), layer.out_proj
-        self.qkv_proj.load_state_dict(stack(layer))
+        state = in_torch_names(layer.state_dict())
+        stacked = {name: state[f"in_proj_{name}"] for name in ("weight", "bias")}
+        self.qkv_proj.load_state_dict(stacked)
 
     def forward(self, x: Tensor, need_weights: bool) -> Result:  # noqa: ARG002
         q, k, v = (split_heads(part, self.num_heads) for part in self.qkv_proj(x).chunk(3, dim=-1))
@@ -62,15 +62,6 @@ class Textbook(nn.Module):
     def forward(self, x: Tensor, need_weights: bool) -> Result:
         output, weights = self.layer(x, x, x)
         return output, weights if need_weights else None
-
-
-def stack(layer: MultiHeadAttention) -> dict[str, Tensor]:
-    """Weights and biases of the three projections, one above the other."""
-    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
-    return {
-        name: torch.cat([getattr(proj, name).detach() for proj in projections])
-        for name in ("weight", "bias")
-    }
 
 
 def call(
@@ -109,8 +100,7 @@ def compare(
         )
         for name, module in modules.items()
     }
-    assert_same({name: run() for name, run in work.items()})
-    return interleaved(work, bench)
+    return compared(work, bench)
 
 
 def tables(bench: Bench, shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[Table]:

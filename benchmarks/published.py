@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from transformers.utils import logging
 
 from attn_notes.pretrained import load_decoder, load_masked_language_model
-from benchmarks.report import Bench, Table, assert_same, cells, interleaved, run_as_main, verdict
+from benchmarks.report import Bench, Table, cells, compared, run_as_main, verdict
 
 V = 512
 SIZES = {"layers": 6, "width": 256, "heads": 8, "longest": 1024}
@@ -103,8 +103,7 @@ def tables(
                 )
                 for way, (run, model) in ways.items()
             }
-            assert_same({way: run() for way, run in work.items()})
-            times = interleaved(work, bench)
+            times = compared(work, bench)
             kind = ["yes" if need_weights else "no", "both" if backward else "inference"]
             rows.append([name, *kind, *cells(names, times), *verdict("ours", times)])
     batch, length = shape

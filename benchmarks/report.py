@@ -161,6 +161,14 @@ def assert_same(results: Mapping[str, Sequence[Tensor]]) -> None:
                 raise AssertionError(f"{name} must agree with {first}, got an error of {error}")
 
 
+def compared(
+    work: Mapping[Key, Callable[[], Sequence[Tensor]]], bench: Bench
+) -> dict[Key, list[float]]:
+    """Milliseconds of each, after asserting that all give the same."""
+    assert_same({str(name): run() for name, run in work.items()})
+    return interleaved(work, bench)
+
+
 def matrix_rate(bench: Bench) -> float:
     """Operations a millisecond in a product of two square matrices: the most that is to be had."""
     size = (bench.matrix, bench.matrix)
