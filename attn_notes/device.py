@@ -11,16 +11,12 @@ def get_device(name: str | None = None) -> torch.device:
 
     Args:
         name: forces a device (`cpu`, `cuda`, `cuda:1`, `mps`); by default the environment variable
-            `ATTN_NOTES_DEVICE` may. The notebooks are compared with `ATTN_NOTES_DEVICE=cpu`.
-
-    Returns:
-        The device, to pass to every tensor factory.
+            `ATTN_NOTES_DEVICE` may.
 
     Raises:
         ValueError: the name is not a device that torch knows and this machine has.
 
     Example:
-        >>> import torch
         >>> torch.zeros(2, device=get_device()).shape
         torch.Size([2])
     """

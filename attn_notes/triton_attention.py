@@ -153,11 +153,6 @@ def triton_attention(
         ModuleNotFoundError: triton is not installed.
         RuntimeError: the tensors are on the CPU, and the interpreter is off.
         TypeError: another dtype; bfloat16 too under the interpreter, whose products are wrong.
-
-    Example:
-        >>> query, key, value = torch.zeros(3, 1, 2, 1, 4)  # doctest: +SKIP
-        >>> triton_attention(query, key, value, is_causal=True).shape  # doctest: +SKIP
-        torch.Size([1, 2, 1, 4])
     """
     _check(query, key, value)
     (B, _, _, D), S = query.shape, key.shape[2]
@@ -213,18 +208,7 @@ def _launch(kernel: Any, size: int, tensors: list[Tensor], ctx: Any) -> None:
 
 
 def obstacle(device: torch.device) -> str:
-    """What keeps the kernels from running.
-
-    Args:
-        device: of the tensors.
-
-    Returns:
-        The reason in words; "" if the kernels can run.
-
-    Example:
-        >>> obstacle(torch.device("cuda")) in ("", obstacle(torch.device("cpu")))
-        True
-    """
+    """What keeps the kernels from running on a device, in words; "" if they can run."""
     if tl is None:
         return "triton_attention needs the package triton, an extra of this one"
     if isinstance(forward_kernel, triton.JITFunction) and device.type != "cuda":

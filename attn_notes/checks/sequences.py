@@ -53,12 +53,6 @@ def check_step_matches_parallel(
     """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
 
     The arguments are those of `check_batch_invariant`; inputs begin with START.
-
-    Example:
-        >>> from attn_notes.transformer import Transformer, TransformerConfig
-        >>> model = Transformer(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> source, inputs = torch.tensor([[4, 5], [6, 0]]), torch.tensor([[1, 7], [1, 8]])
-        >>> check_step_matches_parallel(model, source, torch.tensor([2, 1]), inputs)
     """
     _compare_steps(model, source, lengths, inputs, atol, reorder=False)
 

@@ -42,15 +42,8 @@ def date_pairs(
 ) -> tuple[list[Pair], list[Pair]]:
     """Distinct days from 1900 to 2099 in two locales, to train on and to test on. Chapter 4.
 
-    Args:
-        source: the locale to read.
-        target: the locale to write.
-        count: how many days are drawn, both sides together; at most 73,049.
-        style: as for `date_characters`.
-        seed: of the draw.
-
-    Returns:
-        The training pairs and the held-out pairs: about one day in ten, by its date alone.
+    Of `count` days in all, about one in ten is held out, by its date alone. Locales and style are
+    those of `date_characters`.
 
     Example:
         >>> train, held_out = date_pairs("de", "iso", count=1000)

@@ -69,15 +69,6 @@ def greedy(
     """At each step the most probable token, until END. Chapter 4.
 
     The arguments are those of `generate`.
-
-    Example:
-        >>> class Ends:  # 4 at first, then END
-        ...     def start(self, source, lengths=None):
-        ...         return torch.tensor([[0.0, 0.0, 1.0, 0.0, 2.0]]), None
-        ...     def step(self, tokens, state):
-        ...         return torch.tensor([[0.0, 0.0, 2.0, 0.0, 1.0]]), state
-        >>> greedy(Ends(), torch.tensor([[4]]), max_length=9).tokens
-        tensor([[4, 2]])
     """
     return generate(
         model, source, lengths, max_length=max_length, choose=lambda log_probs: log_probs.argmax(-1)

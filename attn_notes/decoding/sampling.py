@@ -97,16 +97,6 @@ def sample(
     The arguments are those of `generate` and of `sampling_distribution`; the generator is one of
     the CPU, by default torch's own. `log_probs` are the model's own, whatever the temperature and
     the cuts.
-
-    Example:
-        >>> class Uniform:  # five tokens, all equally likely, whatever the source
-        ...     def start(self, source, lengths=None):
-        ...         return torch.zeros(len(source), 5), None
-        ...     def step(self, tokens, state):
-        ...         return torch.zeros(len(tokens), 5), state
-        >>> generator = torch.Generator().manual_seed(0)
-        >>> sample(Uniform(), torch.tensor([[4]]), max_length=9, generator=generator).tokens
-        tensor([[3, 4, 2]])
     """
 
     def draw(log_probs: Tensor) -> Tensor:

@@ -54,12 +54,6 @@ def copying_score(model: nn.Module, head: Head) -> float:
 
     Returns:
         From -1 to 1; about 0 for random weights.
-
-    Example:
-        >>> from attn_notes.transformer import TransformerConfig
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> -1 <= copying_score(model, Head("body.blocks.0.self_attn", 1)) <= 1
-        True
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
@@ -90,13 +84,6 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
     Returns:
         "q", "k" and "v", each from 0 to 1.
-
-    Example:
-        >>> from attn_notes.transformer import TransformerConfig
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> heads = Head("body.blocks.0.self_attn", 1), Head("body.blocks.1.self_attn", 0)
-        >>> sorted(composition(model, *heads))
-        ['k', 'q', 'v']
     """
     places = [re.fullmatch(r"(.*)blocks\.(\d+)\.self_attn", x.layer) for x in (earlier, later)]
     stacks, blocks = zip(*[(p[1], int(p[2])) if p else (None, 0) for p in places], strict=True)

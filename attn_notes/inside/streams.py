@@ -30,15 +30,6 @@ def logit_lens(model: Transformer | DecoderOnly | MaskedLanguageModel, stream: T
 
     Returns:
         Logits (..., V).
-
-    Example:
-        >>> from attn_notes.inside import record
-        >>> from attn_notes.transformer import TransformerConfig
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
-        >>> with record(model) as activations:
-        ...     logits = model(torch.tensor([[5, 6, 7]])).logits
-        >>> torch.equal(logit_lens(model, activations["body.blocks.1"]), logits)
-        True
     """
     x = last_stack(model)[1].norm(stream)
     if isinstance(model, MaskedLanguageModel):
@@ -64,9 +55,12 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
         >>> from attn_notes.transformer import TransformerConfig
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
         >>> with record(model) as activations:
-        ...     output = model(torch.tensor([[5, 6, 7]]))
-        >>> stream = sum(contributions(model, activations).values())
-        >>> torch.allclose(stream, activations["body.blocks.1"], atol=1e-6)
+        ...     logits = model(torch.tensor([[5, 6, 7]])).logits
+        >>> parts = contributions(model, activations)
+        >>> torch.allclose(sum(parts.values()), activations["body.blocks.1"], atol=1e-6)
+        True
+        >>> shares = direct_logits(model, parts, model.out_proj.weight[4])
+        >>> torch.allclose(sum(shares.values()), logits[..., 4], atol=1e-6)
         True
     """
     name, _ = _pre_norm_stack(model)
@@ -104,17 +98,6 @@ def direct_logits(
     Returns:
         From each part to its share, (B, L), and one more, "...norm.bias", for the bias of the last
         norm.
-
-    Example:
-        >>> from attn_notes.inside import record
-        >>> from attn_notes.transformer import TransformerConfig
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
-        >>> with record(model) as activations:
-        ...     logits = model(torch.tensor([[5, 6, 7]])).logits
-        >>> parts = contributions(model, activations)
-        >>> shares = direct_logits(model, parts, model.out_proj.weight[4])
-        >>> torch.allclose(sum(shares.values()), logits[..., 4], atol=1e-6)
-        True
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")

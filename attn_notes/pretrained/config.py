@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attn_notes.arguments import check_fractions
 from attn_notes.transformer import TransformerConfig
 
 FAMILIES = ("bert", "gpt2")
@@ -53,7 +52,6 @@ def read_config(folder: Path, family: str, **fields: Any) -> tuple[TransformerCo
         fields |= {field: published[keys[column]] for field, keys in KEYS.items()}
         fields["ffn_dim"] = fields["ffn_dim"] or 4 * fields["embed_dim"]
         fields["activation"] = ACTIVATIONS.get(fields["activation"], fields["activation"])
-        check_fractions(layer_norm_eps=fields["layer_norm_eps"])
         return TransformerConfig(**fields), published
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} must describe one of our models: {error!r}") from error
