@@ -65,10 +65,10 @@ class ScoreExplorer(DataWidget):
             raise ValueError(f"query and keys must end within -{REACH} to {REACH}, got {reach:.4g}")
         self._scores, parameters = dict[str, Any](PLAIN), {}
         if bilinear is not None:
-            self._scores["bilinear"] = turned = _in_plane("bilinear", bilinear)
+            self._scores["bilinear"] = turned = _in_plane(bilinear)
             parameters["bilinear"] = turned.weight.weight.tolist()
         if additive is not None:
-            self._scores["additive"] = bent = _in_plane("additive", additive)
+            self._scores["additive"] = bent = _in_plane(additive)
             parameters |= {name: getattr(bent, name).weight.tolist() for name in PROJECTIONS}
             parameters["v_proj"] = parameters["v_proj"][0]
         names = [f"key {n}" for n in range(len(keys))] if key_tokens is None else key_tokens
@@ -98,11 +98,11 @@ class ScoreExplorer(DataWidget):
         return caption, ["vector", "weight"], rows
 
 
-def _in_plane(name: str, module: Any) -> Any:
+def _in_plane(module: Any) -> Any:
     """A copy of a learned score, in float64 and with four decimals, as a page gets it."""
-    if (got := (module.query_dim, module.key_dim)) != (2, 2):
-        raise ValueError(f"{name} must have query_dim = key_dim = 2, got {got[0]} and {got[1]}")
     module = copy.deepcopy(module).double().cpu().requires_grad_(False)
     for parameter in module.parameters():
         parameter.copy_(parameter.round(decimals=4))
+    point = torch.zeros(1, 2, dtype=torch.float64, device="cpu")
+    module(point, point)  # raises where it reads other widths, before a page draws nonsense
     return module

@@ -21,7 +21,7 @@ from attn_notes.kernels import boxcar_kernel, epanechnikov_kernel, nadaraya_wats
 from attn_notes.masks import causal_mask, masked_softmax
 from attn_notes.palette import visible
 from attn_notes.patterns import select_cells
-from attn_notes.scores import GaussianScore
+from attn_notes.scores import AdditiveScore, GaussianScore
 from attn_widgets import assets
 from attn_widgets.base import BookWidget, Offered
 from attn_widgets.encoding import (
@@ -503,6 +503,11 @@ def test_wrong_input_is_refused(call):
     """By an error of our own, and not by torch's or JSON's later on."""
     with pytest.raises((ValueError, TypeError, traitlets.TraitError)):
         call()
+
+
+def test_a_learned_score_that_reads_other_widths_is_refused_before_a_page_draws_it():
+    with pytest.raises(RuntimeError, match="shapes"):
+        widgets.ScoreExplorer((0, 0), torch.eye(2), additive=AdditiveScore(3, 2, 4))
 
 
 # The front-end files

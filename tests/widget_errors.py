@@ -6,7 +6,6 @@ import torch
 
 import attn_widgets as W
 from attn_notes.data import Vocabulary
-from attn_notes.scores import AdditiveScore
 from attn_notes.transformer import Encoder, MaskedLanguageModel, TransformerConfig
 from attn_widgets.packing import pack_transformer
 from tests import widgets as made
@@ -93,7 +92,6 @@ WRONG = [
     heatmap(EYE, ["a", "b" * 10_001]),
     lambda: W.KernelExplorer(torch.ones(2), torch.ones(3)),
     lambda: W.ScoreExplorer((4.0, 0.0), EYE),
-    lambda: W.ScoreExplorer((0, 0), EYE, additive=AdditiveScore(3, 2, 4)),
     lambda: W.ScoreExplorer((0, 0), EYE, score="additive"),
     lambda: W.MaskPainter(torch.ones(2)),
     lambda: W.explore(torch.eye, page=True, n=[1, 2]),  # another shape
