@@ -11,6 +11,8 @@ import { headGrid } from "./grid.js";
 import { links, strongest } from "./links.js";
 import { typingBox } from "./typing.js";
 
+/** @typedef {import("./controls.js").Model} Model */
+
 const RANKINGS = [["", "anything"], ["previous", "the previous token"], ["next", "the next token"],
   ["same", "the same token elsewhere"], ["itself", "the token itself"], ["first", "the first token"],
   ["separator", "a separator, such as [SEP]"], ["focused", "few tokens (low entropy)"],
@@ -38,9 +40,9 @@ function selectCells(weights, [L, S], rows, columns) {
 
 // The mean over the sentences that can be scored, each counting alike; null where none can.
 function meanScores(all) {
-  const told = all.filter(Boolean);
-  if (!told.length) return null;
-  return Array.from(told[0], (_, n) => told.reduce((sum, scores) => sum + scores[n], 0) / told.length);
+  const scored = all.filter(Boolean);
+  if (!scored.length) return null;
+  return Array.from(scored[0], (_, n) => scored.reduce((sum, scores) => sum + scores[n], 0) / scored.length);
 }
 
 // Several maps laid over one another.
@@ -142,7 +144,7 @@ function viewReader(model, arrived) {
   return { data, now, head, thumbnail };
 }
 
-// How the heads of the kind on show are ranked: {told, means, order} of the ranking now chosen.
+// How the heads of the kind on show are ranked: {scored, means, order} of the ranking now chosen.
 function headRanking(model, data) {
   const scores = new WeakMap();
   const read = (view, name) => {
@@ -158,7 +160,7 @@ function headRanking(model, data) {
       const all = pattern ? sentences.map(({ views }) => score(views[kind], pattern)) : [];
       const means = meanScores(all), sign = pattern === "focused" ? 1 : -1;
       const order = means ? [...means.keys()].sort((a, b) => sign * (means[a] - means[b])) : [];
-      last = { pattern, kind, sentences, told: all.filter(Boolean).length, means, order };
+      last = { pattern, kind, sentences, scored: all.filter(Boolean).length, means, order };
     }
     return last;
   }
@@ -170,113 +172,202 @@ function headRanking(model, data) {
   return { now, score, strength };
 }
 
-function renderOnce({ model, el }) {
-  const life = lifetime(model);
-  let failed = "", over = false;
-  life.onEnd(() => { over = true; });
-  const reader = viewReader(model, (error) => {
-    failed = error || "";
-    if (!over) draw();
-  });
-  const ranking = headRanking(model, reader.data);
-  const { sentences, title, special } = reader.data(), kinds = sentences[0].views, count = sentences.length;
-  const live = model.get("typing") !== "off";
+// ---------------------------------------------------------------- the heads on show
 
-  // The chosen head first, then those pinned.
-  function shownHeads() {
-    const { layers, heads } = reader.now();
-    const chosen = Math.min(model.get("layer"), layers - 1) * heads + Math.min(model.get("head"), heads - 1);
-    return [chosen, ...model.get("pinned").filter((n) => n !== chosen && n < layers * heads)];
-  }
-  const named = (n) => `${(n / reader.now().heads) | 0}.${n % reader.now().heads}`;
-  const row = ({ rows }) => Math.max(0, rows.findLastIndex((t) => t <= model.get("token")));
-  const look = (shownRow) => {
-    if (shownRow === null || reader.now().rows[shownRow] === model.get("token")) return;
-    put(model, { token: reader.now().rows[shownRow] });
+/**
+ * What the parts of the widget share: the model, what is on show, and how heads are ranked and named.
+ * @typedef {ReturnType<typeof explorer>} Explorer
+ */
+/**
+ * @param {Model} model
+ * @param {(error?: string) => void} arrived
+ */
+function explorer(model, arrived) {
+  const reader = viewReader(model, arrived), ranking = headRanking(model, reader.data);
+  const { sentences, title, special } = reader.data();
+  const pinned = () => model.get("pinned");
+  const here = { reader, ranking, sentences, title, special, kinds: sentences[0].views,
+    live: model.get("typing") !== "off", top: 1, // where the colours end
+    get kind() { return Math.min(model.get("kind"), here.kinds.length - 1); },
+    // The chosen head first, then those pinned.
+    shownHeads() {
+      const { layers, heads } = reader.now();
+      const chosen = Math.min(model.get("layer"), layers - 1) * heads + Math.min(model.get("head"), heads - 1);
+      return [chosen, ...pinned().filter((n) => n !== chosen && n < layers * heads)];
+    },
+    name: (n) => here.place(n).join("."),
+    /** @returns {[layer: number, head: number]} */
+    place: (n) => [(n / reader.now().heads) | 0, n % reader.now().heads],
+    // The hue of each pinned head; the chosen one has the accent's.
+    hueOf: (n) => PALETTE.categorical[1 + pinned().indexOf(n)],
+    togglePin(n) {
+      if (pinned().includes(n)) put(model, { pinned: pinned().filter((other) => other !== n) });
+      else if (pinned().length < MOST_PINNED) put(model, { pinned: [...pinned(), n] });
+    },
+    look(shownRow) { // at a token that reads
+      const { rows } = reader.now();
+      if (shownRow === null || rows[shownRow] === model.get("token")) return;
+      put(model, { token: rows[shownRow] });
+    },
+    findTop() {
+      here.top = model.get("shared_scale") ? Math.max(largest(reader.now().thumbnails.maps), 1e-9) : 1;
+    },
   };
+  return here;
+}
 
-  const scaleTop = () => (model.get("shared_scale") ? Math.max(largest(reader.now().thumbnails.maps), 1e-9) : 1);
-  let top = 1;
-  const thumbnail = (n) => ({ ...reader.thumbnail(reader.now(), n), top, scale: model.get("scale") });
+// One grid for each kind: an encoder and a decoder may differ in their layers and heads.
+function gridsOf(model, life, here) {
+  const { reader, ranking, kinds } = here, current = () => reader.now().thumbnails;
   function marks() {
     const { means, order } = ranking.now(), { heads } = reader.now();
     if (!means) return null;
     return { strength: (layer, head) => ranking.strength(layer * heads + head),
-      best: order.slice(0, BEST).map((n) => [(n / heads) | 0, n % heads]) };
+      best: order.slice(0, BEST).map((n) => here.place(n)) };
   }
-  // One grid for each kind: an encoder and a decoder may differ in their layers and heads.
-  const grids = kinds.map(({ size: [layers, heads] }, kind) => headGrid(life, model, { layers, heads, marks,
-    outlined: () => kind === Math.min(model.get("kind"), kinds.length - 1),
-    pins: () => model.get("pinned").map((n) => [(n / heads) | 0, n % heads, hueOf(n)]),
-    onPin: (layer, head) => toggle(layer * heads + head),
-    made: () => [reader.now().thumbnails, top, model.get("scale")],
-    size: () => reader.now().thumbnails.size, map: (layer, head) => thumbnail(layer * heads + head) }));
+  return kinds.map(({ size: [layers, heads] }, kind) => headGrid(life, model, { layers, heads, marks,
+    outlined: () => kind === here.kind,
+    pins: () => model.get("pinned").map((n) => [(n / heads) | 0, n % heads, here.hueOf(n)]),
+    onPin: (layer, head) => here.togglePin(layer * heads + head),
+    made: () => [current(), here.top, model.get("scale")], size: () => current().size,
+    map: (layer, head) => ({ ...reader.thumbnail(reader.now(), layer * heads + head), top: here.top,
+      scale: model.get("scale") }) }));
+}
+
+// Links between the tokens; of a long text between some, as a note then says.
+function linkView(model, life, here) {
+  let linked = null; // the tokens between which links are now drawn
   const figure = links(life, {
     label: "Tokens that are read, and tokens that read. Arrow keys walk the tokens that read.",
-    captions: ["keys (are read)", "queries (read)"], onPick: (at) => look(at === null ? null : linked.rows[at]) });
-  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32, onPick: look,
-    onHover: look });
-  const scale = colourScale(life);
-  const aboutLinks = h("p", { class: "attn-note" });
-  const which = h("p", { class: "attn-said", role: "status" });
-  const said = h("p", { class: "attn-said", role: "status" });
-
-  function drawToken() {
-    const shows = reader.now(), all = shownHeads(), maps = all.map((n) => reader.head(shows, n));
-    const waiting = maps.includes(null);
-    for (const part of [map.el, figure.el]) part.classList.toggle("attn-stale", waiting);
-    if (waiting) {
-      said.textContent = failed ? `This head cannot be read: ${failed}.` : "The head is on its way \u2026";
-      return;
-    }
-    const { queries, keys, size: [L, S], mask } = shows, chosen = row(shows);
-    const values = combined(maps, model.get("combine"));
-    map.show({ values, L, S, mask, queries, keys, top, scale: model.get("scale"),
-      mark: chosen });
-    showLinks(shows, values, maps.map((weights, k) => ({ weights, colour: k ? hueOf(all[k]) : undefined })), chosen);
-    const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
-    said.textContent = `${quoted(queries[chosen])} reads ${reads}.`;
-  }
-  let linked = null; // the tokens between which links are now drawn
-  function showLinks({ queries, keys, size }, values, strands, chosen) {
-    const options = { top, power: model.get("scale") === "linear" ? 1 : 1 / 3, columns: model.get("columns") };
+    captions: ["keys (are read)", "queries (read)"],
+    onPick: (at) => here.look(at === null ? null : linked.rows[at]) });
+  const note = h("p", { class: "attn-note" });
+  return { el: figure.el, note, show({ queries, keys, size }, values, strands, chosen) {
+    const options = { top: here.top, power: model.get("scale") === "linear" ? 1 : 1 / 3,
+      columns: model.get("columns") };
     const { rows, columns, part } = linked = linkedTokens(values, size, chosen);
     const cut = (weights) => Float64Array.from(rows.flatMap((i) => columns.map((j) => weights[i * size[1] + j])));
-    aboutLinks.hidden = !part;
+    note.hidden = !part;
     if (!part) return figure.show({ above: keys, below: queries, weights: values, strands, chosen, ...options });
-    aboutLinks.textContent = `Links from ${rows.length} of the ${queries.length} tokens, to the ${columns.length} of `
+    note.textContent = `Links from ${rows.length} of the ${queries.length} tokens, to the ${columns.length} of `
       + `${keys.length} that the chosen one reads most. Press a token to choose it.`;
     return figure.show({ above: columns.map((j) => keys[j]), below: rows.map((i) => queries[i]), weights: cut(values),
       strands: strands.map(({ weights, colour }) => ({ weights: cut(weights), colour })),
       chosen: rows.indexOf(chosen), byPress: true, ...options });
-  }
-  function draw() {
-    const [n] = shownHeads(), { heads, view } = reader.now(), kind = Math.min(model.get("kind"), kinds.length - 1);
-    top = scaleTop();
-    grids.forEach((grid, k) => { grid.el.hidden = k !== kind; });
-    grids[kind].draw();
-    scale.show(top, false, model.get("scale"));
-    drawToken();
-    const bits = ranking.score(view, "spread")[n];
-    which.textContent = `Layer ${(n / heads) | 0}, head ${n % heads}, entropy ${bits.toFixed(2)} bits${judgement(n)}`;
-    follow();
-  }
-  function judgement(n) {
-    const { pattern, told, means } = ranking.now();
-    if (!pattern) return "";
-    if (!means) return ": none of the sentences has such a pair.";
-    const here = ranking.score(reader.now().view, pattern), better = pattern === "focused" ? -1 : 1;
-    const ahead = means.filter((x) => better * (x - means[n]) > 0).length; // ties share a rank
-    const rank = `rank ${ahead + 1} of ${means.length}`;
-    const across = `${told < count ? `${told} of ` : ""}${count} sentence${count > 1 ? "s" : ""}`;
-    return `: score ${means[n].toFixed(2)} over ${across}, ${rank}; `
-      + (here ? `${here[n].toFixed(2)} in this one.` : "this one has no such pair.");
-  }
+  } };
+}
 
+// The map and the links of the heads on show, and what the chosen token reads. `failed()` is why a head did not come.
+function tokenView(model, life, here, failed) {
+  const { reader } = here, figure = linkView(model, life, here);
+  const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32,
+    onPick: here.look, onHover: here.look });
+  const sentence = h("p", { class: "attn-said", role: "status" });
+  const rowOf = ({ rows }) => Math.max(0, rows.findLastIndex((t) => t <= model.get("token")));
+  return { map, figure, sentence, draw() {
+    const shows = reader.now(), all = here.shownHeads(), maps = all.map((n) => reader.head(shows, n));
+    const waiting = maps.includes(null);
+    for (const part of [map.el, figure.el]) part.classList.toggle("attn-stale", waiting);
+    if (waiting) {
+      sentence.textContent = failed() ? `This head cannot be read: ${failed()}.` : "The head is on its way \u2026";
+      return;
+    }
+    const { queries, keys, size: [L, S], mask } = shows, chosen = rowOf(shows);
+    const values = combined(maps, model.get("combine"));
+    map.show({ values, L, S, mask, queries, keys, top: here.top, scale: model.get("scale"), mark: chosen });
+    const strands = maps.map((weights, k) => ({ weights, colour: k ? here.hueOf(all[k]) : undefined }));
+    figure.show(shows, values, strands, chosen);
+    const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
+    sentence.textContent = `${quoted(queries[chosen])} reads ${reads}.`;
+  } };
+}
+
+// ---------------------------------------------------------------- ranking and pins
+
+// How well the chosen head does what the ranking asks for, in words.
+function judgement({ ranking, reader, sentences: { length: count } }, n) {
+  const { pattern, scored, means } = ranking.now();
+  if (!pattern) return "";
+  if (!means) return ": none of the sentences has such a pair.";
+  const own = ranking.score(reader.now().view, pattern), better = pattern === "focused" ? -1 : 1;
+  const ahead = means.filter((x) => better * (x - means[n]) > 0).length; // ties share a rank
+  const rank = `rank ${ahead + 1} of ${means.length}`;
+  const across = `${scored < count ? `${scored} of ` : ""}${count} sentence${count > 1 ? "s" : ""}`;
+  return `: score ${means[n].toFixed(2)} over ${across}, ${rank}; `
+    + (own ? `${own[n].toFixed(2)} in this one.` : "this one has no such pair.");
+}
+
+// The best heads as buttons, and the scores of all as a table.
+function rankingView(model, life, here) {
+  const { reader, ranking, kinds } = here;
+  const most = (n) => Math.max(...kinds.map(({ size }) => size[n]));
+  const best = Array.from({ length: Math.min(BEST, most(0) * most(1)) }, (_, n) => button(life, "", () => {
+    const [layer, head] = here.place(ranking.now().order[n]);
+    put(model, { layer, head });
+  }));
+  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group",
+    "aria-label": "The best heads, layer.head: score" }, ...best);
+  const about = h("p", { class: "attn-note" });
+  const table = foldedTable(life, "The scores of all heads as a table", () => {
+    const { layers, heads } = reader.now(), { means } = ranking.now();
+    return { corner: "layer \u2193 head \u2192", columns: numbered(heads).map(([, text]) => text),
+      rows: numbered(layers).map(([layer, text]) => [text, ...numbered(heads).map(([head]) =>
+        (means ? shown(means[layer * heads + head]) : "\u2013"))]) };
+  });
+  return { list, about, table, draw() {
+    const { means, order, pattern } = ranking.now(), [chosen] = here.shownHeads();
+    best.forEach((el, k) => {
+      el.hidden = k >= order.length;
+      if (means && !el.hidden) el.textContent = `${here.name(order[k])}: ${means[order[k]].toFixed(2)}`;
+      el.setAttribute("aria-pressed", String(Boolean(means) && order[k] === chosen));
+    });
+    const entropy = ["focused", "spread"].includes(pattern);
+    about.textContent = means ? (entropy ? ENTROPY : SCORE)
+      : "Choose a head among all of them, or let a pattern find it.";
+    list.hidden = table.el.hidden = !means;
+    table.fill();
+  } };
+}
+
+// Heads laid over one another: the chosen one is pinned, or let go, and each pin is a button.
+function pinControls(model, life, here) {
+  const pin = button(life, "", () => here.togglePin(here.shownHeads()[0]));
+  const pins = Array.from({ length: MOST_PINNED }, (_, k) => {
+    const swatch = h("span", { class: "attn-swatch" }), name = h("span", {});
+    const el = button(life, "", () => here.togglePin(model.get("pinned")[k]));
+    el.append(swatch, name);
+    return { el, swatch, name };
+  });
+  const combine = choice(model, life, "combine",
+    { label: "The map shows their", choices: [["mean", "mean"], ["max", "maximum"]] });
+  const el = h("div", { class: "attn-controls attn-overlay", role: "group",
+    "aria-label": "Heads laid over one another" }, pin, ...pins.map((one) => one.el), combine);
+  return { el, draw() {
+    const all = here.shownHeads(), pinned = model.get("pinned"), isPinned = pinned.includes(all[0]);
+    const full = !isPinned && pinned.length >= MOST_PINNED;
+    pin.textContent = isPinned ? `Let go of head ${here.name(all[0])}` : `Pin head ${here.name(all[0])}`;
+    pin.setAttribute("aria-disabled", String(full));
+    pin.title = full ? `At most ${MOST_PINNED} heads can be pinned` : "";
+    pins.forEach(({ el: press, swatch, name }, k) => {
+      press.hidden = k >= pinned.length || pinned[k] === all[0] || !all.includes(pinned[k]);
+      if (press.hidden) return;
+      swatch.style.background = here.hueOf(pinned[k]);
+      name.textContent = `${here.name(pinned[k])} \u00d7`;
+      press.setAttribute("aria-label", `Let go of head ${here.name(pinned[k])}`);
+    });
+    combine.hidden = all.length < 2;
+  } };
+}
+
+// ---------------------------------------------------------------- the widget
+
+// The menus, and which of their options there are now.
+function menusOf(model, life, here) {
+  const { reader, ranking, kinds, sentences } = here, count = sentences.length;
   const most = (n) => Math.max(...kinds.map(({ size }) => size[n]));
   const texts = sentences.map(({ name }, n) => [n, visible(name, 60)]);
-  if (live || model.get("reply").sentence) texts.push([count, "what you typed"]);
-  const select = {
+  if (here.live || model.get("reply").sentence) texts.push([count, "what you typed"]);
+  const menus = {
     sentence: choice(model, life, "sentence", { label: "Sentence", choices: texts }),
     kind: choice(model, life, "kind",
       { label: "Attention", choices: kinds.map(({ name }, n) => [n, KINDS[name] || name]) }),
@@ -284,59 +375,9 @@ function renderOnce({ model, el }) {
     head: choice(model, life, "head", { label: "Head", choices: numbered(most(1)) }),
     pattern: choice(model, life, "pattern", { label: "Heads that read", choices: RANKINGS }),
   };
-  const options = (name) => [...select[name].querySelector("select").options];
-
-  const best = Array.from({ length: Math.min(BEST, most(0) * most(1)) }, (_, n) => button(life, "", () => {
-    const at = ranking.now().order[n], { heads } = reader.now();
-    put(model, { layer: (at / heads) | 0, head: at % heads });
-  }));
-  const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group",
-    "aria-label": "The best heads, layer.head: score" }, ...best);
-  const about = h("p", { class: "attn-note" });
-  const scoreTable = foldedTable(life, "The scores of all heads as a table", () => {
-    const { layers, heads } = reader.now(), { means } = ranking.now();
-    return { corner: "layer \u2193 head \u2192", columns: numbered(heads).map(([, text]) => text),
-      rows: numbered(layers).map(([layer, text]) => [text, ...numbered(heads).map(([head]) =>
-        (means ? shown(means[layer * heads + head]) : "\u2013"))]) };
-  });
-
-  // Heads laid over one another: the chosen one is pinned, or let go, and each pin is a button.
-  const toggle = (n) => {
-    const pinned = model.get("pinned");
-    if (pinned.includes(n)) put(model, { pinned: pinned.filter((other) => other !== n) });
-    else if (pinned.length < MOST_PINNED) put(model, { pinned: [...pinned, n] });
-  };
-  const pin = button(life, "", () => toggle(shownHeads()[0]));
-  const held = Array.from({ length: MOST_PINNED }, (_, k) => {
-    const swatch = h("span", { class: "attn-swatch" }), name = h("span", {});
-    const el = button(life, "", () => toggle(model.get("pinned")[k]));
-    el.append(swatch, name);
-    return { el, swatch, name };
-  });
-  const combine = choice(model, life, "combine",
-    { label: "The map shows their", choices: [["mean", "mean"], ["max", "maximum"]] });
-  const overlay = h("div", { class: "attn-controls attn-overlay", role: "group",
-    "aria-label": "Heads laid over one another" }, pin, ...held.map(({ el }) => el), combine);
-  // The hue of each pinned head; the chosen one has the accent's.
-  const hueOf = (n) => PALETTE.categorical[1 + model.get("pinned").indexOf(n)];
-  function followPins() {
-    const all = shownHeads(), pinned = model.get("pinned"), isHeld = pinned.includes(all[0]);
-    const full = !isHeld && pinned.length >= MOST_PINNED;
-    pin.textContent = isHeld ? `Let go of head ${named(all[0])}` : `Pin head ${named(all[0])}`;
-    pin.setAttribute("aria-disabled", full);
-    pin.title = full ? `At most ${MOST_PINNED} heads can be pinned` : "";
-    held.forEach(({ el, swatch, name }, k) => {
-      el.hidden = k >= pinned.length || pinned[k] === all[0] || !all.includes(pinned[k]);
-      if (el.hidden) return;
-      swatch.style.background = hueOf(pinned[k]);
-      name.textContent = `${named(pinned[k])} \u00d7`;
-      el.setAttribute("aria-label", `Let go of head ${named(pinned[k])}`);
-    });
-    combine.hidden = all.length < 2;
-  }
-
-  function follow() {
-    const { means, order, pattern } = ranking.now(), [n] = shownHeads(), { layers, heads, view } = reader.now();
+  const options = (name) => [...menus[name].querySelector("select").options];
+  return { ...menus, draw() {
+    const { layers, heads, view } = reader.now();
     const own = options("sentence")[count];
     if (own) own.disabled = !model.get("reply").sentence;
     options("layer").forEach((option, at) => { option.disabled = at >= layers; });
@@ -345,27 +386,16 @@ function renderOnce({ model, el }) {
       const name = RANKINGS[at][0];
       option.disabled = Boolean(name && view.keys && !ranking.score(view, name)); // of two texts
     });
-    best.forEach((el, k) => {
-      el.hidden = k >= order.length;
-      if (means && !el.hidden) el.textContent = `${named(order[k])}: ${means[order[k]].toFixed(2)}`;
-      el.setAttribute("aria-pressed", Boolean(means) && order[k] === n);
-    });
-    const entropy = ["focused", "spread"].includes(pattern);
-    about.textContent = means ? (entropy ? ENTROPY : SCORE)
-      : "Choose a head among all of them, or let a pattern find it.";
-    list.hidden = scoreTable.el.hidden = !means;
-    scoreTable.fill();
-    followPins();
-  }
-  // A kind with fewer layers or heads: the nearest there are.
-  life.watch(["kind"], () => {
-    const [n] = shownHeads(), { heads } = reader.now(), place = { layer: (n / heads) | 0, head: n % heads };
-    if (place.layer !== model.get("layer") || place.head !== model.get("head")) put(model, place);
-  });
+  } };
+}
 
-  const controls = [select.layer, select.head, select.pattern];
-  if (count > 1 || model.get("typing") === "live" || model.get("reply").sentence) controls.unshift(select.sentence);
-  if (kinds.length > 1) controls.unshift(select.kind);
+function controlsFor(model, life, { kinds, sentences, special, live }, menus) {
+  /** @type {HTMLElement[]} */
+  const controls = [menus.layer, menus.head, menus.pattern];
+  if (sentences.length > 1 || model.get("typing") === "live" || model.get("reply").sentence) {
+    controls.unshift(menus.sentence);
+  }
+  if (kinds.length > 1) controls.unshift(menus.kind);
   if (special.length) controls.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
   controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }), sharedScale(model, life),
     tick(model, life, "columns", { label: "Tokens in columns" }));
@@ -373,12 +403,46 @@ function renderOnce({ model, el }) {
     controls.push(typingBox(model, life, { label: "Type your own", send: "Read", waiting: "The model reads \u2026",
       page: "Run the notebook to try a text of your own." }));
   }
-  frame(el, life, { title, controls, body: [
+  return controls;
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function renderOnce({ model, el }) {
+  const life = lifetime(model);
+  let failed = "", over = false;
+  life.onEnd(() => { over = true; });
+  const here = explorer(model, (error) => {
+    failed = error || "";
+    if (!over) draw();
+  });
+  const { reader, ranking } = here, grids = gridsOf(model, life, here);
+  const tokens = tokenView(model, life, here, () => failed), scale = colourScale(life);
+  const which = h("p", { class: "attn-said", role: "status" });
+  const menus = menusOf(model, life, here), ranked = rankingView(model, life, here);
+  const pins = pinControls(model, life, here);
+
+  function draw() {
+    const [n] = here.shownHeads(), [layer, head] = here.place(n);
+    here.findTop();
+    grids.forEach((grid, k) => { grid.el.hidden = k !== here.kind; });
+    grids[here.kind].draw();
+    scale.show(here.top, false, model.get("scale"));
+    tokens.draw();
+    const bits = ranking.score(reader.now().view, "spread")[n];
+    which.textContent = `Layer ${layer}, head ${head}, entropy ${bits.toFixed(2)} bits${judgement(here, n)}`;
+    for (const part of [menus, ranked, pins]) part.draw();
+  }
+  // A kind with fewer layers or heads: the nearest there are.
+  life.watch(["kind"], () => {
+    const [layer, head] = here.place(here.shownHeads()[0]);
+    if (layer !== model.get("layer") || head !== model.get("head")) put(model, { layer, head });
+  });
+  frame(el, life, { title: here.title, controls: controlsFor(model, life, here, menus), body: [
     h("div", { class: "attn-heads" },
-      h("div", {}, ...grids.map((grid) => grid.el), which, list, about, overlay, scale.el),
-      h("div", {}, map.el)),
-    figure.el, aboutLinks, said, map.table, scoreTable.el] });
-  life.watch(["token"], drawToken);
+      h("div", {}, ...grids.map((grid) => grid.el), which, ranked.list, ranked.about, pins.el, scale.el),
+      h("div", {}, tokens.map.el)),
+    tokens.figure.el, tokens.figure.note, tokens.sentence, tokens.map.table, ranked.table.el] });
+  life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",
     "columns", "pattern", "reply", "packed"], draw);
   draw();

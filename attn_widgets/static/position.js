@@ -10,8 +10,11 @@ import { colourScale } from "./weights.js";
 import { heatmap } from "./map.js";
 import { ATTENTION } from "./map_layout.js";
 
+/** @typedef {import("./controls.js").Life} Life */
+
 const HEADS = 8, APART = 2.4; // as in attn_widgets.position
 const LARGEST = 4096; // positions, or dimensions
+const OTHER = PALETTE.categorical[1]; // the hue of the other position
 const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);
 const speed = (j, { width, base }) => base ** ((-2 * j) / width);
 
@@ -102,239 +105,294 @@ function titles({ i, chosen, adds, bias }) {
       : ["A query at each position", `Score of the query at ${i} with a key at each`])];
 }
 
+// ---------------------------------------------------------------- lines and discs
+
 // A line through places, and a disc with an edge.
 function trace(context, colour, thick, places) {
-  context.beginPath(); places.forEach((at) => context.lineTo(...at));
+  context.beginPath(); places.forEach(([x, y]) => context.lineTo(x, y));
   context.strokeStyle = colour; context.lineWidth = thick; context.stroke();
 }
-function disc(context, [x, y], r, fill, edge, thick = 1) {
-  context.beginPath(); context.arc(x, y, r, 0, 7);
+function disc(context, place, r, fill, edge, thick = 1) {
+  context.beginPath(); context.arc(place[0], place[1], r, 0, 7);
   context.fillStyle = fill; context.fill();
   context.strokeStyle = edge; context.lineWidth = thick; context.stroke();
 }
 // ALiBi's slope of a head: what is lost on both sides of a query; its place at a share of the width.
-const onTent = ([x, y], r, head, share) => [x + 0.85 * r * share, y + r * (2.2 * slope(head) * Math.abs(share) - 0.55)];
-const tent = (context, at, r, head, colour, thick) =>
-  trace(context, colour, thick, [-1, 0, 1].map((share) => onTent(at, r, head, share)));
+const onTent = (place, r, head, share) => [place[0] + 0.85 * r * share,
+  place[1] + r * (2.2 * slope(head) * Math.abs(share) - 0.55)];
+const tent = (context, place, r, head, colour, thick) =>
+  trace(context, colour, thick, [-1, 0, 1].map((share) => onTent(place, r, head, share)));
 
-function render({ model, el }) {
-  const life = lifetime(model);
-  const { length: L, dimensions, bases, schemes } = model.get("data");
-  for (const size of [L, ...dimensions]) checked(size, LARGEST);
-  const OTHER = PALETTE.categorical[1];
+// ---------------------------------------------------------------- what is on show
 
-  function read() {
-    const scheme = model.get("scheme");
-    const width = checked(model.get("embed_dim"), LARGEST);
-    const bias = scheme === "alibi", count = bias ? HEADS : width / 2;
-    const i = model.get("position"), distance = model.get("distance");
-    const other = i - distance;
-    return { scheme, width, base: model.get("base"), unlike: model.get("unlike"), count, i, other,
-      apart: Math.abs(distance), length: L, bias,
-      chosen: Math.min(model.get("pair"), count - 1), inside: other >= 0 && other < L,
-      adds: scheme === "sinusoidal", turns: scheme === "sinusoidal" || scheme === "rotary" };
-  }
-  // What is on show, set by draw(): vectors of all positions, of this one, of the other or null; the curve.
-  let now = null, rows = null, mine = null, theirs = null, answers = null, most = 1;
+// What the traits say.
+function readSettings(model, L) {
+  const scheme = model.get("scheme"), width = checked(model.get("embed_dim"), LARGEST);
+  const bias = scheme === "alibi", count = bias ? HEADS : width / 2;
+  const i = model.get("position"), distance = model.get("distance"), other = i - distance;
+  return { scheme, width, base: model.get("base"), unlike: model.get("unlike"), count, i, other,
+    apart: Math.abs(distance), length: L, bias,
+    chosen: Math.min(model.get("pair"), count - 1), inside: other >= 0 && other < L,
+    adds: scheme === "sinusoidal", turns: scheme === "sinusoidal" || scheme === "rotary" };
+}
 
-  // ---- clocks, one a pair: the hand of the position, and a thin one of the other
-  let clock = { per: 1, side: 46, tall: 60 };
-  const clocks = sharpCanvas(life, {
+/**
+ * The settings with what they give.
+ * @typedef {ReturnType<typeof readShown>} Shown
+ */
+// Vectors of all positions, of this one, and of the other or null; the curve, and the most that it can be.
+function readShown(model, L) {
+  const settings = readSettings(model, L), { width, i, other, chosen, bias, inside } = settings;
+  const rows = positionVectors(settings, 0, L);
+  return { ...settings, rows, mine: positionVectors(settings, i, 1),
+    theirs: inside || !bias ? positionVectors(settings, other, 1, true) : null,
+    curve: similarities(settings, i, 0, L, chosen),
+    most: bias ? similarities(settings, 0, 0, L)[0] : longest(rows, width) || 1 }; // the same wherever one stands
+}
+
+// ---------------------------------------------------------------- clocks, one a pair
+
+/**
+ * The hand of the position, and a thin one of the other; `choose` hears which clock is pressed.
+ * @param {Life} life
+ * @param {() => Shown} current
+ * @param {(pair: number) => void} choose
+ */
+function clockView(life, current, choose) {
+  let clock = { per: 1, side: 46, height: 60 };
+  const view = sharpCanvas(life, {
     label: "A clock for each pair of dimensions, or a slope for each head; press one to choose it.",
     height(width) {
-      const per = Math.ceil(now.count / Math.ceil(now.count / Math.max(1, Math.floor(width / 42))));
+      const { count } = current();
+      const per = Math.ceil(count / Math.ceil(count / Math.max(1, Math.floor(width / 42))));
       const side = Math.min(64, width / per);
-      clock = { per, side, tall: side + 14 };
-      return Math.ceil(now.count / per) * clock.tall + 2;
+      clock = { per, side, height: side + 14 };
+      return Math.ceil(count / per) * clock.height + 2;
     },
     paint(context) {
-      const { colours } = clocks, { count, chosen, bias, turns } = now;
-      const { per, side, tall } = clock, r = side / 2 - 4;
-      const scale = (0.88 * r) / Math.sqrt(longest(rows, 2) || 1);
+      const { colours } = view, now = current(), { count, chosen, bias, turns, mine, theirs } = now;
+      const { per, side, height } = clock, r = side / 2 - 4;
+      const scale = (0.88 * r) / Math.sqrt(longest(now.rows, 2) || 1);
       context.font = `10px ${colours.font}`;
       context.textAlign = "center";
       context.textBaseline = "top";
       context.lineCap = "round";
       for (let n = 0; n < count; n++) {
-        const lit = n === chosen;
-        const at = [((n % per) + 0.5) * side, ((n / per) | 0) * tall + side / 2 + 1];
+        const lit = n === chosen, x = ((n % per) + 0.5) * side, y = ((n / per) | 0) * height + side / 2 + 1;
         const hand = (vector, colour, thick) => vector
-          && trace(context, colour, thick, [at, [at[0] + scale * vector[2 * n], at[1] - scale * vector[2 * n + 1]]]);
-        disc(context, at, r, colours.panel, lit ? colours.accent : colours.line, lit ? 2.5 : 1);
-        if (bias) tent(context, at, r, n, colours.accent, 2);
+          && trace(context, colour, thick, [[x, y], [x + scale * vector[2 * n], y - scale * vector[2 * n + 1]]]);
+        disc(context, [x, y], r, colours.panel, lit ? colours.accent : colours.line, lit ? 2.5 : 1);
+        if (bias) tent(context, [x, y], r, n, colours.accent, 2);
         else { hand(mine, colours.accent, 3); hand(theirs, OTHER, 1.5); }
         context.fillStyle = lit ? colours.ink : colours.muted;
-        context.fillText(bias ? `1/${1 / slope(n)}` : turns ? period(n, now) : n, at[0], at[1] + r + 4);
+        context.fillText(bias ? `1/${1 / slope(n)}` : turns ? period(n, now) : String(n), x, y + r + 4);
       }
     } });
-  clocks.canvas.classList.add("attn-press");
-  life.listen(clocks.canvas, "click", (event) => {
-    const [x, y] = clocks.at(event);
-    const across = Math.floor(x / clock.side);
-    const n = Math.floor(y / clock.tall) * clock.per + across;
-    if (across < clock.per && n < now.count) put(model, { pair: n });
+  view.canvas.classList.add("attn-press");
+  life.listen(view.canvas, "click", (event) => {
+    const [x, y] = view.at(event), across = Math.floor(x / clock.side);
+    const n = Math.floor(y / clock.height) * clock.per + across;
+    if (across < clock.per && n < current().count) choose(n);
   });
+  return view;
+}
 
-  // ---- the chosen pair in its plane, or the chosen slope among the others
-  const plane = sharpCanvas(life, {
+// ---------------------------------------------------------------- the chosen pair, or the chosen slope
+
+function writeAt(context, text, x, y, align = "center") {
+  context.textAlign = align;
+  context.fillText(String(text), x, y);
+}
+
+function paintSlopes(context, colours, { chosen, count, i, other, theirs, length }, middle, r) {
+  const [x, y] = middle, far = length - 1, top = [x, y - 0.15 * r];
+  for (let head = 0; head < count; head++) if (head !== chosen) tent(context, top, r, head, colours.muted, 0.7);
+  tent(context, top, r, chosen, colours.accent, 2.5);
+  for (const end of [-1, 0, 1]) writeAt(context, Math.abs(end) * far, x + 0.85 * r * end, y + 0.65 * r);
+  writeAt(context, "positions away", x, y + 0.85 * r);
+  if (theirs) disc(context, onTent(top, r, chosen, (other - i) / far), 5, OTHER, colours.paper, 1.5);
+}
+
+// The plane with its axes, and where in it the pair of each position ends.
+function paintAxes(context, colours, chosen, middle, r, ends) {
+  const [x, y] = middle;
+  writeAt(context, `dimension ${2 * chosen}`, 2 * x - 8, y + r + 20, "right");
+  writeAt(context, `dimension ${2 * chosen + 1}`, x, 8);
+  disc(context, middle, r, "transparent", colours.line);
+  trace(context, colours.line, 1, [[x - r - 10, y], [x + r + 10, y]]);
+  trace(context, colours.line, 1, [[x, y - r - 10], [x, y + r + 10]]);
+  for (const end of ends) disc(context, end, 1.5, colours.muted, "transparent");
+}
+
+// The names of both arrows beyond their ends, and on the canvas; of arrows that meet, one name.
+function nameArrows(context, colours, { adds, i, other }, middle, mine, theirs) {
+  const [x, y] = middle;
+  const name = (text, [u, v]) => {
+    const room = context.measureText(text).width, left = u < x ? u - 6 - room : u + 6;
+    writeAt(context, text, Math.max(0, Math.min(2 * x - 8 - room, left)), v + (v > y ? 10 : -10), "left");
+  };
+  const [one, two] = adds ? [i, other] : [`query ${i}`, `key ${other}`];
+  const close = theirs && Math.hypot(mine[0] - theirs[0], mine[1] - theirs[1]) < 20;
+  context.font = `600 12px ${colours.font}`; context.fillStyle = colours.ink;
+  if (theirs && !close) name(String(two), theirs);
+  name(close ? `${one}, ${two}` : String(one), mine);
+}
+
+function paintPair(context, colours, now, middle, r) {
+  const { chosen, i, other, turns, adds, unlike, scheme, count, rows } = now, [x, y] = middle;
+  const ends = [];
+  for (let n = chosen; n < rows.length / 2; n += count) ends.push([rows[2 * n], rows[2 * n + 1]]);
+  const reach = Math.max(...ends.map((end) => Math.hypot(...end))) || 1;
+  /** @returns {import("./controls.js").Point} */
+  const place = ([a, b]) => [x + (r * a) / reach, y - (r * b) / reach];
+  const pair = (vector) => place([vector[2 * chosen], vector[2 * chosen + 1]]);
+  const mine = pair(now.mine), theirs = now.theirs && pair(now.theirs);
+  paintAxes(context, colours, chosen, middle, r, ends.map(place));
+  if (turns && (adds || !unlike)) { // the angle between, the way it was turned
+    const from = Math.atan2(theirs[1] - y, theirs[0] - x);
+    const sweep = (i - other) * speed(chosen, now) * (scheme === "rotary" ? -1 : 1);
+    context.beginPath(); context.arc(x, y, 0.32 * r, from, from + sweep, sweep < 0);
+    context.strokeStyle = colours.muted; context.lineWidth = 1.5; context.stroke();
+  }
+  if (theirs) arrow(context, middle, theirs, OTHER, 2);
+  arrow(context, middle, mine, colours.accent, 2.6);
+  nameArrows(context, colours, now, middle, mine, theirs);
+}
+
+/**
+ * The chosen pair in its plane, or the chosen slope among the others.
+ * @param {Life} life
+ * @param {() => Shown} current
+ */
+function planeView(life, current) {
+  const view = sharpCanvas(life, {
     label: "The chosen pair at the two positions, as arrows in its plane; or what the chosen head takes off.",
     height: (width) => Math.min(width, 250),
-    paint(context, width, tall) {
-      const middle = [width / 2, tall / 2], r = tall / 2 - 30;
+    paint(context, width, height) {
+      const { colours } = view;
       context.textBaseline = "middle";
-      context.font = `11px ${plane.colours.font}`;
-      context.fillStyle = plane.colours.muted;
-      (now.bias ? paintSlopes : paintPair)(context, middle, r, (text, x, y, align = "center") => {
-        context.textAlign = align;
-        context.fillText(text, x, y);
-      });
-    } });
-  function paintSlopes(context, [x, y], r, write) {
-    const { colours } = plane, { chosen, count, i, other } = now;
-    const share = (other - i) / (L - 1), at = [x, y - 0.15 * r];
-    for (let head = 0; head < count; head++) if (head !== chosen) tent(context, at, r, head, colours.muted, 0.7);
-    tent(context, at, r, chosen, colours.accent, 2.5);
-    for (const end of [-1, 0, 1]) write(Math.abs(end) * (L - 1), x + 0.85 * r * end, y + 0.65 * r);
-    write("positions away", x, y + 0.85 * r);
-    if (theirs) disc(context, onTent(at, r, chosen, share), 5, OTHER, colours.paper, 1.5);
-  }
-  function paintPair(context, middle, r, write) {
-    const { colours } = plane;
-    const { chosen: j, i, other, turns, adds, unlike, scheme, count } = now;
-    const [x, y] = middle;
-    const ends = [];
-    for (let n = j; n < rows.length / 2; n += count) ends.push([rows[2 * n], rows[2 * n + 1]]);
-    const reach = Math.max(...ends.map((end) => Math.hypot(...end))) || 1;
-    const place = ([a, b]) => [x + (r * a) / reach, y - (r * b) / reach];
-    const pair = (vector) => place([vector[2 * j], vector[2 * j + 1]]);
-    const a = pair(mine), b = theirs && pair(theirs);
-    write(`dimension ${2 * j}`, 2 * x - 8, y + r + 20, "right");
-    write(`dimension ${2 * j + 1}`, x, 8);
-    disc(context, middle, r, "transparent", colours.line);
-    trace(context, colours.line, 1, [[x - r - 10, y], [x + r + 10, y]]);
-    trace(context, colours.line, 1, [[x, y - r - 10], [x, y + r + 10]]);
-    for (const end of ends) disc(context, place(end), 1.5, colours.muted, "transparent");
-    if (turns && (adds || !unlike)) { // the angle between, the way it was turned
-      const from = Math.atan2(b[1] - y, b[0] - x);
-      const sweep = (i - other) * speed(j, now) * (scheme === "rotary" ? -1 : 1);
-      context.beginPath(); context.arc(x, y, 0.32 * r, from, from + sweep, sweep < 0);
-      context.strokeStyle = colours.muted; context.lineWidth = 1.5; context.stroke();
-    }
-    if (b) arrow(context, middle, b, OTHER, 2);
-    arrow(context, middle, a, colours.accent, 2.6);
-    const name = (text, [u, v]) => { // beyond the arrow's end, and on the canvas
-      const room = context.measureText(text).width, left = u < x ? u - 6 - room : u + 6;
-      write(text, Math.max(0, Math.min(2 * x - 8 - room, left)), v + (v > y ? 10 : -10), "left");
-    };
-    const [one, two] = adds ? [i, other] : [`query ${i}`, `key ${other}`];
-    const close = b && Math.hypot(a[0] - b[0], a[1] - b[1]) < 20;
-    context.font = `600 12px ${colours.font}`; context.fillStyle = colours.ink;
-    if (b && !close) name(two, b);
-    name(close ? `${one}, ${two}` : one, a);
-  }
-
-  // ---- the curve
-  const box = { left: 34, right: 10, top: 16, bottom: 176 };
-  let wide = 600, knob = null;
-  const px = (p) => box.left + (p / (L - 1)) * (wide - box.left - box.right);
-  const curve = sharpCanvas(life, { label: "The chosen position with each; press or drag to choose the other position.",
-    height: () => 212,
-    paint(context, width) {
-      wide = width;
-      const { colours } = curve, { i, other, chosen, bias, inside } = now;
-      const low = bias ? 0 : -most;
-      const at = (y, p) => [px(p), box.bottom - ((y - low) / (most - low)) * (box.bottom - box.top)];
       context.font = `11px ${colours.font}`;
       context.fillStyle = colours.muted;
-      context.lineJoin = "round";
-      context.textAlign = "right"; context.textBaseline = "middle";
-      for (const y of new Set([low, 0, most])) {
-        trace(context, colours.line, 1, [at(y, 0), at(y, L - 1)]);
-        context.fillText(+y.toFixed(most < 1 ? 2 : 1), box.left - 6, at(y, 0)[1]);
-      }
-      context.textAlign = "center"; context.textBaseline = "top";
-      for (let p = 0; p < L; p += Math.ceil(L / 8)) context.fillText(p, px(p), box.bottom + 4);
-      context.fillText("position", (box.left + wide - box.right) / 2, box.bottom + 20);
-      const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
-      for (let head = 0; head < (bias ? HEADS : 0); head++)
-        if (head !== chosen) line(similarities(now, i, 0, L, head), colours.muted, 0.7);
-      line(answers, PALETTE.categorical[0], 2);
-      context.setLineDash([2, 3]);
-      trace(context, colours.accent, 2, [[px(i), box.top], [px(i), box.bottom]]);
-      context.setLineDash([]);
-      context.font = `600 11px ${colours.font}`;
-      context.fillStyle = colours.ink;
-      context.textBaseline = "bottom";
-      context.fillText(i, px(i), box.top - 4);
-      disc(context, at(answers[i], i), 5, colours.accent, colours.paper, 1.5);
-      knob = inside ? at(answers[other], other) : null;
-      if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
+      (current().bias ? paintSlopes : paintPair)(context, colours, current(), [width / 2, height / 2], height / 2 - 30);
     } });
-  curve.canvas.classList.add("attn-slide");
-  function drag(_, [x]) {
-    const p = Math.round(((x - box.left) / (wide - box.left - box.right)) * (L - 1));
-    put(model, { distance: now.i - Math.max(0, Math.min(L - 1, p)) });
+  return view;
+}
+
+// ---------------------------------------------------------------- the curve
+
+const BOX = { left: 34, right: 10, top: 16, bottom: 176 };
+
+function paintCurveAxes(context, colours, { low, most, length, at, x, width }) {
+  context.font = `11px ${colours.font}`;
+  context.fillStyle = colours.muted;
+  context.lineJoin = "round";
+  context.textAlign = "right"; context.textBaseline = "middle";
+  for (const y of new Set([low, 0, most])) {
+    trace(context, colours.line, 1, [at(y, 0), at(y, length - 1)]);
+    context.fillText(String(+y.toFixed(most < 1 ? 2 : 1)), BOX.left - 6, at(y, 0)[1]);
+  }
+  context.textAlign = "center"; context.textBaseline = "top";
+  for (let p = 0; p < length; p += Math.ceil(length / 8)) context.fillText(String(p), x(p), BOX.bottom + 4);
+  context.fillText("position", (BOX.left + width - BOX.right) / 2, BOX.bottom + 20);
+}
+
+// The curve, and the place of the other position on it, or null.
+function paintCurve(context, colours, now, width) {
+  const { i, other, chosen, bias, inside, curve, most, length } = now, low = bias ? 0 : -most;
+  const x = (p) => BOX.left + (p / (length - 1)) * (width - BOX.left - BOX.right);
+  const at = (y, p) => [x(p), BOX.bottom - ((y - low) / (most - low)) * (BOX.bottom - BOX.top)];
+  paintCurveAxes(context, colours, { low, most, length, at, x, width });
+  const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
+  for (let head = 0; head < (bias ? HEADS : 0); head++)
+    if (head !== chosen) line(similarities(now, i, 0, length, head), colours.muted, 0.7);
+  line(curve, PALETTE.categorical[0], 2);
+  context.setLineDash([2, 3]);
+  trace(context, colours.accent, 2, [[x(i), BOX.top], [x(i), BOX.bottom]]);
+  context.setLineDash([]);
+  context.font = `600 11px ${colours.font}`;
+  context.fillStyle = colours.ink;
+  context.textBaseline = "bottom";
+  context.fillText(String(i), x(i), BOX.top - 4);
+  disc(context, at(curve[i], i), 5, colours.accent, colours.paper, 1.5);
+  const knob = inside ? at(curve[other], other) : null;
+  if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
+  return knob;
+}
+
+/**
+ * The curve of what the position has with each; `choose` hears to which position the other is moved.
+ * @param {Life} life
+ * @param {() => Shown} current
+ * @param {(position: number) => void} choose
+ */
+function curveView(life, current, choose) {
+  let width = 600, knob = null;
+  const view = sharpCanvas(life, { label: "The chosen position with each; press or drag to choose the other position.",
+    height: () => 212,
+    paint(context, whole) {
+      width = whole;
+      knob = paintCurve(context, view.colours, current(), width);
+    } });
+  view.canvas.classList.add("attn-slide");
+  /** @param {import("./controls.js").Point} place */
+  function move([x]) {
+    const last = current().length - 1, p = Math.round(((x - BOX.left) / (width - BOX.left - BOX.right)) * last);
+    choose(Math.max(0, Math.min(last, p)));
   }
   // A finger takes the other position by its knob, or taps where it should go.
-  dragging(life, curve, (at, touch) => {
-    if (touch && !(knob && Math.hypot(at[0] - knob[0], at[1] - knob[1]) < 24)) return null;
-    drag(0, at);
-    return 0;
-  }, drag);
-  life.listen(curve.canvas, "click", (event) => drag(0, curve.at(event)));
+  dragging(life, view, (place, touch) => {
+    if (touch && !(knob && Math.hypot(place[0] - knob[0], place[1] - knob[1]) < 24)) return null;
+    move(place);
+    return true;
+  }, (_, place) => move(place));
+  life.listen(view.canvas, "click", (event) => move(view.at(event)));
+  return view;
+}
 
-  // ---- the matrix
+// ---------------------------------------------------------------- the matrix, and the controls
+
+// A row for each position; of ALiBi the bias of a head.
+function matrixView(model, life, current) {
+  const { length: L } = current();
   const map = heatmap(life, { label: "A row for each position. Arrow keys walk the cells and choose position and pair.",
     hint: ["Press a number, or walk with the arrow keys: its row becomes the position.",
       "Tap a number: its row becomes the position."],
     zooms: false, // its pattern is what counts
     tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
-    onPick(i, c) { put(model, now.bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 }); } });
+    onPick(i, c) {
+      put(model, current().bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 });
+    } });
   const scale = colourScale(life);
   const axes = (bias) => (bias ? { ...ATTENTION, cell: (i, j) => `query ${i}, key ${j}, ${Math.abs(i - j)} away` }
     : { columns: "dimensions", rows: "positions", corner: "position \u2193 dimension \u2192",
       cell: (i, c) => `position ${i}, dimension ${c}` });
-  const curveTable = foldedTable(life, "The curve as a table", () => ({ corner: "position", columns: ["value"],
-    rows: Array.from(answers, (x, p) => [String(p), shown(x)]) }));
-
-  const panels = [[clocks.el, "note"], [plane.el, "said"], [map.el, "note"], [curve.el, "said"]].map(([view, kind]) => {
-    const heading = h("p", { class: "attn-heading" });
-    const words = h("p", { class: `attn-${kind}`, role: kind === "said" && "status" });
-    return { heading, words, el: h("div", {}, heading, view, words) };
-  });
-  panels[2].el.append(scale.el);
-  function draw() {
-    now = read();
-    const { width, i, other, chosen, bias, inside } = now;
-    rows = positionVectors(now, 0, L); mine = positionVectors(now, i, 1);
-    theirs = inside || !bias ? positionVectors(now, other, 1, true) : null;
-    answers = similarities(now, i, 0, L, chosen);
-    // the same wherever one stands
-    most = bias ? similarities(now, 0, 0, L)[0] : longest(rows, width) || 1;
-    const values = bias ? alibiBias(chosen, L) : rows;
+  return { el: map.el, table: map.table, scale: scale.el, draw() {
+    const { width, i, chosen, bias, rows } = current(), values = bias ? alibiBias(chosen, L) : rows;
     const top = largest(values.map(Math.abs)) || 1;
     map.show({ values, L, S: bias ? L : width, mask: null, queries: null, keys: null, top, signed: true, mark: i,
       axes: axes(bias) });
     scale.show(top, true);
-    for (const view of [clocks, plane, curve]) view.draw();
-    const value = theirs && (inside ? answers[other] : similarities(now, i, other, 1)[0]);
-    const texts = sentences(now, { theirs, value: shown(value || 0), most: shown(most) });
-    titles(now).forEach((title, n) => {
-      panels[n].heading.textContent = title;
-      panels[n].words.textContent = texts[n];
-    });
-    curveTable.fill();
-  }
+  } };
+}
 
-  // ---- controls
-  const kinds = ["scheme", "embed_dim"];
+// Every view with its title, and a sentence on what it shows.
+function panelOf(view, kind) {
+  const heading = h("p", { class: "attn-heading" });
+  const words = h("p", { class: `attn-${kind}`, role: kind === "said" && "status" });
+  return { heading, words, el: h("div", {}, heading, view, words) };
+}
+
+const KINDS = ["scheme", "embed_dim"]; // traits on which the number of pairs hangs
+
+function controlsFor(model, life, { length: L, dimensions, bases, schemes }) {
+  const read = () => readSettings(model, L);
   const numbers = (all) => all.map((n) => [n, Number.isInteger(n) ? grouped(n) : String(n)]);
   let pairs = null;
   // before the slider itself hears of it
-  life.watch(kinds, () => { pairs.querySelector("input").max = read().count - 1; });
-  pairs = slider(part(model, ["pair", ...kinds], () => read().chosen, (n) => model.set("pair", n)), life, "pair",
+  life.watch(KINDS, () => { pairs.querySelector("input").max = read().count - 1; });
+  pairs = slider(part(model, ["pair", ...KINDS], () => read().chosen, (n) => model.set("pair", n)), life, "pair",
     { label: "Pair, or head", min: 0, max: read().count - 1, step: 1 });
-  const controls = [
+  return [
     slider(model, life, "position", { label: "Position", min: 0, max: L - 1, step: 1 }),
     slider(model, life, "distance", { label: "Distance to the other", min: 1 - L, max: L - 1, step: 1 }),
     pairs,
@@ -344,10 +402,40 @@ function render({ model, el }) {
     choice(model, life, "base", { label: "Base", choices: numbers(bases) }),
     tick(model, life, "unlike", { label: "Key unlike the query" }),
   ];
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), data = model.get("data"), { length: L, dimensions } = data;
+  for (const size of [L, ...dimensions]) checked(size, LARGEST);
+  let now = readShown(model, L);
+  const current = () => now;
+  const clocks = clockView(life, current, (pair) => put(model, { pair })), plane = planeView(life, current);
+  const curve = curveView(life, current, (other) => put(model, { distance: now.i - other }));
+  const matrix = matrixView(model, life, current);
+  const table = foldedTable(life, "The curve as a table", () => ({ corner: "position", columns: ["value"],
+    rows: Array.from(now.curve, (x, p) => [String(p), shown(x)]) }));
+  const panels = [panelOf(clocks.el, "note"), panelOf(plane.el, "said"), panelOf(matrix.el, "note"),
+    panelOf(curve.el, "said")];
+  panels[2].el.append(matrix.scale);
+  function draw() {
+    now = readShown(model, L);
+    const { i, other, inside, theirs, curve: values, most } = now;
+    matrix.draw();
+    for (const view of [clocks, plane, curve]) view.draw();
+    const value = theirs && (inside ? values[other] : similarities(now, i, other, 1)[0]);
+    const texts = sentences(now, { theirs, value: shown(value || 0), most: shown(most) });
+    titles(now).forEach((title, n) => {
+      panels[n].heading.textContent = title;
+      panels[n].words.textContent = texts[n];
+    });
+    table.fill();
+  }
   const [first, second, third, fourth] = panels.map((panel) => panel.el);
   const columns = h("div", { class: "attn-positions" }, h("div", {}, first, third), h("div", {}, second, fourth));
-  frame(el, life, { controls, body: [columns, h("div", { class: "attn-panels" }, map.table, curveTable.el)] });
-  life.watch([...kinds, "base", "position", "distance", "pair", "unlike"], draw);
+  frame(el, life, { controls: controlsFor(model, life, data),
+    body: [columns, h("div", { class: "attn-panels" }, matrix.table, table.el)] });
+  life.watch([...KINDS, "base", "position", "distance", "pair", "unlike"], draw);
   draw();
   return life.end;
 }

@@ -4,6 +4,11 @@
 
 import { h, KEEP_KEYS, labelled, put } from "./controls.js";
 
+/**
+ * @param {import("./controls.js").Model} model
+ * @param {import("./controls.js").Life} life
+ * @param {{ label: string, send: string, waiting: string, page: string, answer?: (text: string) => void }} options
+ */
 function typingBox(model, life, { label, send, waiting, page, answer }) {
   const here = model.get("typing") === "page";
   if (here && !answer) return h("p", { class: "attn-note" }, page);
