@@ -28,33 +28,8 @@ def beam_search(
     sequences. A hypothesis that has reached END stays in the beam until others outrank it. A beam
     of one is `greedy`.
 
-    Args:
-        model: as in `generate`.
-        source: (B, S), as in `generate`.
-        lengths: (B,), as in `generate`.
-        max_length: as in `generate`.
-        beam_size: K, the number of hypotheses; 1 or more.
-        length_penalty: α, 0 or more, and finite; 0 ranks by the probability alone.
-
-    Returns:
-        The best sequences, T <= `max_length`; `log_probs` are without the penalty.
-
-    Example:
-        >>> from attn_notes.data import END
-        >>> class Tempting:  # 4 looks better at first, 5 is better to the end
-        ...     def start(self, source, lengths=None):
-        ...         p = torch.full((1, 6), 1e-9)
-        ...         p[0, 4], p[0, 5] = 0.6, 0.4
-        ...         return p.log(), self
-        ...     def select(self, index):
-        ...         return self
-        ...     def step(self, tokens, state):
-        ...         p = torch.full((6, 6), 1e-9)
-        ...         p[4, END], p[4, 4], p[4, 5], p[5, END] = 0.4, 0.3, 0.3, 1.0
-        ...         return p.log()[tokens], state
-        >>> source = torch.tensor([[4]])  # greedily [4, 2]
-        >>> beam_search(Tempting(), source, max_length=3, beam_size=2).tokens[0].tolist()
-        [5, 2]
+    `beam_size` is 1 or more; the `length_penalty` is finite, and 0 ranks by the probability alone.
+    The other arguments are those of `generate`. `log_probs` are without the penalty.
     """
     check_integers(1, max_length=max_length, beam_size=beam_size)
     if not 0 <= length_penalty < math.inf:
