@@ -10,7 +10,7 @@ from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary
 from attn_notes.extras import extra
 from attn_notes.stored import WEIGHTS, load_language_model, load_translator
-from attn_notes.stored import __doc__ as usage
+from attn_train import __doc__ as usage
 from attn_train.running import log_error
 from attn_train.train import TrainLanguageModel, TrainSeq2Seq, TrainTransformer
 
