@@ -4,13 +4,12 @@ from pathlib import Path
 
 from attn_widgets import (
     FamilyDiagram,
-    HeadExplorer,
     PositionExplorer,
     page_script,
     page_style,
 )
 from tests.hostile import HOSTILE
-from tests.widgets import EVERY, TOKENISED, WORDS, encoded, of_many, of_many_tokens
+from tests.widgets import EVERY, TOKENISED, of_many, of_many_tokens
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'"
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}
@@ -57,7 +56,6 @@ def write_bare_pages(folder: Path) -> None:
         write_page(folder, name, element)
     write_page(folder, "all", *elements.values())
     write_page(folder, "large", of_many().page_html())
-    write_page(folder, "heads-plain", HeadExplorer([encoded(WORDS)]).page_html())
     of_many_tokens().save_html(folder / "saved.html")
     for name, size in (("small", 2), ("large", 128)):
         write_page(folder, f"positions-{name}", PositionExplorer(size, size).page_html())

@@ -263,21 +263,6 @@ CONTROLS = {
     "writer": ["Character", "Temperature", "Top k", "Top p", COLOUR, "Prompt", "Seed"],
     "player": ["Step", "Head", "Layer", "Translate", "Attention", "into", "Temperature", "Seed"],
 }
-BUTTONS = {
-    "writer": ["407", "19\u21b5", "Say one", "Play", "Say 100", "Take back", "Clear"],
-    "follow": [
-        *("Previous", "Play", "Next", "Embed", "Norm", "q \u00b7 k", "\u00f7 \u221aD", "Mask"),
-        *("Softmax", "Values", "Heads", "Add", "Norm", "Network", "Add"),
-    ],
-    "mask": [*PRESETS, "invert"],
-    "player": ["407", "1999", "Previous", "Play", "Next", "Draw again", "Undo"],
-    "steps": ["Previous", "Play", "Next"],
-    "online": ["Previous", "Play", "Next"],
-    "switches": ["407", "1999", "All on again"],
-    "heads": ["0.2: 0.23", "0.0: 0.20", "0.1: 0.18", "1.0: 0.10", "1.1: 0.10", "Pin head 1.0"],
-    "model": ["Let go of head 1.0", "0.1 \u00d7"],
-}
-
 
 # ---- What is shown.
 

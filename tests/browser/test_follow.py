@@ -130,24 +130,6 @@ def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(vis
     assert steps_of(panel) == [*labels[:-1], "[Add]"]
 
 
-def test_the_sentence_says_the_rule_and_works_out_an_example(visit, bare):
-    panel = Panel(visit(bare("follow")))
-    expected = {
-        2: ("multiply feature by feature and add up", " = "),
-        3: ("Each score is divided by \u221aD = \u221a4 = 2.00.", " / 2.00 = "),
-        4: ("The causal mask closes what comes later, 3 keys (hatched)", ""),
-        5: ("e to the power of each score", " / "),
-        6: ("the products are added, feature by feature", "z 0, feature 0: "),
-        8: ("It writes to it: x + y.", "x + y, feature 0: "),
-        24: ("one logit for each of 9 tokens", "likeliest are shown."),
-    }
-    for step in range(25):
-        rule, example = expected.get(step, (". ", ""))
-        assert rule in said(panel)
-        assert example in said(panel)
-        panel.press("Step", "ArrowRight")
-
-
 def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bare):
     panel, widget = Panel(visit(bare("follow"))), of_follow()
     panel.press("Step", *["ArrowRight"] * 6)

@@ -81,21 +81,6 @@ def test_the_token_pointed_at_in_the_links_or_the_map_is_shown_and_stays(visit, 
     assert reader(panel) == tokens[2]
 
 
-# Sentences
-
-
-def test_sentences_are_named_by_their_words_and_the_typed_one_comes_last(visit, bare):
-    panel = Panel(visit(bare("heads")))
-    options = panel.control("Sentence").locator("option")
-    named = ["time flies like an arrow", "a rose is a rose", "unlikely", "what you typed"]
-    assert options.all_inner_texts() == named
-    assert options.last.is_disabled()
-    assert "Run the notebook to try a text of your own." in panel.el.inner_text()
-    plain = Panel(visit(bare("heads-plain")))
-    assert plain.control("Sentence").count() == 0
-    assert "what you type" not in plain.el.inner_text()
-
-
 # Heads laid over one another
 
 
