@@ -43,7 +43,6 @@ def mend(
         context["body"] = CORNER.sub(r"<td\1></td>", SIGNATURE.sub(as_lines, works))
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.add_post_transform(NotesInItems)
     app.connect("html-page-context", mend)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -34,6 +34,5 @@ class AuthorYearStyle(Style):
     default_label_style = AuthorYearLabels
 
 
-def setup(app: Any) -> dict[str, Any]:
+def setup(app: Any) -> None:
     register_plugin("pybtex.style.formatting", "authoryear", AuthorYearStyle)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,6 +11,8 @@ import importlib.metadata
 import platform
 import re
 import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,10 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
+PARTS = (
+    *("attn_access", "attn_bibliography", "attn_icons", "attn_maths", "attn_publish"),
+    "attn_search",
+)
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
 WIDGET = "<attn-widget"
@@ -100,15 +106,6 @@ def strip_widget_state(
 ) -> None:
     """Before myst-nb turns a notebook's widgets into scripts from other hosts."""
     getattr(app.env, "nb_metadata", {}).get(pagename, {}).pop("js_files", None)
-
-
-def add_widget_files(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """One script and one style sheet, on the pages that hold a widget and on no other."""
-    if WIDGET in context.get("body", ""):
-        app.add_css_file("attn-widgets.css", priority=910)
-        app.add_js_file("attn-widgets.js", loading_method="defer")
 
 
 class FoldDropdowns(SphinxPostTransform):
@@ -290,63 +287,61 @@ class WidgetBeforeCode(SphinxPostTransform):
         return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
 
 
-def finish_body(
+def finish_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """A still comes when it is near; and no line breaks between a formula and its comma."""
-    if "body" in context:
-        context["body"] = STILL.sub(AS_NARROW_AS_THE_PAGE, context["body"])
-        glued = r'<span class="formula-end">\1\2</span>'
-        context["body"] = FORMULA_END.sub(glued, context["body"])
-
-
-def solution_entries(env: BuildEnvironment) -> dict[str, list[tuple[nodes.Element, str | None]]]:
-    """For each page in reading order, its exercises and the label of each one's solution."""
-    registry = getattr(env, "sphinx_exercise_registry", {})
-    solved = {
-        entry["node"]["target_label"]: label
-        for label, entry in registry.items()
-        if entry["type"].startswith("solution")
-    }
-    pages: dict[str, list[tuple[nodes.Element, str | None]]] = {}
-    for label, entry in registry.items():
-        if entry["type"].startswith("exercise"):
-            pages.setdefault(entry["docname"], []).append((entry["node"], solved.get(label)))
-    return {page: pages[page] for page in sorted(pages)}
+    """The widgets' files where there is one; stills that load when near; formulas with commas."""
+    body = context.get("body", "")
+    if WIDGET in body:
+        app.add_css_file("attn-widgets.css", priority=910)
+        app.add_js_file("attn-widgets.js", loading_method="defer")
+    if pagename == app.config.root_doc:
+        context["docstitle"] = ""  # the opening page's title is the book's
+    if body:  # no line breaks between a formula and its comma
+        body = FORMULA_END.sub(r'<span class="formula-end">\1\2</span>', body)
+        context["body"] = STILL.sub(AS_NARROW_AS_THE_PAGE, body)
 
 
 def fill_solutions_index(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Replaces the placeholder once every page has been read."""
+    """Replaces the placeholder once every page has been read: chapters in order, each a list."""
+    registry = getattr(app.env, "sphinx_exercise_registry", {})
+    kinds: dict[str, dict[str, Any]] = {"exercise": {}, "solution": {}}
+    for label, entry in registry.items():
+        kinds[entry["type"].partition("-")[0]][label] = entry
+    solved = {one["node"]["target_label"]: label for label, one in kinds["solution"].items()}
     for placeholder in list(doctree.findall(SolutionsIndex)):
         content: list[nodes.Node] = []
-        for page, exercises in solution_entries(app.env).items():
-            chapter = _link(app, docname, page, "", app.env.titles[page].astext())
-            rows = [_entry(app, docname, page, *exercise) for exercise in exercises]
+        for page in sorted({one["docname"] for one in kinds["exercise"].values()}):
+            link = partial(_link, app.builder.get_relative_uri(docname, page))
+            rows = [
+                _entry(link, label, one["node"], solved.get(label))
+                for label, one in kinds["exercise"].items()
+                if one["docname"] == page
+            ]
             content += [
-                nodes.rubric("", "", chapter),
+                nodes.rubric("", "", link("", app.env.titles[page].astext())),
                 nodes.bullet_list("", *rows, classes=["solutions-index"]),
             ]
         placeholder.replace_self(content)
 
 
 def _entry(
-    app: Sphinx, docname: str, page: str, exercise: nodes.Element, solution: str | None
+    link: Callable[[str, str], nodes.Node],
+    label: str,
+    exercise: nodes.Element,
+    solution: str | None,
 ) -> nodes.list_item:
-    heading = exercise[0].astext().removeprefix("Exercise").strip(" ()") or exercise["label"]
-    line = nodes.paragraph("", "", _link(app, docname, page, exercise["label"], heading))
-    difficulty = re.search(r"★+", exercise.astext())
-    minutes = re.search(r"\d+ min\w*", exercise.astext())
-    facts = [found[0] for found in (difficulty, minutes) if found]
-    if facts:
-        line += nodes.Text("  " + ", ".join(facts))
+    """The title of an exercise, its stars and minutes, and a link to its solution."""
+    heading = exercise[0].astext().removeprefix("Exercise").strip(" ()") or label
+    facts = re.findall(r"★+|\d+ min\w*", exercise.astext())[:2]
+    line = nodes.paragraph("", "", link(label, heading), nodes.Text("  " + ", ".join(facts)))
     if solution:
-        line += [nodes.Text("  · "), _link(app, docname, page, solution, "solution")]
+        line += [nodes.Text("  · "), link(solution, "solution")]
     return nodes.list_item("", line)
 
 
-def _link(app: Sphinx, docname: str, page: str, label: str, text: str) -> nodes.reference:
-    target = app.builder.get_relative_uri(docname, page) + (f"#{label}" if label else "")
-    return nodes.reference("", text, refuri=target, internal=True)
+def _link(page: str, label: str, text: str) -> nodes.reference:
+    return nodes.reference("", text, refuri=f"{page}#{label}".rstrip("#"), internal=True)
 
 
 def refresh_solutions_index(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -360,6 +355,8 @@ def checksum_of_extensions() -> int:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    for name in PARTS:
+        app.setup_extension(name)
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
     app.add_directive("versions", VersionsDirective)
@@ -371,13 +368,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
     app.connect("html-page-context", strip_widget_state, priority=400)
-    app.connect("html-page-context", add_widget_files)
-    app.connect("html-page-context", finish_body)
+    app.connect("html-page-context", finish_page)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
-    return {
-        "version": "1",
-        "env_version": checksum_of_extensions(),  # another one: Sphinx reads every page again
-        "parallel_read_safe": True,
-        "parallel_write_safe": True,
-    }
+    return {"env_version": checksum_of_extensions()}  # another one: Sphinx reads every page again

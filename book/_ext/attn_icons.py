@@ -35,6 +35,5 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     sheet.write_text(css.replace(WHOLE, CUT), encoding="utf-8")
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.connect("build-finished", finish, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

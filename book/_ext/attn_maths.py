@@ -101,7 +101,6 @@ def stand_in(
         context["body"] = INLINE.sub(sized, context["body"])
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("builder-inited", write_mathjax)
     app.connect("html-page-context", stand_in, priority=600)  # after punctuation is glued on
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -45,18 +45,8 @@ def use_repository(app: Sphinx, config: Config) -> None:
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
 
 
-def title_once(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """The opening page's title is the book's."""
-    if pagename == app.config.root_doc:
-        context["docstitle"] = ""
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     if named_url(Path(app.srcdir)):
         for extension in ONLY_IN_PUBLIC:
             app.setup_extension(extension)
     app.connect("config-inited", use_repository)
-    app.connect("html-page-context", title_once)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

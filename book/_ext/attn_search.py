@@ -32,6 +32,5 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     script.write_text(text, encoding="utf-8")
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.connect("build-finished", finish, priority=850)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
