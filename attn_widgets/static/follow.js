@@ -7,12 +7,41 @@
 
 import { css, DIVERGING, inkOn, largest, level, quoted, SEQUENTIAL, shown, visible } from "./numbers.js";
 import {
-  byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, numbered, outline, part, put, sharpCanvas,
+  byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, mayMove, numbered, outline, part, put, sharpCanvas,
   withModifier,
 } from "./controls.js";
 import { colourScale, hatch } from "./weights.js";
 import { stepper } from "./steps.js";
 import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "./transformer_model.js";
+
+/** @typedef {[strip: number, place: number]} Cell */
+/**
+ * Cells in a line, or in several.
+ * @typedef {object} Strip
+ * @property {string} id
+ * @property {string} name
+ * @property {ArrayLike<number> & Iterable<number>} values
+ * @property {(n: number) => number[]} rect of a cell: [x, y, width, height]
+ * @property {(n: number) => string} where names a cell
+ * @property {(n: number) => string} how says its computation
+ * @property {(n: number) => [id: string, n: number][]} from the cells that it is made of
+ * @property {(n: number) => boolean} open false where the mask closes it
+ * @property {boolean} signed or else from 0 to 1
+ * @property {boolean} [plain] a number without a colour
+ * @property {boolean} [bar]
+ * @property {boolean} [main] the sentence takes its example from it
+ */
+/**
+ * A step laid out.
+ * @typedef {object} Scene
+ * @property {number} width
+ * @property {number} height
+ * @property {Strip[]} strips
+ * @property {Map<string, Strip>} byId
+ * @property {any[]} words
+ * @property {string} text a sentence
+ * @property {number} top the largest number that is coloured
+ */
 
 const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
 const LIKELY = 6, MOST_LINES = 4;
@@ -66,7 +95,7 @@ function follower(model) {
         const more = { record, norm: block[`norm${n + 1}`], attn: block[`${part}_attn`], network: block.feed_forward,
           keys: part === "cross" ? source[1] : tokens };
         if (pre) add("norm", "Norm", b, part, more);
-        if (part === "ff") add("think", "Network", b, part, more);
+        if (part === "ff") add("network", "Network", b, part, more);
         else for (const [kind, label] of [...READ, ["heads", "Heads"]]) add(kind, label, b, part, more);
         add("add", pre ? "Add" : "Add, norm", b, part, more);
       });
@@ -105,11 +134,12 @@ function stage(width, E) {
     // A vector, in several lines if it is long, under its name.
     vector(one) {
       const size = one.values.length, per = Math.min(size, Math.max(E, Math.ceil(size / MOST_LINES)));
-      const lines = Math.ceil(size / per), wide = Math.min(70, width / per), tall = lines > 1 ? 16 : 32;
+      const lines = Math.ceil(size / per), cellWidth = Math.min(70, width / per), cellHeight = lines > 1 ? 16 : 32;
       scene.write(one.label || one.name, 0, y + 13);
       const top = y + 19;
-      scene.strip({ ...one, rect: (n) => [(n % per) * wide, top + Math.floor(n / per) * tall, wide, tall] });
-      y = top + lines * tall + 15;
+      scene.strip({ ...one, rect: (n) => [
+        (n % per) * cellWidth, top + Math.floor(n / per) * cellHeight, cellWidth, cellHeight] });
+      y = top + lines * cellHeight + 15;
     },
   };
   return scene;
@@ -124,7 +154,8 @@ function keyLines(scene, { keys, record }, { t, own }, top) {
     scene.write(visible(token, letters), left - 10, top + (j + 0.5) * pitch, "right", own && j === t, left - 12);
   });
   scene.reach(top + S * pitch);
-  return { S, left, row: (j) => top + j * pitch, tall: pitch - Math.min(3, pitch / 5), open: (j) => j < record.reach };
+  return { S, left, row: (j) => top + j * pitch, cellHeight: pitch - Math.min(3, pitch / 5),
+    open: (j) => j < record.reach };
 }
 
 const ofKey = (keys, j) => `key ${j}, ${quoted(keys[j])}`;
@@ -132,8 +163,9 @@ const ofKey = (keys, j) => `key ${j}, ${quoted(keys[j])}`;
 // Beside the names two strips of D cells and a box stand in a line, with gaps between them.
 function twoStrips(scene, left, D) {
   const gap = scene.narrow ? 8 : 24, box = scene.narrow ? 44 : 58;
-  const wide = Math.min(40, (scene.width - left - 2 * gap - box) / (2 * D));
-  return { box, span: D * wide + gap, gap, across: (x, y, tall) => (d) => [x + d * wide, y, wide, tall] };
+  const cellWidth = Math.min(40, (scene.width - left - 2 * gap - box) / (2 * D));
+  return { box, span: D * cellWidth + gap, gap,
+    across: (x, y, height) => (d) => [x + d * cellWidth, y, cellWidth, height] };
 }
 
 const SCENES = {
@@ -163,7 +195,7 @@ const SCENES = {
   scores(scene, step, at) {
     const { keys, record, attn, part } = step, { head, D, pre } = at, start = head * D;
     const q = record.query.subarray(start, start + D), top = 54, lines = keyLines(scene, step, at, top);
-    const { left, tall, row } = lines, { box, span: room, across } = twoStrips(scene, left, D);
+    const { left, cellHeight, row } = lines, { box, span: room, across } = twoStrips(scene, left, D);
     const second = left + room, third = second + room;
     scene.write("query", left - 10, 13, "right", true);
     scene.write(scene.narrow ? "times each key," : "times each key, feature by feature,", second, 8);
@@ -177,14 +209,14 @@ const SCENES = {
     const products = keys.map((_, j) => q.map((x, d) => x * record.keys[j][start + d]));
     keys.forEach((_, j) => {
       const k = record.keys[j].subarray(start, start + D);
-      scene.strip({ id: `k${j}`, name: `k ${j}`, values: k, rect: across(left, row(j), tall),
+      scene.strip({ id: `k${j}`, name: `k ${j}`, values: k, rect: across(left, row(j), cellHeight),
         where: (d) => `${ofKey(keys, j)}, feature ${d}` });
-      scene.strip({ id: `qk${j}`, name: `q \u00d7 k ${j}`, values: products[j], rect: across(second, row(j), tall),
-        where: (d) => `q \u00d7 k with ${ofKey(keys, j)}, feature ${d}`,
+      scene.strip({ id: `qk${j}`, name: `q \u00d7 k ${j}`, values: products[j],
+        rect: across(second, row(j), cellHeight), where: (d) => `q \u00d7 k with ${ofKey(keys, j)}, feature ${d}`,
         how: (d) => product(q[d], k[d]), from: (d) => [["q", d], [`k${j}`, d]] });
     });
     const scores = record.scores[head].map((x) => x * Math.sqrt(D));
-    scene.strip({ id: "scores", name: "q \u00b7 k", values: scores, rect: (j) => [third, row(j), box, tall],
+    scene.strip({ id: "scores", name: "q \u00b7 k", values: scores, rect: (j) => [third, row(j), box, cellHeight],
       where: (j) => `score of ${ofKey(keys, j)}`, how: (j) => added(products[j]),
       from: (j) => span(D).map((d) => [`qk${j}`, d]), main: true, plain: true });
     const [query, key] = part === "cross" ? ["target\u2019s query", "source token"] : ["query", "token"];
@@ -212,7 +244,7 @@ const SCENES = {
 
   values(scene, step, at) {
     const { keys, record } = step, { head, D } = at, start = head * D, weights = record.weights[head];
-    const { left, tall, row, open, S } = keyLines(scene, step, at, 20);
+    const { left, cellHeight, row, open, S } = keyLines(scene, step, at, 20);
     const { box, gap, span: room, across } = twoStrips(scene, left, D);
     const first = left + box + gap, second = first + room, low = row(S) + 12;
     scene.write("weight", left + box / 2, 9, "center");
@@ -220,13 +252,14 @@ const SCENES = {
     scene.write("weight \u00d7 value", second, 9);
     scene.write(scene.narrow ? "sum z" : `their sum, z of head ${head}`, second - 10, low + 14, "right");
     scene.strip({ id: "weights", name: "weight", values: weights, signed: false, open,
-      rect: (j) => [left, row(j), box, tall], where: (j) => `weight of ${ofKey(keys, j)}` });
+      rect: (j) => [left, row(j), box, cellHeight], where: (j) => `weight of ${ofKey(keys, j)}` });
     keys.forEach((_, j) => {
       const v = record.values[j].subarray(start, start + D);
       const where = (d) => `value ${j}, ${quoted(keys[j])}, feature ${d}`, weighted = v.map((x) => x * weights[j]);
-      scene.strip({ id: `v${j}`, name: `v ${j}`, values: v, rect: across(first, row(j), tall), where });
-      scene.strip({ id: `wv${j}`, name: `weight \u00d7 v ${j}`, values: weighted, rect: across(second, row(j), tall),
-        where: (d) => `weight \u00d7 ${where(d)}`, how: (d) => product(weights[j], v[d]),
+      scene.strip({ id: `v${j}`, name: `v ${j}`, values: v, rect: across(first, row(j), cellHeight), where });
+      scene.strip({ id: `wv${j}`, name: `weight \u00d7 v ${j}`, values: weighted,
+        rect: across(second, row(j), cellHeight), where: (d) => `weight \u00d7 ${where(d)}`,
+        how: (d) => product(weights[j], v[d]),
         from: (d) => [[`v${j}`, d], ["weights", j]] });
     });
     scene.strip({ id: `z${head}`, name: `z ${head}`, values: record.heads.subarray(start, start + D),
@@ -238,12 +271,12 @@ const SCENES = {
   },
 
   heads(scene, { record, attn }, { D, H }) {
-    const E = D * H, gap = H > 1 ? 6 : 0, wide = Math.min(70, (scene.width - gap * (H - 1)) / E);
+    const E = D * H, gap = H > 1 ? 6 : 0, cellWidth = Math.min(70, (scene.width - gap * (H - 1)) / E);
     for (let h = 0; h < H; h++) {
-      const left = h * (D * wide + gap);
+      const left = h * (D * cellWidth + gap);
       scene.write(`z ${h}`, left, 13);
       scene.strip({ id: `z${h}`, name: `z ${h}`, values: record.heads.subarray(h * D, (h + 1) * D),
-        rect: (d) => [left + d * wide, 19, wide, 28], where: (d) => `z of head ${h}, feature ${d}` });
+        rect: (d) => [left + d * cellWidth, 19, cellWidth, 28], where: (d) => `z of head ${h}, feature ${d}` });
     }
     scene.reach(60);
     scene.vector({ id: "y", name: "y", label: "y = W\u2092 z + b\u2092", values: record.y,
@@ -264,7 +297,8 @@ const SCENES = {
     return "The sublayer writes to the stream, x + y, and LayerNorm brings the sum back to scale.";
   },
 
-  think(scene, { record: { input, hidden, active, y }, network: { linear1, linear2 } }, { pre, follower: { config } }) {
+  network(scene, { record, network: { linear1, linear2 } }, { pre, follower: { config } }) {
+    const { input, hidden, active, y } = record;
     const { activation, embed_dim: E, ffn_dim: m } = config, first = pre ? "n" : "x";
     const all = (id, size) => () => span(size).map((n) => [id, n]);
     scene.vector({ id: first, name: "input", label: "what is read from the stream", values: input });
@@ -327,8 +361,8 @@ function normed(scene, id, x, y, { weight, bias }, { layer_norm_eps: eps }) {
 // From the scores to the weights: a column each, of which the first `count` are shown.
 function columns(scene, step, at, count, words) {
   const { keys, record } = step, { head, D } = at, scaled = record.scores[head], root = Math.sqrt(D);
-  const { left, tall, row, open, S } = keyLines(scene, step, at, 20), scores = scaled.map((x) => x * root);
-  const wide = Math.min(110, (scene.width - left + 8) / 5) - 8, top = Math.max(...scaled.slice(0, record.reach));
+  const { left, cellHeight, row, open, S } = keyLines(scene, step, at, 20), scores = scaled.map((x) => x * root);
+  const cellWidth = Math.min(110, (scene.width - left + 8) / 5) - 8, top = Math.max(...scaled.slice(0, record.reach));
   const powers = scaled.map((x, j) => (open(j) ? Math.exp(x - top) : 0)), total = powers.reduce((sum, x) => sum + x, 0);
   const all = () => true, of = (id) => (j) => [[id, j]];
   [
@@ -341,9 +375,9 @@ function columns(scene, step, at, count, words) {
     { id: "weights", name: "weight", title: "weight", values: record.weights[head], signed: false,
       how: (j) => `${two(powers[j])} / ${two(total)}`, from: of("powers") },
   ].slice(0, count).forEach((one, n) => {
-    const x = left + n * (wide + 8);
-    scene.write(one.title, x + wide / 2, 9, "center", n === count - 1, wide + 6);
-    scene.strip({ open, ...one, rect: (j) => [x, row(j), wide, tall], main: n === count - 1,
+    const x = left + n * (cellWidth + 8);
+    scene.write(one.title, x + cellWidth / 2, 9, "center", n === count - 1, cellWidth + 6);
+    scene.strip({ open, ...one, rect: (j) => [x, row(j), cellWidth, cellHeight], main: n === count - 1,
       where: (j) => `${one.what || one.title} of ${ofKey(keys, j)}` });
   });
   scene.reach(row(S));
@@ -371,24 +405,24 @@ function laidOut(following, way, width) {
 const mixed = (a, b, share) => a.map((x, n) => x + (b[n] - x) * share);
 const eased = (share) => { const s = Math.max(0, Math.min(1, share)); return s * s * (3 - 2 * s); };
 
-function paintCell(context, colours, top, strip, n, [x, y, wide, tall], alpha, still = true) {
-  const gap = wide > 5 ? 1 : 0, value = strip.values[n];
+function paintCell(context, colours, top, strip, n, [x, y, width, height], alpha, still = true) {
+  const gap = width > 5 ? 1 : 0, value = strip.values[n];
   context.globalAlpha = alpha;
   if (!strip.open(n)) {
     context.fillStyle = hatch(context, colours.muted);
-    context.fillRect(x, y, wide - gap, tall - gap);
+    context.fillRect(x, y, width - gap, height - gap);
     return;
   }
-  const size = Math.min(11.5, tall - 1), written = wide >= 38 && size >= 9 && !strip.bar;
+  const size = Math.min(11.5, height - 1), written = width >= 38 && size >= 9 && !strip.bar;
   const plain = strip.plain && written;
   const most = strip.plain ? largest(strip.values.map(Math.abs)) : top; // without its number it needs a colour
   const word = strip.signed ? DIVERGING[level(value, -most, most)] : SEQUENTIAL[level(value, 0, 1)];
   context.fillStyle = strip.bar ? colours.accent : plain ? colours.panel : css(word);
-  context.fillRect(x, y, wide - gap, tall - gap);
+  context.fillRect(x, y, width - gap, height - gap);
   if (!written || !still) return;
   context.fillStyle = plain ? colours.ink : inkOn(word);
   context.font = `${size}px ${colours.font}`; context.textAlign = "center"; context.textBaseline = "middle";
-  context.fillText(two(value), x + wide / 2, y + tall / 2 + 0.5);
+  context.fillText(two(value), x + width / 2, y + height / 2 + 0.5);
 }
 
 // A scene, some of the way from the one before it.
@@ -423,208 +457,276 @@ function paintScene(context, colours, scene, before, share) {
 
 // The cell that is pointed at, those it is made of, and its value beside it.
 function paintPointed(context, colours, scene, [i, n]) {
-  const one = scene.strips[i], [x, y, wide, tall] = one.rect(n);
+  const one = scene.strips[i], [x, y, width, height] = one.rect(n);
   context.strokeStyle = colours.ink; context.lineWidth = 1.5;
   for (const [id, m] of one.from(n)) {
     const made = scene.byId.get(id);
     if (made && m < made.values.length) { const [a, b, w, h] = made.rect(m); context.strokeRect(a, b, w - 1, h - 1); }
   }
-  outline(context, x, y, wide - 1, tall - 1);
-  const text = told(one, n);
+  outline(context, x, y, width - 1, height - 1);
+  const text = cellText(one, n);
   context.font = `600 12.5px ${colours.font}`;
   const room = Math.min(scene.width, context.measureText(text).width + 16);
-  const left = Math.max(0, Math.min(scene.width - room, x + wide / 2 - room / 2));
-  const top = y > 32 ? y - 30 : y + tall + 6;
+  const left = Math.max(0, Math.min(scene.width - room, x + width / 2 - room / 2));
+  const top = y > 32 ? y - 30 : y + height + 6;
   context.fillStyle = colours.paper; context.strokeStyle = colours.accent; context.lineWidth = 1.5;
   context.beginPath(); context.roundRect(left + 1, top, room - 2, 24, 5); context.fill(); context.stroke();
   context.fillStyle = colours.ink; context.textAlign = "center"; context.textBaseline = "middle";
   context.fillText(text, left + room / 2, top + 12.5, room - 12);
 }
 
-const told = (one, n) => (one.open(n) ? (one.how(n) ? `${one.how(n)} = ` : "") + shown(one.values[n]) : "masked");
+const cellText = (one, n) => (one.open(n) ? (one.how(n) ? `${one.how(n)} = ` : "") + shown(one.values[n]) : "masked");
 
-// ---------------------------------------------------------------- the widget
+// ---------------------------------------------------------------- the picture
 
-function render({ model, el }) {
-  const life = lifetime(model), following = follower(model), { data, config } = following, { num_heads: H } = config;
-  const said = h("p", { class: "attn-said", role: "status" });
-  const advice = POINT[Number(byFinger())], readout = h("p", { class: "attn-readout", role: "status" }, advice);
-  let way = null, scenes = [], wide = 0, now = null, before = null, began = 0, request = 0;
-  let cursor = [0, 0], hover = null;
-  const number = () => Math.min(model.get("step"), way.steps.length - 1), step = () => way.steps[number()];
+/**
+ * What is on show, and where the reader is in it.
+ * @typedef {object} Followed
+ * @property {any} way steps and tokens of the token that is followed
+ * @property {Scene[]} scenes of all steps
+ * @property {Scene} now
+ * @property {Scene | null} before from which the cells still move
+ * @property {Cell} cursor
+ * @property {Cell | null} hover
+ * @property {any} step
+ * @property {number} number of the step
+ */
 
-  function build(width) {
-    scenes = laidOut(following, way, width);
-    wide = width;
-  }
+// The scenes of the token that is followed, laid out anew where the canvas has another width.
+/** @returns {Followed & { renew(): void, fit(width: number): void }} */
+function followToken(model, following) {
+  let width = 0;
+  /** @type {any} */
+  const followed = { way: null, scenes: [], now: null, before: null, cursor: [0, 0], hover: null,
+    get number() { return Math.min(model.get("step"), followed.way.steps.length - 1); },
+    get step() { return followed.way.steps[followed.number]; },
+    renew() {
+      followed.way = following.way();
+      followed.scenes = laidOut(following, followed.way, width || 600);
+      width ||= 600;
+    },
+    fit(wanted) {
+      if (wanted === width) return;
+      followed.scenes = laidOut(following, followed.way, wanted);
+      width = wanted;
+      followed.now = followed.scenes[followed.number];
+      followed.before = null;
+    },
+  };
+  return followed;
+}
 
+// The canvas; `go(from)` moves its cells from another scene, or from nowhere.
+function sceneView(life, followed) {
+  let began = 0, request = 0;
   const view = sharpCanvas(life, {
     keyboard: true, label: "The numbers of this step, in strips of cells. Arrow keys walk the cells.",
     height(width) {
-      if (width !== wide) { build(width); now = scenes[number()]; before = null; }
-      return Math.max(...scenes.map((scene) => scene.height)) + 4;
+      followed.fit(width);
+      return Math.max(...followed.scenes.map((scene) => scene.height)) + 4;
     },
     paint(context) {
-      const share = before ? (performance.now() - began) / MOVE : 1;
-      const active = hover || (document.activeElement === view.canvas ? cursor : null);
-      paintScene(context, view.colours, now, before, share);
+      const share = followed.before ? (performance.now() - began) / MOVE : 1;
+      const active = followed.hover || (document.activeElement === view.canvas ? followed.cursor : null);
+      paintScene(context, view.colours, followed.now, followed.before, share);
       if (share < 1) request = requestAnimationFrame(() => view.draw());
-      else { before = null; if (active) paintPointed(context, view.colours, now, active); }
+      else { followed.before = null; if (active) paintPointed(context, view.colours, followed.now, active); }
     } });
   life.onEnd(() => cancelAnimationFrame(request));
+  return { view, go(from) {
+    const next = followed.scenes[followed.number];
+    if (from !== next) { followed.before = from; began = performance.now(); }
+    followed.now = next;
+    cancelAnimationFrame(request);
+  } };
+}
 
-  function tell(cell) {
-    const [i, n] = cell, one = now.strips[i];
-    readout.textContent = `${one.where(n)}: ${told(one, n)}`;
-  }
-  function cellAt(event) {
-    const [x, y] = view.at(event);
-    for (let i = now.strips.length - 1; i >= 0; i--) {
-      const { values, rect } = now.strips[i];
-      for (let n = 0; n < values.length; n++) {
-        const [a, b, w, t] = rect(n);
-        if (x >= a && y >= b && x < a + w && y < b + t) return [i, n];
-      }
+// The cell at a place on the canvas, or null.
+function cellAt({ strips }, [x, y]) {
+  for (let i = strips.length - 1; i >= 0; i--) {
+    const { values, rect } = strips[i];
+    for (let n = 0; n < values.length; n++) {
+      const [left, top, width, height] = rect(n);
+      if (x >= left && y >= top && x < left + width && y < top + height) return [i, n];
     }
-    return null;
+  }
+  return null;
+}
+
+// Pointer and keys walk the cells, and `readout` says what each holds.
+function listen(life, view, followed, readout) {
+  function announce([i, n]) {
+    const strip = followed.now.strips[i];
+    readout.textContent = `${strip.where(n)}: ${cellText(strip, n)}`;
   }
   function point(cell) {
-    if (String(cell) === String(hover)) return;
-    hover = cell;
-    if (cell) tell(cell);
+    if (String(cell) === String(followed.hover)) return;
+    followed.hover = cell;
+    if (cell) announce(cell);
     view.draw();
   }
-  life.listen(view.canvas, "pointermove", (event) => point(cellAt(event)));
+  const under = (event) => cellAt(followed.now, view.at(event));
+  life.listen(view.canvas, "pointermove", (event) => point(under(event)));
   life.listen(view.canvas, "pointerleave", () => point(null));
-  life.listen(view.canvas, "pointerdown", (event) => { cursor = cellAt(event) || cursor; point(cellAt(event)); });
+  life.listen(view.canvas, "pointerdown", (event) => {
+    followed.cursor = under(event) || followed.cursor;
+    point(under(event));
+  });
   for (const type of ["focus", "blur"]) life.listen(view.canvas, type, () => view.draw());
   life.listen(view.canvas, "keydown", (event) => {
     if (withModifier(event)) return;
-    const [i, n] = cursor, last = now.strips.length - 1;
+    const [i, n] = followed.cursor, { strips } = followed.now, last = strips.length - 1;
     const go = { ArrowUp: [i - 1, n], ArrowDown: [i + 1, n], ArrowLeft: [i, n - 1], ArrowRight: [i, n + 1],
       Home: [i, 0], End: [i, Infinity], PageUp: [0, n], PageDown: [last, n] }[event.key];
     if (!go) return;
     event.preventDefault();
     const to = Math.max(0, Math.min(last, go[0]));
-    cursor = [to, Math.max(0, Math.min(now.strips[to].values.length - 1, go[1]))];
-    hover = null;
-    tell(cursor);
+    followed.cursor = [to, Math.max(0, Math.min(strips[to].values.length - 1, go[1]))];
+    followed.hover = null;
+    announce(followed.cursor);
     view.draw();
   });
+}
 
-  const table = foldedTable(life, "The numbers of this step as a table", () => ({
-    corner: "strip \u2193 place \u2192",
-    columns: span(Math.max(...now.strips.map(({ values }) => values.length))).map(String),
-    rows: now.strips.map(({ name, values, open }) =>
-      [name, ...Array.from(values, (x, n) => (open(n) ? shown(x) : "masked"))]),
-  }));
+const numberTable = (life, followed) => foldedTable(life, "The numbers of this step as a table", () => {
+  const { strips } = followed.now;
+  return { corner: "strip \u2193 place \u2192",
+    columns: span(Math.max(...strips.map(({ values }) => values.length))).map(String),
+    rows: strips.map(({ name, values, open }) =>
+      [name, ...Array.from(values, (x, n) => (open(n) ? shown(x) : "masked"))]) };
+});
 
-  // The steps of this block, to press.
+// ---------------------------------------------------------------- steps, tokens and blocks to choose from
+
+// The steps of this block, to press.
+function stepList(model, life, followed, onPress) {
   const list = h("div", { class: "attn-steps", role: "group", "aria-label": "Steps of this block" });
   let listed = "";
-  function drawList() {
-    const { block } = step(), mine = way.steps.map((one, n) => ({ ...one, n })).filter((one) => one.block === block);
-    const written = JSON.stringify(mine.map(({ label, part, n }) => [label, part, n]));
+  const press = ({ label, n }) => h("button",
+    { type: "button", "data-step": n, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
+    h("span", { class: "attn-number" }, String(n + 1)), h("span", {}, label));
+  life.listen(list, "click", (event) => {
+    const pressed = event.target.closest("button");
+    if (!pressed) return;
+    onPress();
+    put(model, { step: Number(pressed.dataset.step) });
+  });
+  return { el: list, draw() {
+    const { block } = followed.step;
+    const mine = followed.way.steps.map((one, n) => ({ ...one, n })).filter((one) => one.block === block);
+    const written = JSON.stringify(mine.map(({ label, part: sublayer, n }) => [label, sublayer, n]));
     if (written !== listed) {
       listed = written;
-      const press = ({ label, n }) => h("button",
-        { type: "button", "data-step": n, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
-        h("span", { class: "attn-number" }, n + 1), h("span", {}, label));
-      list.replaceChildren(...Object.entries(SUBLAYERS).map(([part, title]) => {
-        const all = mine.filter((one) => one.part === part);
+      list.replaceChildren(...Object.entries(SUBLAYERS).map(([sublayer, title]) => {
+        const all = mine.filter((one) => one.part === sublayer);
         return all.length ? h("div", {}, h("span", {}, title), ...all.map(press)) : "";
       }));
     }
     for (const one of list.querySelectorAll("button")) {
-      one.setAttribute("aria-pressed", Number(one.dataset.step) === number());
+      one.setAttribute("aria-pressed", String(Number(one.dataset.step) === followed.number));
     }
-  }
-  life.listen(list, "click", (event) => {
-    const pressed = event.target.closest("button");
-    if (!pressed) return;
-    steps.stop();
-    put(model, { step: Number(pressed.dataset.step) });
-  });
+  } };
+}
 
-  // The same step of another block.
-  function toBlock(block) {
-    const { kind, part } = step();
-    const same = way.steps.findIndex((one) => one.block === block && one.kind === kind && one.part === part);
-    model.set("step", same < 0 ? way.steps.findIndex((one) => one.block === block) : same);
-  }
-  const place = h("div", { class: "attn-choices" }), blocks = h("div", { class: "attn-choices" });
+// The tokens to follow: each sentence has its own.
+function tokenChoice(model, life, following, followed) {
+  const el = h("div", { class: "attn-choices" });
   let inner = null;
-  function drawTokens() { // each sentence has its own
+  life.onEnd(() => inner.end());
+  return { el, renew() {
     if (inner) inner.end();
     inner = lifetime(model);
     const { source, target } = following.sentence(), both = target[0].length > 0;
     const named = ([, tokens], first, heading) => tokens.map((token, n) =>
       [first + n, `${n}: ${visible(token)}`, both ? heading : ""]);
-    const chosen = part(model, ["token"], () => way.place, (n) => model.set("token", n)); // there may be fewer
-    place.replaceChildren(choice(chosen, inner, "token", { label: "Token", choices: [
+    const chosen = part(model, ["token"], () => followed.way.place, (n) => model.set("token", n)); // there may be fewer
+    el.replaceChildren(choice(chosen, inner, "token", { label: "Token", choices: [
       ...named(source, 0, "source (encoder)"), ...named(target, source[0].length, "target (decoder)")] }));
+  } };
+}
+
+// The same step of another block. Encoder and decoder may have different depths.
+function blockChoice(model, life, followed) {
+  const el = h("div", { class: "attn-choices" });
+  let depth = 0, follow = () => {}, inner = null;
+  function toBlock(block) {
+    const { kind, part: sublayer } = followed.step, { steps } = followed.way;
+    const same = steps.findIndex((one) => one.block === block && one.kind === kind && one.part === sublayer);
+    model.set("step", same < 0 ? steps.findIndex((one) => one.block === block) : same);
   }
-  // Encoder and decoder may have different depths.
-  let depth = 0, follow = () => {}, ofDepth = null;
-  const chosenBlock = { get: () => step().block, set: (_, block) => toBlock(block), off() {},
+  const chosen = { get: () => followed.step.block, set: (_, block) => toBlock(block), off() {},
     on: (_, callback) => { follow = callback; }, save_changes: () => model.save_changes && model.save_changes() };
-  function drawBlocks() {
-    if (way.depth !== depth) {
-      if (ofDepth) ofDepth.end();
-      ({ depth } = way);
-      ofDepth = lifetime(chosenBlock);
-      blocks.replaceChildren(depth > 1
-        ? choice(chosenBlock, ofDepth, "step", { label: "Block", choices: numbered(depth) }) : "");
+  life.onEnd(() => inner.end());
+  return { el, draw() {
+    if (followed.way.depth !== depth) {
+      if (inner) inner.end();
+      ({ depth } = followed.way);
+      inner = lifetime(chosen);
+      el.replaceChildren(depth > 1 ? choice(chosen, inner, "step", { label: "Block", choices: numbered(depth) }) : "");
     }
     follow();
-  }
-  life.onEnd(() => [inner, ofDepth].forEach((ended) => ended.end()));
+  } };
+}
 
+// ---------------------------------------------------------------- the widget
+
+// What a step does, and an example from the strip that it is about; the reader's place goes there.
+function describeStep(followed) {
+  const { now, step, way } = followed, main = Math.max(0, now.strips.findLastIndex((strip) => strip.main));
+  const strip = now.strips[main], { keys, record } = step;
+  const weights = keys && record.weights && record.weights[way.head];
+  const best = weights && strip.values.length === keys.length ? weights.indexOf(largest(weights)) : 0;
+  followed.cursor = [main, best];
+  followed.hover = null;
+  const example = strip.how(best) ? ` For example, ${strip.where(best)}: ${cellText(strip, best)}.` : "";
+  return [h("span", { class: "attn-step" }, `${step.label}. `), now.text + example];
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), following = follower(model), { data, config } = following;
+  const sentence = h("p", { class: "attn-said", role: "status" });
+  const advice = POINT[Number(byFinger())], readout = h("p", { class: "attn-readout", role: "status" }, advice);
+  const followed = followToken(model, following), { view, go } = sceneView(life, followed);
+  listen(life, view, followed, readout);
+  const table = numberTable(life, followed), list = stepList(model, life, followed, () => steps.stop());
+  const token = tokenChoice(model, life, following, followed), block = blockChoice(model, life, followed);
   const scale = colourScale(life), weightScale = colourScale(life);
-  const steps = stepper(model, life, { pace: PACE, place: () => ({ step: number(), count: way.steps.length }) });
+  const steps = stepper(model, life, { pace: PACE,
+    place: () => ({ step: followed.number, count: followed.way.steps.length }) });
   function draw(moves) {
-    const from = moves && now && !matchMedia("(prefers-reduced-motion: reduce)").matches ? now : null;
-    const next = scenes[number()];
-    if (from !== next) { before = from; began = performance.now(); }
-    now = next;
-    cancelAnimationFrame(request);
-    hover = null;
-    const main = Math.max(0, now.strips.findLastIndex((strip) => strip.main)), one = now.strips[main];
-    const { keys, record } = step(), weights = keys && record.weights && record.weights[way.head];
-    const best = weights && one.values.length === keys.length ? weights.indexOf(largest(weights)) : 0;
-    cursor = [main, best];
-    const example = one.how(best) ? ` For example, ${one.where(best)}: ${told(one, best)}.` : "";
-    said.replaceChildren(h("span", { class: "attn-step" }, `${step().label}. `), now.text + example);
-    if (readout.textContent !== advice) readout.textContent = advice; // said once, and not at every step
-    scale.show(now.top, true);
-    weightScale.el.hidden = !now.strips.some(({ signed, bar }) => !signed && !bar);
-    drawBlocks();
-    drawList();
+    go(moves && followed.now && mayMove() ? followed.now : null);
+    sentence.replaceChildren(...describeStep(followed));
+    if (readout.textContent !== advice) readout.textContent = advice; // once, and not at every step
+    scale.show(followed.now.top, true);
+    weightScale.el.hidden = !followed.now.strips.some(({ signed, bar }) => !signed && !bar);
+    block.draw();
+    list.draw();
     table.fill();
     steps.draw();
     view.draw();
   }
   function renew() {
-    way = following.way();
-    build(wide || 600);
+    followed.renew();
     draw(false);
   }
-  const controls = [place, blocks];
+  const controls = [token.el, block.el];
   if (data.sentences.length > 1) {
     const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
     controls.unshift(choice(model, life, "sentence", { label: "Sentence", choices: sentences }));
   }
-  if (H > 1) controls.push(choice(model, life, "head", { label: "Head", choices: numbered(H) }));
-  const words = h("div", { class: "attn-scales" }, scale.el, weightScale.el);
+  if (config.num_heads > 1) {
+    controls.push(choice(model, life, "head", { label: "Head", choices: numbered(config.num_heads) }));
+  }
   weightScale.show(1);
-  const picture = h("div", { class: "attn-heatmap" }, view.el, readout);
-  const body = [list, said, picture, words, table.el];
-  frame(el, life, { controls: [...controls, steps.el], body });
-  life.watch(["sentence"], () => { renew(); drawTokens(); });
+  frame(el, life, { controls: [...controls, steps.el], body: [list.el, sentence,
+    h("div", { class: "attn-heatmap" }, view.el, readout),
+    h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
+  life.watch(["sentence"], () => { renew(); token.renew(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));
   renew();
-  drawTokens();
+  token.renew();
   return life.end;
 }
 

@@ -1,6 +1,6 @@
 // A Transformer in plain JavaScript, to be read beside chapters 7 and 9: what attn_notes.transformer
-// computes, for one sentence, in float64. Nothing here knows of a page; of core.js it takes dot,
-// matvec, largest and maskedSoftmax.
+// computes, for one sentence, in float64. Nothing here knows of a page; the softmax and
+// the products come from numbers.js.
 //
 // A vector is a Float64Array, a sequence is a list of vectors, one a position, and a matrix is a list
 // of its rows. The weights stand in a tree under the names that they have in PyTorch, so that
@@ -108,13 +108,13 @@ class Blocks {
 
   // A vector reads itself and those before it: later ones are in no cache yet, and that is the whole
   // causal mask.
-  recall({ self_attn, norm1 }, x, cache) {
+  attendToPast({ self_attn, norm1 }, x, cache) {
     this.remember(self_attn, this.read(norm1, x), cache);
     return this.attend(self_attn, norm1, x, cache);
   }
 
   // The feed-forward network, as a record like that of `attend`.
-  think(norm, { feed_forward: { linear1, linear2 } }, before) {
+  feedForward(norm, { feed_forward: { linear1, linear2 } }, before) {
     const input = this.read(norm, before), hidden = affine(linear1, input);
     const active = hidden.map(ACTIVATIONS[this.config.activation]), y = affine(linear2, active);
     return { before, input, hidden, active, y, after: this.write(norm, before, y) };
@@ -131,7 +131,7 @@ class Blocks {
       const records = x.map((vector, i) => {
         const self = this.attend(block.self_attn, block.norm1, vector, own, causal ? i + 1 : undefined);
         const cross = memory && this.attend(block.cross_attn, block.norm2, self.after, source);
-        const ff = this.think(memory ? block.norm3 : block.norm2, block, (cross || self).after);
+        const ff = this.feedForward(memory ? block.norm3 : block.norm2, block, (cross || self).after);
         return { self, cross, ff };
       });
       x = records.map(({ ff }) => ff.after);
@@ -167,9 +167,9 @@ class TransformerModel extends Blocks {
     const own = [], cross = [];
     Object.values(this.decoder.blocks).forEach((block, n) => {
       const cache = state.caches[n];
-      own[n] = this.recall(block, x, cache.own);
+      own[n] = this.attendToPast(block, x, cache.own);
       cross[n] = this.attend(block.cross_attn, block.norm2, own[n].after, cache.source);
-      x = this.think(block.norm3, block, cross[n].after).after;
+      x = this.feedForward(block.norm3, block, cross[n].after).after;
     });
     const weights = (blocks) => blocks.map((block) => block.weights); // [layer][head][key]
     return { logits: affine(this.out_proj, this.last(this.decoder, x)), decoder: weights(own), cross: weights(cross) };
@@ -187,9 +187,9 @@ class LanguageModel extends Blocks {
   step(token, state) {
     let x = this.embed(this.body.embeddings, token, state.length++);
     const weights = Object.values(this.body.blocks).map((block, n) => {
-      const heard = this.recall(block, x, state.caches[n]);
-      x = this.think(block.norm2, block, heard.after).after;
-      return heard.weights; // [layer][head][key]
+      const attended = this.attendToPast(block, x, state.caches[n]);
+      x = this.feedForward(block.norm2, block, attended.after).after;
+      return attended.weights; // [layer][head][key]
     });
     return { logits: affine(this.out_proj, this.last(this.body, x)), weights };
   }
@@ -280,10 +280,10 @@ function drawn(probabilities, share) {
 function translateTokens(model, source, { temperature = 0, seed = 0, prefix = [], most = 32 }) {
   const state = model.start(source), steps = [];
   for (let token = START; token !== END && steps.length < most; token = steps.at(-1).token) {
-    const said = model.step(token, state), probabilities = nextProbabilities(said.logits, temperature);
+    const next = model.step(token, state), probabilities = nextProbabilities(next.logits, temperature);
     const free = temperature
       ? drawn(probabilities, chance(seed, steps.length)) : probabilities.indexOf(largest(probabilities));
-    steps.push({ ...said, probabilities, token: prefix[steps.length] ?? free });
+    steps.push({ ...next, probabilities, token: prefix[steps.length] ?? free });
   }
   return { steps, encoder: state.maps };
 }
