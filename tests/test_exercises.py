@@ -145,13 +145,15 @@ def test_a_wrong_answer_is_told_what_is_wrong(exercise, answer, phrase):
 def test_an_exercise_has_a_check_and_four_wrong_answers(exercise):
     assert exercise.checks, f"the stub of {exercise.label} does not end in a call of exercises"
     wrong = wrong_answers(exercise.chapter)
-    assert [name for name in exercise.checks if not wrong.get(name)] == []
-    assert len(exercise.wrong) >= 4
+    place = f"tests/wrong_answers/{exercise.chapter.stem[3:]}.py"
+    assert [name for name in exercise.checks if not wrong.get(name)] == [], place
+    assert len(exercise.wrong) >= 4, place
 
 
 def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():
     used = [name for exercise in EXERCISES for name in exercise.checks]
     checks = {name for name, thing in vars(exercises).items() if hasattr(thing, "__wrapped__")}
-    assert sorted(used) == sorted(checks)
+    assert sorted(used) == sorted(checks), "each check of attn_exercises ends one stub in book/"
     answered = {name for chapter in CHAPTERS for name in wrong_answers(chapter)}
-    assert answered | set(right_answers.ANSWERS) <= set(used)
+    unknown = (answered | set(right_answers.ANSWERS)) - set(used)
+    assert unknown == set(), "tests/wrong_answers/ or tests/right_answers.py answer no exercise"
