@@ -2,7 +2,7 @@
 
 The same weights in all, and the same tokens, which is asserted first. In 32 bits on every device,
 so that rounding changes no token. `torch.compile` compiles one step of both; the reference has its
-static cache then, with room for the text and no more, and its loop is as short as ours, without
+static cache then, with room for the text and no more, and its loop is no longer than ours, without
 what `generate` does between steps. A last row times the matrix products that every way must do.
 """
 
@@ -28,7 +28,7 @@ GOALS = {"ours": 1.5, "ours, compiled": 1.0}  # times the speed of the one besid
 FLAT = 0.85  # speed over the long text by speed over the short one
 WHY = (
     "most of a step beyond the products is torch's own cost of small operations and of calling "
-    "modules."
+    "modules; before a compiled step it checks in Python that all is as it was."
 )
 
 
@@ -179,7 +179,7 @@ def tables(
         "costs Python and torch several microseconds, and of which ours has fewer. `torch.compile` "
         "fuses most of them. Each of ours is compared with the reference beside it: plain with "
         "`generate` as it stands, compiled with the reference compiled, its static cache and a "
-        "loop as short as ours. That cache attends to all of its room, which is as long as the "
+        "loop no longer than ours. That cache attends to all of its room, which is as long as the "
         "text; ours to what is taken. The other rows are compared with the reference as it stands. "
         "With more memory bandwidth the last row, and with a faster "
         "core all others, would change most.",
