@@ -203,21 +203,22 @@ class Translator:
         if to is not None and to not in self.targets:
             raise ValueError(f"the language to write must be one of {self.targets}, got {to!r}")
 
-    def steps(self, text: str, **how: Any) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
+    def steps(
+        self, text: str, *, beam_size: int = 1, to: str | None = None
+    ) -> tuple[tuple[str, ...], tuple[str, ...], Tensor]:
         """S source tokens, T target tokens without END, and the weights (T, S) between them.
 
-        One fixed context has (T, 1), a Transformer the mean of its cross-attention; `how` is as in
-        `translate`.
+        One fixed context has (T, 1), a Transformer the mean of its cross-attention.
         """
         if isinstance(self.model, Transformer):
-            tokens, written, read = self.attention(text, **how)
+            tokens, written, read = self.attention(text, beam_size=beam_size, to=to)
             return tokens, written, torch.stack(read.cross).mean(dim=(0, 1))
-        tokens, written, _, decoded = self._decode(text, **how)
+        tokens, written, _, decoded = self._decode(text, beam_size, to)
         return tokens, written, decoded.state.weights[0, : len(written)].cpu()
 
     @torch.no_grad()
     def attention(
-        self, text: str, **how: Any
+        self, text: str, *, beam_size: int = 1, to: str | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...], TransformerWeights]:
         """S source tokens, T target tokens, and a Transformer's weights of every layer and head.
 
@@ -226,7 +227,7 @@ class Translator:
         """
         if not isinstance(self.model, Transformer):
             raise TypeError(f"the model must be a Transformer, got {type(self.model).__name__}")
-        tokens, written, batch, decoded = self._decode(text, **how)
+        tokens, written, batch, decoded = self._decode(text, beam_size, to)
         target, T = torch.cat([batch.target[:, :1], decoded.tokens[:, :-1]], dim=1), len(written)
         _, read = self.model(batch.source, batch.lengths, target, need_weights=True)
         encoder = tuple(x[0].cpu() for x in read.encoder)
@@ -235,7 +236,7 @@ class Translator:
         return tokens, written, TransformerWeights(encoder, decoder, cross)
 
     def _decode(
-        self, text: str, beam_size: int = 1, to: str | None = None
+        self, text: str, beam_size: int, to: str | None
     ) -> tuple[tuple[str, ...], tuple[str, ...], Batch, Decoded]:
         """Source tokens, target tokens, the source as a batch, and what the search gave."""
         if not text.strip():
@@ -243,8 +244,9 @@ class Translator:
         tokens, length = self.split(text, to), self.spec.max_length
         batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
         batch = batch.to(next(self.model.parameters()).device)
-        most = {"max_length": length, "beam_size": beam_size}
-        found = beam_search(self.model, batch.source, batch.lengths, **most)
+        found = beam_search(
+            self.model, batch.source, batch.lengths, max_length=length, beam_size=beam_size
+        )
         return tokens, tuple(self.target_vocab.decode(found.tokens[0])), batch, found
 
 
@@ -255,8 +257,18 @@ class LanguageModel:
         self.spec, self.model = spec, model.eval()
         (self.vocab,) = spec.vocabs()
 
-    def sample(self, prompt: str = "", *, length: int = 400, seed: int = 0, **how: Any) -> str:
-        """At most `length` characters after a prompt; `how`: of `attn_notes.decoding.sample`."""
+    def sample(
+        self,
+        prompt: str = "",
+        *,
+        length: int = 400,
+        seed: int = 0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> str:
+        """At most `length` characters after a prompt, drawn as by `attn_notes.decoding.sample`."""
+        how: Any = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         device = next(self.model.parameters()).device
         generator = torch.Generator("cpu").manual_seed(seed)
         most, read = self.model.config.max_length, [START, *self.vocab.encode(iter(prompt))]

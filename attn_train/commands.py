@@ -70,7 +70,7 @@ class Sample(_Use):
         """Print the prompt and what follows."""
         writer = load_language_model(self.folder, weights=self.weights, device=self.device)
         _warn_of_unknown(self.prompt, writer.vocab)
-        how = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        how: Any = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         said = writer.sample(self.prompt, length=self.length, seed=self.seed, **how)
         print(self.prompt + said)
 

@@ -28,7 +28,6 @@ def fit(
     max_norm: float = 1.0,
     seed: int = 0,
     progress: bool | None = None,
-    describe: Callable[[float], str] = "loss {:.3f}".format,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
@@ -47,7 +46,6 @@ def fit(
         seed: of dropout, 0 or more.
         progress: whether to show a bar; by default in a terminal or a notebook, unless
             `ATTN_NOTES_PROGRESS=0` is set or tests are running.
-        describe: what the bar says of a loss.
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
@@ -82,7 +80,7 @@ def fit(
             losses.append(value.item())
             if on_step is not None:
                 on_step(step + 1, value.detach())
-            bar.set_postfix_str(describe(losses[-1]), refresh=False)
+            bar.set_postfix_str(f"loss {losses[-1]:.3f}", refresh=False)
             bar.update()
     optimizer.zero_grad()
     return losses
