@@ -81,6 +81,3 @@ def test_every_citation_exists_and_every_work_is_cited():
     pages = "".join(path.read_text(encoding="utf-8") for path in files)
     cited = ",".join(re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", pages))
     assert {key.strip() for key in cited.split(",")} == keys, "edit book/references.bib"
-
-
-# ---- Licences --------------------------------------------------------------------------------

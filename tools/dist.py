@@ -1,7 +1,6 @@
 """Builds the source distribution, and from it the wheel, without asking any other host.
 
-python tools/dist.py            into dist/
-python tools/dist.py FOLDER     into another folder
+python tools/dist.py    writes both into dist/
 
 The build runs on a copy, so that nothing is left behind here. Once `_config.yml` names the book's
 public home, the copy's pyproject.toml gets the addresses of the repository and of the pages.
@@ -41,11 +40,6 @@ def build(root: Path, folder: Path) -> list[Path]:
     return sorted(folder.glob("attn_notes-*"))
 
 
-def main(arguments: list[str]) -> int:
-    for path in build(ROOT, Path(*arguments) if arguments else ROOT / "dist"):
-        print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path in build(ROOT, ROOT / "dist"):
+        print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
