@@ -80,7 +80,7 @@ ANSWERS = answers(
         (LAYER, "@ w_q.T -> @ w_q", "w_q is not transposed: x @ w.T"),
         (LAYER, "@ w_o.T -> @ w_o", "w_o is not transposed: x @ w.T"),
         (LAYER, "_interleave(num_heads // G, dim=1) -> (1, num_heads // G, 1, 1)", "head h reads"),
-        (LAYER, "num_heads // G, -> min(2, num_heads // G),", "raises ValueError: query, key and value"),
+        (LAYER, "num_heads // G, -> min(2, num_heads // G),", "raises ValueError: query"),
         (LAYER, "output, weights -> output", "output and the weights, got Tensor"),
         (LAYER, "output, weights -> weights, output", "return the output first, then"),
         (PACKAGED, "put the layer together from its parts"),
