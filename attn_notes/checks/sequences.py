@@ -88,14 +88,6 @@ def check_pieces_match_whole(
         layer: maps x and a cache, None for the whole, to (B, L, ...).
         x: (B, L, ...), L of 2 or more.
         atol: the largest difference to ignore.
-
-    Example:
-        >>> def place(x, cache):  # counts its positions from 0 again in each piece
-        ...     return x + torch.arange(x.shape[1])
-        >>> check_pieces_match_whole(place, torch.zeros(1, 4))
-        Traceback (most recent call last):
-        attn_notes.checks.properties.CheckFailed: in pieces of 1, 1, 1, 1 the output at position \
-3 of sequence 0 differs by 3
     """
     L = x.shape[1]
     with torch.no_grad():

@@ -149,14 +149,6 @@ def bits_per_character(
         vocab: a vocabulary of characters.
         length: L, the number of tokens in a window, as in training.
         batch_size: the number of windows read at once.
-
-    Example:
-        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
-        >>> vocab = Vocabulary(["a", "b", "c", "d"])
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=8, embed_dim=8))
-        >>> _ = nn.init.zeros_(model.out_proj.weight)  # all eight ids are equally likely
-        >>> round(bits_per_character(model, ["abcd" * 50], vocab, length=16), 1)
-        3.0
     """
     check_integers(1, length=length, batch_size=batch_size)
     characters = count_characters(texts)
