@@ -46,31 +46,10 @@ function lifetime(model) {
       target.addEventListener(type, callback, options);
       ends.push(() => target.removeEventListener(type, callback, options));
     },
-    // Call back whenever the page turns dark or light.
     /** @param {() => void} callback */
-    onTheme(callback) {
-      const observer = new MutationObserver(callback);
-      const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
-      observer.observe(document.documentElement, watched);
-      if (document.body) observer.observe(document.body, watched);
-      ends.push(() => observer.disconnect());
-      for (const query of ["(prefers-color-scheme: dark)", "print", FORCED]) {
-        life.listen(matchMedia(query), "change", callback);
-      }
-    },
-    // Call back whenever the page is shown on pixels of another size: on another screen, or zoomed.
+    onTheme(callback) { watchTheme(life, callback); },
     /** @param {() => void} callback */
-    onSharpness(callback) {
-      let query = null;
-      const next = () => {
-        if (query) query.removeEventListener("change", changed);
-        query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
-        query.addEventListener("change", changed);
-      };
-      const changed = () => { next(); callback(); };
-      next();
-      ends.push(() => query.removeEventListener("change", changed));
-    },
+    onSharpness(callback) { watchSharpness(life, callback); },
     /**
      * @param {Element} el
      * @param {() => void} callback
@@ -87,6 +66,31 @@ function lifetime(model) {
     end: () => ends.splice(0).forEach((end) => end()),
   };
   return life;
+}
+
+// Call back whenever the page turns dark or light.
+function watchTheme(life, callback) {
+  const observer = new MutationObserver(callback);
+  const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
+  observer.observe(document.documentElement, watched);
+  if (document.body) observer.observe(document.body, watched);
+  life.onEnd(() => observer.disconnect());
+  for (const query of ["(prefers-color-scheme: dark)", "print", FORCED]) {
+    life.listen(matchMedia(query), "change", callback);
+  }
+}
+
+// Call back whenever the page is shown on pixels of another size: on another screen, or zoomed.
+function watchSharpness(life, callback) {
+  let query = null;
+  const next = () => {
+    if (query) query.removeEventListener("change", changed);
+    query = matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
+    query.addEventListener("change", changed);
+  };
+  const changed = () => { next(); callback(); };
+  next();
+  life.onEnd(() => query.removeEventListener("change", changed));
 }
 
 // Whether the reader lets things move by themselves.

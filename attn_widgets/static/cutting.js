@@ -15,6 +15,11 @@ function segments(word, known) {
 const withoutMarks = (word) => word.replace(/[.,](?=[0-9]{3}(?![0-9]))/g, "").replace(/[.,]+$/, "");
 
 // A text as {tokens}, or {wrong}: the first word that is not made of known ones.
+/**
+ * @param {string} text
+ * @param {string[]} known
+ * @returns {{ tokens?: string[], wrong?: string }}
+ */
 function cut(text, known) {
   const tokens = [];
   for (const word of text.split(/[ \t\r\n]+/).filter(Boolean)) {

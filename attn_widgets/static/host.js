@@ -3,7 +3,8 @@
 
 import { button, h, lifetime, mayMove, withModifier } from "./controls.js";
 
-const WIDGETS = {}; // by name, each {render}
+/** @type {Record<string, { render: (mount: import("./controls.js").Mount) => () => void }>} */
+const WIDGETS = {};
 
 class PageModel {
   constructor(state) { this.state = state; this.listeners = {}; }
@@ -52,6 +53,15 @@ const nearby = new IntersectionObserver((found) => {
 addEventListener("beforeprint", () => waiting.forEach(mount));
 
 class AttnWidget extends HTMLElement {
+  /** @type {(() => void) | null} */
+  end = null;
+  /** @type {PageModel | null} */
+  model = null;
+  /** @type {Record<string, any>} the opening state */
+  start = {};
+  /** @type {string[]} what a link has set */
+  linked = [];
+
   connectedCallback() {
     const script = this.querySelector(STATES);
     if (this.end || !script) return;
@@ -68,12 +78,13 @@ class AttnWidget extends HTMLElement {
     this.start = { ...state };
     this.model = new PageModel(state);
     const el = document.createElement("div");
+    /** @type {HTMLElement | null} */
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
     try {
       const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
       this.end = () => { life.end(); end(); el.remove(); };
-      el.firstChild.append(copyLink(life, this));
+      el.firstElementChild.append(copyLink(life, this));
       if (fallback) fallback.hidden = true;
     } catch (error) {
       el.remove();
@@ -92,11 +103,15 @@ class AttnWidget extends HTMLElement {
 
 // A link such as #kernel?bandwidth=0.3, in the text or in the address, sets the state of the page's first
 // kernel widget; #kernel-2? is for the second.
-const ofKind = (widget) => [...document.querySelectorAll(`attn-widget[data-widget="${CSS.escape(widget)}"]`)];
+/** @returns {AttnWidget[]} */
+const widgetsOnPage = (which = "") => [.../** @type {NodeListOf<AttnWidget>} */ (
+  document.querySelectorAll(`attn-widget${which}`))];
+/** @param {string} widget */
+const ofKind = (widget) => widgetsOnPage(`[data-widget="${CSS.escape(widget)}"]`);
 
 function readState(hash) {
   const [, widget, nth = "1", traits] = /^#([a-z]+)(?:-([0-9]+))?\?(.+)$/.exec(hash) || [];
-  const element = widget && ofKind(widget)[nth - 1];
+  const element = widget && ofKind(widget)[Number(nth) - 1];
   return element ? { element, traits: [...new URLSearchParams(traits)] } : null;
 }
 
@@ -126,7 +141,8 @@ function taken(state, name, text) {
 
 // Move a widget to values of what a link can name, or leave it where one of them is unknown to it.
 function moveTo({ model }, values) {
-  const before = { ...model.state }, isControl = ([name]) => Object.hasOwn(before.values || {}, name);
+  const before = { ...model.state };
+  const isControl = (/** @type {any[]} */ [name]) => Object.hasOwn(before.values || {}, name);
   const all = Object.entries(values), controls = Object.fromEntries(all.filter(isControl));
   try {
     if (all.some(isControl)) model.set("values", { ...before.values, ...controls });
@@ -165,18 +181,18 @@ function stateLink(element) {
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
 
 function copyLink(life, element) {
-  const told = h("span", { class: "attn-copied", role: "status" });
+  const notice = h("span", { class: "attn-copied", role: "status" });
   const press = button(life, "Copy link", async () => {
     history.replaceState(null, "", stateLink(element));
     try {
       await navigator.clipboard.writeText(location.href);
-      told.textContent = "Copied: the link opens this page with the widget as it is now.";
+      notice.textContent = "Copied: the link opens this page with the widget as it is now.";
     } catch { // not on every page may a script write to the clipboard
-      told.textContent = "The address of this page is now the link.";
+      notice.textContent = "The address of this page is now the link.";
     }
   });
   press.classList.add("attn-link");
-  return h("div", { class: "attn-foot" }, told, press);
+  return h("div", { class: "attn-foot" }, notice, press);
 }
 
 // Follow the links that name a widget: in the address, now and later, and in the text.
@@ -189,13 +205,12 @@ function followLink(hash) {
 }
 
 // How every widget of the page stands, so that Back can return from a link to where the reader was.
-const everyWidget = () => [...document.querySelectorAll("attn-widget")];
 const standing = (state) => Object.fromEntries(Object.entries(named(state))
   .filter(([, value]) => Array.isArray(value) || typeof value !== "object"));
-const remembered = () => everyWidget()
+const remembered = () => widgetsOnPage()
   .map(({ end, model, linked }) => end && { linked, values: standing(model.state) });
 function goBack(all) {
-  everyWidget().forEach((element, n) => {
+  widgetsOnPage().forEach((element, n) => {
     if (!element.end) return;
     moveTo(element, all[n]?.values ?? standing(element.start));
     element.linked = all[n]?.linked;
@@ -212,7 +227,8 @@ function start(wanted) {
     else followLink(location.hash);
   });
   document.addEventListener("click", (event) => {
-    const link = event.target.closest && event.target.closest("a[href^='#']"), hash = link && link.getAttribute("href");
+    const { target } = event, link = target instanceof Element && target.closest("a[href^='#']");
+    const hash = link && link.getAttribute("href");
     const widgets = link && !withModifier(event) && remembered();
     if (!widgets || !followLink(hash)) return;
     event.preventDefault();

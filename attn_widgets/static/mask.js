@@ -43,102 +43,128 @@ function shortestWay(mask, L, layers, i, j) {
   return null;
 }
 
-function render({ model, el }) {
-  const life = lifetime(model);
-  const { scores: packedScores, queries, keys } = model.get("data");
-  const scores = decode(packedScores), [L, S] = packedScores.shape;
-  const presets = [["none", "none (all may attend)"], ["causal", "causal"], ["window", "window"],
-    ["prefix", "prefix"], ["padding", "padding"], ["block", "blocks"]];
-  const most = Math.max(L, S);
+const PRESETS = [["none", "none (all may attend)"], ["causal", "causal"], ["window", "window"], ["prefix", "prefix"],
+  ["padding", "padding"], ["block", "blocks"]];
+const SOURCES = 6; // of an output that are named
+const tokenName = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
 
-  const painted = () => decode(model.get("painted"));
-  const paintAll = (cells) => put(model, { painted: encodeBits(cells, [L, S]) });
-  function combined() {
-    const first = painted(), name = model.get("second");
-    if (name === "none") return first;
-    const second = namedMask(name, L, S, model.get("second_size"));
-    return first.map((cell, n) => (model.get("combine") === "and" ? cell & second[n] : cell | second[n]));
-  }
+// ---------------------------------------------------------------- what is on show
 
-  // A stroke paints what its first cell becomes, so that crossing a cell twice does not undo it.
+// The mask as it is painted and combined, and the weights under it.
+function maskOf(model) {
+  const { scores: packed, queries, keys } = model.get("data"), scores = decode(packed), [L, S] = packed.shape;
+  const here = { queries, keys, L, S,
+    painted: () => decode(model.get("painted")),
+    paint: (cells) => put(model, { painted: encodeBits(cells, [L, S]) }),
+    combined() {
+      const first = here.painted(), name = model.get("second");
+      if (name === "none") return first;
+      const second = namedMask(name, L, S, model.get("second_size"));
+      return first.map((cell, n) => (model.get("combine") === "and" ? cell & second[n] : cell | second[n]));
+    },
+    weights: (mask) => maskedSoftmax(scores, mask, L, S),
+  };
+  return here;
+}
+
+// A way from token j to output i, in words.
+function wayWords({ queries, L, combined }, layers, i, j) {
+  const found = shortestWay(combined(), L, layers, i, j);
+  if (!found) return `Nothing of ${tokenName(queries, j)} reaches output ${tokenName(queries, i)}.`;
+  if (i === j) return `Each layer carries ${tokenName(queries, i)} along, by the residual connection.`;
+  return `${found.map((n) => tokenName(queries, n)).join(" \u2192 ")}: ${found.length - 1} `
+    + `layer${found.length > 2 ? "s" : ""} of ${layers}.`;
+}
+
+function sourceWords({ queries, keys, S }, weights, chosen) {
+  const parts = Array.from({ length: S }, (_, j) => [weights[chosen * S + j], j]).filter(([w]) => w > 0)
+    .sort((a, b) => b[0] - a[0]).slice(0, SOURCES).map(([w, j]) => `${tokenName(keys, j)} ${w.toFixed(2)}`);
+  return `Output ${tokenName(queries, chosen)} is made of: ${parts.join(", ") || "nothing, so it is 0"}.`;
+}
+
+function emptyWords({ queries, L, S }, mask) {
+  const empty = Array.from({ length: L }, (_, i) => i)
+    .filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
+  if (!empty.length) return "No row is empty.";
+  return `Empty rows: ${empty.map((i) => tokenName(queries, i)).join(", ")}. `
+    + "Their weights are 0 and so are their outputs.";
+}
+
+// ---------------------------------------------------------------- the parts
+
+// A stroke paints what its first cell becomes, so that crossing a cell twice does not undo it.
+function maskEditor(life, { S, painted, paint }, onPick) {
   let brush = 1;
-  function onPaint(i, j, kind) {
-    const cells = painted();
-    if (kind === "down") brush = 1 - cells[i * S + j];
-    if (cells[i * S + j] === brush) return;
-    cells[i * S + j] = brush;
-    paintAll(cells);
-  }
-  const editor = heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.",
-    onPaint,
+  return heatmap(life, { label: "The mask to paint. Arrow keys walk the cells, space opens or closes one.",
+    onPaint(i, j, kind) {
+      const cells = painted();
+      if (kind === "down") brush = 1 - cells[i * S + j];
+      if (cells[i * S + j] === brush) return;
+      cells[i * S + j] = brush;
+      paint(cells);
+    },
     hint: ["Paint with the pointer, or walk with the arrow keys and press space.",
       "Tap a cell to open or close it. To paint more, drag the knob."],
-    onPick: (i) => { chosen = i; sourcesOf(); } });
-  const weightsMap = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.",
-    onPick: (i) => { chosen = i; sourcesOf(); } });
-  const square = L === S;
-  const flow = square ? heatmap(life, { hint: "",
-    label: "From which position something can reach which output. Arrow keys walk the cells.",
-    onPick: tellWay, onHover: tellWay }) : null;
+    onPick });
+}
+
+// From where something reaches where, and a way there.
+function reachView(model, life, here) {
+  const { L, S, queries, keys } = here;
   const way = h("p", { class: "attn-note", role: "status" }, "Point at a cell, and a way through the layers is named.");
-  const scale = colourScale(life);
-  const empties = h("p", { class: "attn-note", role: "status" });
-  const sources = h("p", { class: "attn-note" });
+  const nameWay = (i, j) => { way.textContent = wayWords(here, model.get("layers"), i, j); };
+  const map = heatmap(life, { hint: "",
+    label: "From which position something can reach which output. Arrow keys walk the cells.",
+    onPick: nameWay, onHover: nameWay });
+  return { els: [map.el, way], draw(mask) {
+    const reach = reachable(mask, L, checked(model.get("layers"), DEEPEST));
+    map.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, flat: true });
+  } };
+}
 
-  function tellWay(i, j) {
-    const found = shortestWay(combined(), L, model.get("layers"), i, j), names = [j, i].map((n) => token(queries, n));
-    if (!found) way.textContent = `Nothing of ${names[0]} reaches output ${names[1]}.`;
-    else if (i === j) way.textContent = `Each layer carries ${names[1]} along, by the residual connection.`;
-    else way.textContent = `${found.map((n) => token(queries, n)).join(" \u2192 ")}: ${found.length - 1} `
-      + `layer${found.length > 2 ? "s" : ""} of ${model.get("layers")}.`;
-  }
-
-  let chosen = 0;
-  const token = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
-  function sourcesOf() {
-    const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
-    const parts = Array.from({ length: S }, (_, j) => [weights[chosen * S + j], j]).filter(([w]) => w > 0)
-      .sort((a, b) => b[0] - a[0]).slice(0, 6).map(([w, j]) => `${token(keys, j)} ${w.toFixed(2)}`);
-    sources.textContent = `Output ${token(queries, chosen)} is made of: ${parts.join(", ") || "nothing, so it is 0"}.`;
-  }
-  function draw() {
-    const mask = combined(), weights = maskedSoftmax(scores, mask, L, S);
-    const top = scaleTop(model, weights);
-    const ones = Float64Array.from(mask);
-    editor.show({ values: ones, L, S, mask, queries, keys, flat: true });
-    weightsMap.show({ values: weights, L, S, mask, queries, keys, top });
-    scale.show(top);
-    if (flow) {
-      const reach = reachable(mask, L, checked(model.get("layers"), DEEPEST));
-      flow.show({ values: Float64Array.from(reach), L, S, mask: reach, queries, keys, flat: true });
-    }
-    const empty = Array.from({ length: L }, (_, i) => i)
-      .filter((i) => !mask.subarray(i * S, (i + 1) * S).some(Boolean));
-    empties.textContent = empty.length
-      ? `Empty rows: ${empty.map((i) => token(queries, i)).join(", ")}. Their weights are 0 and so are their outputs.`
-      : "No row is empty.";
-    sourcesOf();
-  }
-
+function controlsFor(model, life, { L, S, painted, paint }) {
+  const most = Math.max(L, S);
   const buttons = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Start from" },
     h("span", {}, "Start from"),
-    ...presets.map(([name]) => button(life, name, () => paintAll(namedMask(name, L, S, model.get("size"))))),
-    button(life, "invert", () => paintAll(painted().map((cell) => 1 - cell))));
-  const controls = [
+    ...PRESETS.map(([name]) => button(life, name, () => paint(namedMask(name, L, S, model.get("size"))))),
+    button(life, "invert", () => paint(painted().map((cell) => 1 - cell))));
+  const controls = [buttons,
     slider(model, life, "size", { label: "Size of window, prefix, padding, block", min: 1, max: most, step: 1 }),
-    choice(model, life, "second", { label: "Combine with", choices: presets }),
+    choice(model, life, "second", { label: "Combine with", choices: PRESETS }),
     slider(model, life, "second_size", { label: "its size", min: 1, max: most, step: 1 }),
     choice(model, life, "combine", { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] }),
   ];
-  if (flow) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: DEEPEST, step: 1 }));
-  controls.push(sharedScale(model, life));
+  if (L === S) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: DEEPEST, step: 1 }));
+  return [...controls, sharedScale(model, life)];
+}
+
+// ---------------------------------------------------------------- the widget
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), here = maskOf(model), { L, S, queries, keys } = here;
+  let chosen = 0;
+  const choose = (i) => { chosen = i; nameSources(); };
+  const editor = maskEditor(life, here, choose);
+  const map = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.", onPick: choose });
+  const reach = L === S ? reachView(model, life, here) : null;
+  const scale = colourScale(life);
+  const empties = h("p", { class: "attn-note", role: "status" }), sources = h("p", { class: "attn-note" });
+  function nameSources() { sources.textContent = sourceWords(here, here.weights(here.combined()), chosen); }
+  function draw() {
+    const mask = here.combined(), weights = here.weights(mask), top = scaleTop(model, weights);
+    editor.show({ values: Float64Array.from(mask), L, S, mask, queries, keys, flat: true });
+    map.show({ values: weights, L, S, mask, queries, keys, top });
+    scale.show(top);
+    if (reach) reach.draw(mask);
+    empties.textContent = emptyWords(here, mask);
+    nameSources();
+  }
   const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
-  const panels = [
-    panel("Mask, to paint", editor.el),
-    panel("Weights", weightsMap.el, scale.el, weightsMap.table)];
-  if (flow) panels.push(panel("Reach through the layers", flow.el, way));
-  frame(el, life, { controls: [buttons, ...controls], body: [h("div", { class: "attn-panels" }, ...panels), empties,
-    sources] });
+  const panels = [panel("Mask, to paint", editor.el), panel("Weights", map.el, scale.el, map.table)];
+  if (reach) panels.push(panel("Reach through the layers", ...reach.els));
+  frame(el, life, { controls: controlsFor(model, life, here), body: [h("div", { class: "attn-panels" }, ...panels),
+    empties, sources] });
   life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
   draw();
   return life.end;

@@ -5,9 +5,16 @@
 import { button, h } from "./controls.js";
 import { NEVER_SAID } from "./transformer_model.js";
 
+/** @param {Float64Array} probabilities */
 const likeliest = (probabilities) => [...probabilities.keys()].filter((token) => !NEVER_SAID.includes(token))
   .sort((a, b) => probabilities[b] - probabilities[a]);
 
+/**
+ * @param {import("./controls.js").Life} life
+ * @param {number} count
+ * @param {{ make: () => any, fill: (option: any, token: number, ...more: any[]) => void,
+ *   press: (token: number) => void }} parts
+ */
 function optionList(life, count, { make, fill, press }) {
   let order = [];
   const options = Array.from({ length: count }, (_, n) => {

@@ -21,7 +21,8 @@ function gruStep(rnn, x, h, direction = "") {
 class RecurrentModel {
   constructor(stored) {
     const { encoder, decoder } = unpackWeights(stored);
-    Object.assign(this, { encoder, decoder });
+    this.encoder = encoder;
+    this.decoder = decoder;
   }
 
   // The encoder's outputs, a vector a token: what the GRU from the left and that from the right say.

@@ -13,6 +13,8 @@ import {
   chance, drawn, END, LanguageModel, nextProbabilities, Reader, samplingDistribution, START,
 } from "./transformer_model.js";
 
+/** @typedef {import("./controls.js").Model} Model */
+
 const SPECIAL = ["padding", "start", "end of text", "unknown"], FIRST = SPECIAL.length;
 const SPACES = new Map([[" ", "space"], ["\n", "new line"], ["\t", "tab"], ["\u00a0", "no-break space"]]);
 // a space is made visible anyway
@@ -27,18 +29,12 @@ const LOUDEST = 8; // bits, at which the bar under a token is full
 const entropy = (probabilities) => Math.abs(probabilities.reduce((sum, p) => sum + (p > 0 ? p * Math.log2(p) : 0), 0));
 const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
 
-// The text so far, what the model had to say at each place of it, and the place looked at.
-function writer(model) {
-  const data = model.get("data");
-  checked(data.most, LONGEST_TEXT);
-  const network = new LanguageModel(data.model);
-  const reader = new Reader(network, data.context);
+// What stands in the vocabulary for an id, and how it is shown.
+function characters(data) {
   const ids = new Map(data.tokens.map((token, n) => [token, n + FIRST]));
   const token = (id) => data.tokens[id - FIRST];
-  const traits = (...names) => Object.fromEntries(names.map((name) => [name, model.get(name)]));
   const name = (id) => SPECIAL[id] ?? SPACES.get(token(id)); // of what cannot be seen
-  const here = { data, name, vocabulary: data.tokens.length + 2, layers: Object.keys(network.body.blocks).length,
-    heads: data.model.config.num_heads,
+  return { token, name, vocabulary: data.tokens.length + 2,
     label: (id, most) => name(id) ?? visible(token(id), most),
     spoken: (id) => name(id) ?? quoted(token(id)),
     glyph: (id) => ({ [START]: "\u22a2", [END]: "\u220e", 3: "\ufffd" })[id]
@@ -52,47 +48,63 @@ function writer(model) {
       return { ids: kept.map((character) => ids.get(character)), text: kept.join(""), unknown,
         long: known.length > data.most };
     },
+  };
+}
+
+// What each head reads at a place: the last tokens one by one, and all earlier ones together.
+function readingAt({ weights, start }, text, { spoken, glyph }) {
+  const read = text.slice(start), many = Math.max(0, read.length - RECENT), earlier = many > 0;
+  const rows = weights.flat().map((row) =>
+    [...(earlier ? [row.subarray(0, many).reduce((sum, w) => sum + w, 0)] : []), ...row.subarray(many)]);
+  const keys = read.slice(many), words = keys.map((id) => (id === START ? "the start" : spoken(id)));
+  return { rows, keys: [...(earlier ? ["\u2026"] : []), ...keys.map(glyph)],
+    spoken: [...(earlier ? [`the ${many} earlier ones together`] : []), ...words] };
+}
+
+/** @typedef {ReturnType<typeof writer>} Writer */
+// The text so far, what the model had to say at each place of it, and the place looked at.
+/** @param {Model} model */
+function writer(model) {
+  const data = model.get("data");
+  checked(data.most, LONGEST_TEXT);
+  const network = new LanguageModel(data.model), reader = new Reader(network, data.context);
+  const shownAs = characters(data), { token } = shownAs;
+  const traits = (...names) => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const distribution = ({ logits }) => samplingDistribution(logits, traits("temperature", "top_k", "top_p"));
+  /** @type {{ begun: number[], text: number[], records: any[], bits: number[] }} */
+  const now = { begun: [], text: [], records: [], bits: [] };
+  const here = { ...shownAs, data, layers: Object.keys(network.body.blocks).length,
+    heads: data.model.config.num_heads,
+    get begun() { return now.begun; },
+    get text() { return now.text; },
+    get bits() { return now.bits; },
     renew() {
-      here.begun = here.read(model.get("prompt")).ids;
-      here.text = [...here.begun, ...model.get("said")];
-      here.records = reader.read([START, ...here.text]);
-      here.bits = here.text.map((id, n) => -Math.log2(nextProbabilities(here.records[n].logits, 1)[id]));
+      now.begun = shownAs.read(model.get("prompt")).ids;
+      now.text = [...now.begun, ...model.get("said")];
+      now.records = reader.read([START, ...now.text]);
+      now.bits = now.text.map((id, n) => -Math.log2(nextProbabilities(now.records[n].logits, 1)[id]));
     },
-    get full() { return here.text.at(-1) === END || here.text.length >= data.most; },
-    get last() { return here.text.length - here.full; },
+    get full() { return now.text.at(-1) === END || now.text.length >= data.most; },
+    get last() { return now.text.length - Number(here.full); },
     get at() { return Math.min(model.get("position"), here.last); },
-    get own() { return nextProbabilities(here.records[here.at].logits, 1); },
-    get drawn() { return samplingDistribution(here.records[here.at].logits, traits("temperature", "top_k", "top_p")); },
+    get own() { return nextProbabilities(now.records[here.at].logits, 1); },
+    get drawn() { return distribution(now.records[here.at]); },
     // `count` tokens more, or as many as there is room for.
     say(count) {
-      const said = [...model.get("said")];
-      const room = Math.min(count, data.most - here.text.length);
+      const written = [...model.get("said")], room = Math.min(count, data.most - now.text.length);
       for (let n = 0; n < room && !here.full; n++) {
-        const { logits } = reader.read([START, ...here.begun, ...said]).at(-1);
-        said.push(drawn(samplingDistribution(logits, traits("temperature", "top_k", "top_p")),
-          chance(model.get("seed"), said.length)));
-        if (said.at(-1) === END) break;
+        const record = reader.read([START, ...now.begun, ...written]).at(-1);
+        written.push(drawn(distribution(record), chance(model.get("seed"), written.length)));
+        if (written.at(-1) === END) break;
       }
-      put(model, { position: data.most, said });
+      put(model, { position: data.most, said: written });
     },
     // This token in the place looked at, and nothing after it.
     put(id) {
-      const before = here.text.slice(0, here.at);
-      const begun = before.slice(0, here.begun.length);
+      const before = now.text.slice(0, here.at), begun = before.slice(0, now.begun.length);
       put(model, { prompt: begun.map(token).join(""), said: [...before.slice(begun.length), id], position: data.most });
     },
-    // What each head reads there: the last tokens one by one, and all earlier ones together.
-    reading() {
-      const { weights, start } = here.records[here.at];
-      const read = [START, ...here.text].slice(start, here.at + 1);
-      const many = Math.max(0, read.length - RECENT), earlier = many > 0;
-      const rows = weights.flat().map((row) =>
-        [...(earlier ? [row.subarray(0, many).reduce((sum, w) => sum + w, 0)] : []), ...row.subarray(many)]);
-      const keys = read.slice(many);
-      const spoken = keys.map((id) => (id === START ? "the start" : here.spoken(id)));
-      return { rows, keys: [...(earlier ? ["\u2026"] : []), ...keys.map(here.glyph)],
-        spoken: [...(earlier ? [`the ${many} earlier ones together`] : []), ...spoken] };
-    },
+    reading: () => readingAt(now.records[here.at], [START, ...now.text].slice(0, here.at + 1), shownAs),
   };
   return here;
 }
@@ -162,7 +174,7 @@ function characterOptions(model, life, here, press) {
       before.textContent = p.toFixed(3);
       drawn.textContent = q > 0 ? ` \u2192 ${q.toFixed(3)}` : " cut";
       el.classList.toggle("attn-cut", !(q > 0));
-      el.setAttribute("aria-pressed", id === here.text[here.at]);
+      el.setAttribute("aria-pressed", String(id === here.text[here.at]));
     },
   });
   const title = h("p", { class: "attn-heading" }), note = h("p", { class: "attn-note" });
@@ -209,7 +221,9 @@ function promptBox(model, life, here, begin) {
   const examples = here.data.examples.map((text) => {
     const press = button(life, "", () => { input.value = text; read(text); });
     press.append(h("bdi", {}, visible(text.replace(/\n/g, GLYPHS.get("\n")), 28)));
-    return { el: press, draw: () => press.setAttribute("aria-pressed", here.read(text).text === model.get("prompt")) };
+    return { el: press, draw() {
+      press.setAttribute("aria-pressed", String(here.read(text).text === model.get("prompt")));
+    } };
   });
   life.listen(input, "input", () => read(input.value));
   const box = labelled("Prompt", input);
@@ -259,53 +273,47 @@ function sayButtons(model, life, here, { playing }) {
   return { stop, el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Say" }, one, play,
     many, back, clear), draw() {
     // and not disabled: it would lose the focus
-    for (const press of [one, many, play]) press.setAttribute("aria-disabled", here.full && !timer);
-    for (const press of [back, clear]) press.setAttribute("aria-disabled", !model.get("said").length);
+    for (const press of [one, many, play]) press.setAttribute("aria-disabled", String(here.full && !timer));
+    for (const press of [back, clear]) press.setAttribute("aria-disabled", String(!model.get("said").length));
   } };
 }
 
-function render({ model, el }) {
-  const life = lifetime(model), here = writer(model), { data, heads, layers } = here;
-  const said = h("p", { class: "attn-said", role: "status" });
-  const sofar = h("p", { class: "attn-note" });
-
-  function sentence() {
-    const { at, text, own, drawn: after } = here, id = text[at];
-    if (id === undefined) {
-      const best = [...after.keys()].sort((a, b) => after[b] - after[a]).slice(0, 3).filter((n) => after[n] > 0);
-      const before = text.slice(-20).map((n) => data.tokens[n - FIRST] ?? "\ufffd").join("");
-      const likely = best.map((n) => `${here.spoken(n)} ${after[n].toFixed(3)}`).join(", ");
-      return `After ${before ? quoted(before) : "nothing"}: ${likely}.`;
-    }
-    const rank = own.filter((p) => p > own[id]).length + 1;
-    return `Character ${at + 1}, ${here.spoken(id)}: ${here.bits[at].toFixed(2)} bits, `
-      + `probability ${own[id].toFixed(3)}, rank ${rank} of ${here.vocabulary}.`;
+// The place looked at, in words: what may follow there, or how surprising what stands there was.
+function placeWords({ at, text, own, drawn: after, spoken, bits, vocabulary, data }) {
+  const id = text[at];
+  if (id === undefined) {
+    const best = [...after.keys()].sort((a, b) => after[b] - after[a]).slice(0, 3).filter((n) => after[n] > 0);
+    const before = text.slice(-20).map((n) => data.tokens[n - FIRST] ?? "\ufffd").join("");
+    const likely = best.map((n) => `${spoken(n)} ${after[n].toFixed(3)}`).join(", ");
+    return `After ${before ? quoted(before) : "nothing"}: ${likely}.`;
   }
-  // Under the text: of the token under the pointer, or else on average.
-  function surprise(place) {
-    if (place !== null)
-      return `Character ${place + 1}, ${here.spoken(here.text[place])}: ${here.bits[place].toFixed(2)} bits.`;
-    const parts = [["the prompt", here.bits.slice(0, here.begun.length)],
-      ["what was said", here.bits.slice(here.begun.length)]];
-    const known = parts.filter(([, bits]) => bits.length).map(([name, bits]) => `${name} ${mean(bits).toFixed(2)}`);
-    const end = here.text.at(-1) === END ? " The model has ended its text." : here.full
-      ? ` ${data.most} characters are as many as there is room for.` : "";
-    if (!known.length) return `Nothing has been said yet.${end}`;
-    return `Surprise in bits, a bar is full at ${LOUDEST}. On average: ${known.join(", ")}.${end}`;
-  }
+  const rank = own.filter((p) => p > own[id]).length + 1;
+  return `Character ${at + 1}, ${spoken(id)}: ${bits[at].toFixed(2)} bits, `
+    + `probability ${own[id].toFixed(3)}, rank ${rank} of ${vocabulary}.`;
+}
+// Under the text: of the token under the pointer, or else on average.
+function surpriseWords({ text, bits, begun, spoken, full, data }, place) {
+  if (place !== null) return `Character ${place + 1}, ${spoken(text[place])}: ${bits[place].toFixed(2)} bits.`;
+  const parts = [["the prompt", bits.slice(0, begun.length)], ["what was said", bits.slice(begun.length)]];
+  const known = parts.filter(([, some]) => some.length).map(([name, some]) => `${name} ${mean(some).toFixed(2)}`);
+  const end = text.at(-1) === END ? " The model has ended its text." : full
+    ? ` ${data.most} characters are as many as there is room for.` : "";
+  if (!known.length) return `Nothing has been said yet.${end}`;
+  return `Surprise in bits, a bar is full at ${LOUDEST}. On average: ${known.join(", ")}.${end}`;
+}
 
-  const page = textPage(model, life, here, (place) => { sofar.textContent = surprise(place); });
-  const place = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
+// What each head reads at the place looked at, a head a row.
+function readingMap(model, life, here) {
+  const { heads, layers } = here;
+  const names = Array.from({ length: layers * heads },
+    (_, n) => `${(n / heads) | 0}.${n % heads}`);
   const map = heatmap(life, { label: "What each head reads in this place. Arrow keys walk the cells.",
     tallest: 22, shortest: 15,
     tableLabel: "What each head reads as a table",
     hint: ["Point at a cell, or walk the map with the arrow keys.", "Tap a cell to read it."]
       .map((how) => `Each row is a head, each column a character before this place. ${how}`) });
-  const scale = colourScale(life);
-  const names = Array.from({ length: layers * heads }, (_, n) => `${(n / heads) | 0}.${n % heads}`);
-  const heading = h("p", { class: "attn-heading" });
-
-  function drawMap() {
+  const scale = colourScale(life), heading = h("p", { class: "attn-heading" });
+  return { heading, map, scale: scale.el, draw() {
     const { rows, keys, spoken } = here.reading(), values = Float64Array.from(rows.flat());
     const top = scaleTop(model, values);
     heading.textContent = here.at === here.text.length
@@ -316,22 +324,36 @@ function render({ model, el }) {
     map.show({ values, L: names.length, S: keys.length, broad: RECENT + 1, mask: null, queries: names, keys, top,
       axes });
     scale.show(top);
-  }
-  function draw() {
-    const { at, last } = here, input = place.querySelector("input");
-    const text = `${at + 1} of ${last + 1}`;
-    input.max = last;
-    input.value = at;
-    place.querySelector("output").textContent = text;
-    input.setAttribute("aria-valuetext", text);
-    said.textContent = sentence();
-    sofar.textContent = surprise(null);
-    for (const part of [page, options, box, buttons]) part.draw();
-    drawMap();
-  }
+  } };
+}
 
+// The slider of the place looked at, which ends where the text does.
+function placeSlider(model, life, here) {
+  const el = slider(model, life, "position", { label: "Character", min: 0, max: 1, step: 1 });
+  const input = el.querySelector("input"), output = el.querySelector("output");
+  return { el, draw() {
+    const text = `${here.at + 1} of ${here.last + 1}`;
+    input.max = String(here.last);
+    input.value = String(here.at);
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
+  } };
+}
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), here = writer(model), { data } = here;
+  const sentence = h("p", { class: "attn-said", role: "status" }), surprise = h("p", { class: "attn-note" });
+  const page = textPage(model, life, here, (at) => { surprise.textContent = surpriseWords(here, at); });
+  const place = placeSlider(model, life, here), reading = readingMap(model, life, here);
+  function draw() {
+    place.draw();
+    sentence.textContent = placeWords(here);
+    surprise.textContent = surpriseWords(here, null);
+    for (const part of [page, options, box, buttons, reading]) part.draw();
+  }
   const buttons = sayButtons(model, life, here, { playing: (on) => {
-    said.setAttribute("aria-live", on ? "off" : "polite");
+    sentence.setAttribute("aria-live", on ? "off" : "polite");
     buttons.draw();
   } });
   const options = characterOptions(model, life, here, (id) => { buttons.stop(); here.put(id); });
@@ -342,9 +364,10 @@ function render({ model, el }) {
   frame(el, life, { body: [
     box.el,
     h("div", { class: "attn-player attn-sampler" },
-      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place), said, sofar), options.el,
-      h("div", {}, heading, map.el, h("div", { class: "attn-controls" }, scale.el, sharedScale(model, life)))),
-    map.table, options.table] });
+      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place.el), sentence, surprise), options.el,
+      h("div", {}, reading.heading, reading.map.el,
+        h("div", { class: "attn-controls" }, reading.scale, sharedScale(model, life)))),
+    reading.map.table, options.table] });
   const renew = () => { here.renew(); draw(); };
   life.watch(["prompt", "said"], renew);
   life.watch(["position", "temperature", "top_k", "top_p", "shared_scale"], draw);

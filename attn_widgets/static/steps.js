@@ -4,6 +4,11 @@
 
 import { button, h, mayMove, put, slider } from "./controls.js";
 
+/**
+ * @param {import("./controls.js").Model} model
+ * @param {import("./controls.js").Life} life
+ * @param {{ pace: number, place: () => { step: number, count: number, whole?: number } }} options
+ */
 function stepper(model, life, { pace, place }) {
   const slide = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
   let timer = 0;
@@ -52,12 +57,12 @@ function stepper(model, life, { pace, place }) {
     start, stop, playOnce,
     draw() {
       const { step, count } = place(), input = slide.querySelector("input"), text = `${step + 1} of ${count}`;
-      input.max = count - 1;
-      input.value = step;
+      input.max = String(count - 1);
+      input.value = String(step);
       slide.querySelector("output").textContent = text;
       input.setAttribute("aria-valuetext", text);
-      back.setAttribute("aria-disabled", step === 0); // and not disabled: it would lose the focus
-      on.setAttribute("aria-disabled", step === count - 1);
+      back.setAttribute("aria-disabled", String(step === 0)); // and not disabled: it would lose the focus
+      on.setAttribute("aria-disabled", String(step === count - 1));
     },
   };
 }

@@ -45,7 +45,9 @@ function readEdits(text, heads, means) {
   for (const one of text.split(",").filter(Boolean)) {
     const [, name, to] = EDIT.exec(one) || [], head = heads.find((some) => some.name === name);
     const change = to === "mean" || to === "other" ? to : Number(to);
-    if (!head || change > MOST_SCALE || (to === "mean" && !means)) throw new RangeError(`no edit of a head: "${one}"`);
+    if (!head || Number(change) > MOST_SCALE || (to === "mean" && !means)) {
+      throw new RangeError(`no edit of a head: "${one}"`);
+    }
     edits.set(head, change);
   }
   return edits;
@@ -65,9 +67,13 @@ function unpackMeans(packed, heads, E) {
 // in another text is taken at the same position, after the same tokens of the translation; a position that the other
 // text lacks keeps its own.
 class Switched {
+  /** @type {Map<any, any[][]>} of each attention its heads that are changed, and how */
+  changes = new Map();
   constructor(network, edits, { means = null, other = null } = {}) {
     const reads = [...edits.values()].includes("other");
-    Object.assign(this, { network, means, other: reads ? other : null, changes: new Map() });
+    this.network = network;
+    this.means = means;
+    this.other = reads ? other : null;
     for (const [{ attention, head }, change] of edits) {
       this.changes.set(attention, [...(this.changes.get(attention) || []), [head, change]]);
     }
@@ -103,8 +109,8 @@ class Switched {
 
 // The base-2 logarithm of the probability of a token among those that can be said.
 function bitsOf(logits, token) {
-  const said = logits.subarray(END), top = Math.max(...said);
-  return (logits[token] - top) / Math.LN2 - Math.log2(said.reduce((sum, x) => sum + Math.exp(x - top), 0));
+  const sayable = logits.subarray(END), top = Math.max(...sayable);
+  return (logits[token] - top) / Math.LN2 - Math.log2(sayable.reduce((sum, x) => sum + Math.exp(x - top), 0));
 }
 
 // The log-probabilities of the tokens of a translation, each after those before it; a pause after each.
@@ -170,6 +176,7 @@ function switchboard(model) {
   const heads = headsOf(network), means = unpackMeans(data.means, heads, data.model.config.embed_dim);
   const tokensOf = ({ steps }) => steps.map(({ token }) => token);
   const measured = ({ steps }) => steps.map(({ logits, token }) => bitsOf(logits, token));
+  /** @type {any} with {source, ids}, tokens, plain, now, edits, bits and stays, which `begin` and `change` set */
   const board = { ...reads, heads, means, bits: null,
     // Another text or language: what the model says with all heads on, and how probable that is.
     begin() {
@@ -198,12 +205,12 @@ function switchboard(model) {
       kind === "decoder" ? board.now.tokens.length : board.source.length],
     // What is read and who reads, and with which weights, in the translation as it now is.
     map(kind, layer, head) {
-      const { now: { encoder, steps, tokens }, source } = board, said = tokens.map(board.name);
-      const heard = [SPECIAL[START], ...said.slice(0, -1)];
+      const { now: { encoder, steps, tokens }, source } = board, words = tokens.map(board.name);
+      const before = [SPECIAL[START], ...words.slice(0, -1)];
       const rows = kind === "encoder" ? encoder[layer].map((token) => token[head])
         : steps.map((step) => step[kind][layer][head]);
-      const keys = kind === "decoder" ? heard : source, [L, S] = board.size(kind);
-      return { queries: kind === "encoder" ? source : said, keys, L, S, values: together(rows, S),
+      const keys = kind === "decoder" ? before : source, [L, S] = board.size(kind);
+      return { queries: kind === "encoder" ? source : words, keys, L, S, values: together(rows, S),
         mask: kind === "decoder" ? namedMask("causal", L, S) : null, top: 1 };
     },
   };
@@ -217,30 +224,31 @@ const long = ({ kind, layer, head }) => `${KINDS[kind][0]}, layer ${layer}, head
 const signed = (x) => `${x < -0.005 ? "\u2212" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`;
 
 // All heads of one kind, each with a switch. To choose one is to walk to it or to press it.
-function kindGrid(life, board, kind, { choose, toggle, told }) {
+function kindGrid(life, board, kind, { choose, toggle, nameOf }) {
   const own = board.heads.filter((head) => head.kind === kind), layers = Math.max(...own.map(({ layer }) => layer)) + 1;
   const at = (layer, head) => own.find((one) => one.layer === layer && one.head === head);
   let moved = {};
+  /** @type {any} what stands for the traits layer and head */
   const chosen = { get: (trait) => (trait === "layer" ? Math.min(board.chosen.layer, layers - 1) : board.chosen.head),
     set(trait, value) { moved[trait] = value; },
     save_changes() { choose(at(moved.layer, moved.head)); moved = {}; } };
-  function paintFoot(context, colours, layer, head, [x, y, width, tall]) {
+  function paintFoot(context, colours, layer, head, [x, y, width, height]) {
     const change = board.edits.get(at(layer, head)) ?? 1, isOn = change === 1;
-    const high = tall > SWITCH ? 20 : 14, top = y + (tall - high) / 2;
-    const wide = Math.min(width - 6, 2 * high + 2), left = x + (width - wide) / 2;
+    const thick = height > SWITCH ? 20 : 14, top = y + (height - thick) / 2;
+    const length = Math.min(width - 6, 2 * thick + 2), left = x + (width - length) / 2;
     context.lineWidth = 1.5; context.strokeStyle = isOn ? colours.accent : colours.muted;
     context.fillStyle = isOn ? colours.accent : colours.paper;
     if (change === 1 || change === 0) {
-      context.beginPath(); context.roundRect(left, top, wide, high, high / 2); context.fill(); context.stroke();
+      context.beginPath(); context.roundRect(left, top, length, thick, thick / 2); context.fill(); context.stroke();
       context.beginPath();
-      context.arc(isOn ? left + wide - high / 2 : left + high / 2, top + high / 2, high / 2 - 2.5, 0, 7);
+      context.arc(isOn ? left + length - thick / 2 : left + thick / 2, top + thick / 2, thick / 2 - 2.5, 0, 7);
       context.fillStyle = isOn ? colours.paper : colours.muted; context.fill();
       return;
     }
-    context.strokeRect(x + 3, top, width - 6, high);
+    context.strokeRect(x + 3, top, width - 6, thick);
     context.fillStyle = colours.ink; context.font = `600 11px ${colours.font}`;
     context.textAlign = "center"; context.textBaseline = "middle";
-    context.fillText(told(change), x + width / 2, top + high / 2 + 0.5, width - 10);
+    context.fillText(nameOf(change), x + width / 2, top + thick / 2 + 0.5, width - 10);
   }
   const [, title] = KINDS[kind], strength = (layer, head) => {
     const change = board.edits.get(at(layer, head)) ?? 1;
@@ -280,10 +288,10 @@ function rankedList(life, board, { choose, toggle }) {
     rows.forEach(({ el, word, bar, share }, n) => {
       const head = order[n], effect = effects ? effects.get(head) : 0;
       word.textContent = short(head);
-      bar.style.width = effects ? `${(100 * Math.abs(effect)) / most}%` : 0;
+      bar.style.width = effects ? `${(100 * Math.abs(effect)) / most}%` : "0";
       bar.classList.toggle("attn-gain", effect > 0);
       share.textContent = effects ? signed(effect) : "\u2026";
-      el.setAttribute("aria-selected", head === board.chosen);
+      el.setAttribute("aria-selected", String(head === board.chosen));
     });
     const { el } = rows[order.indexOf(board.chosen)];
     list.setAttribute("aria-activedescendant", el.id);
@@ -313,100 +321,132 @@ function tokenRow(label) {
     } };
 }
 
-function render({ model, el }) {
-  const life = lifetime(model), board = switchboard(model), { data, heads, means } = board;
-  const begin = () => { board.begin(); board.change(); };
-  begin();
-  life.watch(["text", "language"], begin); // before the controls hear of it, which read the board
-  life.watch(["other", "edits"], board.change);
-  const choose = (head) => { if (head.name !== model.get("head")) put(model, { head: head.name }); };
-  function edit(head, change) {
-    put(model, { edits: writeEdits(new Map(board.edits).set(head, change), heads), head: head.name });
-  }
-  const toggle = (head) => edit(head, (board.edits.get(head) ?? 1) === 1 ? 0 : 1);
-  const told = (change) => (change === "other" ? visible(model.get("other"), 12) : change === 0 ? "off"
-    : typeof change === "number" ? `\u00d7${change}` : change);
+// ---------------------------------------------------------------- the chosen head
 
-  const grids = Object.keys(KINDS).map((kind) => kindGrid(life, board, kind, { choose, toggle, told }));
-  const list = rankedList(life, board, { choose, toggle });
-  const plain = tokenRow("All on"), now = tokenRow("Switched");
-  const said = h("p", { class: "attn-said", role: "status" }), about = h("p", { class: "attn-said", role: "status" });
-  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 22,
-    tableLabel: "The chosen head as a table" });
+// How a change of a head is called.
+function changeName(model, change) {
+  if (change === "other") return visible(model.get("other"), 12);
+  return change === 0 ? "off" : typeof change === "number" ? `\u00d7${change}` : change;
+}
+
+// What is done with the output of the chosen head.
+function outputControls(model, life, board, edit) {
+  const current = () => board.edits.get(board.chosen) ?? 1, traits = ["edits", "head"];
+  const choices = [["on", "on"], ["off", "off"], ["scaled", "scaled"], ...(board.means ? [["mean", "its mean"]] : []),
+    ["other", "another text’s"]];
+  const output = part(model, traits, () => {
+    const change = current();
+    return change === 1 ? "on" : change === 0 ? "off" : typeof change === "number" ? "scaled" : change;
+  }, (name) => edit(board.chosen, { on: 1, off: 0, scaled: HALF }[name] ?? name));
+  const scale = part(model, traits, () => (typeof current() === "number" ? current() : 1),
+    (factor) => edit(board.chosen, factor));
+  const els = [choice(output, life, "way", { label: "Output", choices }),
+    slider(scale, life, "scale", { label: "times", min: 0, max: MOST_SCALE, step: 0.05, format: (x) => x.toFixed(2) })];
+  const factor = els[1].querySelector("input");
+  return { els, draw() { factor.disabled = typeof current() !== "number"; } };
+}
+
+// The controls of the chosen head; those of the other text only while a head reads it.
+function headPanel(model, life, board, output) {
+  const other = textBox(model, life, board, { trait: "other", label: "Other text", examples: [],
+    begin: (values) => put(model, values) });
+  const again = button(life, "All on again", () => { if (model.get("edits")) put(model, { edits: "" }); });
+  const name = h("p", { class: "attn-heading" }), about = h("p", { class: "attn-said", role: "status" });
+  const rule = h("p", { class: "attn-note" },
+    "Patched heads read it at the same position, after the same words. Positions that it lacks stay as they are.");
+  const controls = h("div", { class: "attn-controls" }, ...output.els, ...other.controls, again);
+  return { about, el: h("div", {}, name, about, controls, rule, other.trouble), draw() {
+    name.textContent = long(board.chosen);
+    output.draw();
+    const reads = [...board.edits.values()].includes("other");
+    for (const one of [...other.controls, rule]) one.hidden = !reads;
+    other.trouble.hidden ||= !reads;
+    again.setAttribute("aria-disabled", String(!board.edits.size)); // and not disabled: it would lose the focus
+    other.draw();
+  } };
+}
+
+// ---------------------------------------------------------------- what the edits do, in words and numbers
+
+function effectWords(model, { plain, bits, tokens, edits, heads, stays }) {
+  const from = total(plain.bits), to = total(bits), many = edits.size;
+  if (!many) return `All heads are on. Log-probability of the translation: ${signed(from)} bits.`;
+  const which = many > 3 ? `${many} of ${heads.length} heads changed`
+    : [...edits].map(([head, change]) => `${short(head)}: ${changeName(model, change)}`).join(", ");
+  const found = `${signed(from)} \u2192 ${signed(to)} bits, a change of ${signed(to - from)}`;
+  return `${which}. ${stays ? "The translation stays. " : ""}Log-probability of the first translation: `
+    + `${found}, ${signed((to - from) / tokens.length)} a token.`;
+}
+
+function headWords({ chosen, heads }, { effects, rank }) {
+  if (!effects) return "\u2026";
+  return `Switched off alone: ${signed(effects.get(chosen))} bits, ${rank(chosen)} of ${heads.length}.`;
+}
+
+// Both translations, one below the other, and the first as a table.
+function translationRows(life, board) {
+  const first = tokenRow("All on"), second = tokenRow("Switched");
   const table = foldedTable(life, "The first translation as a table", () => ({
     corner: "token", columns: ["probability, all on", "switched", "bits, all on", "switched"],
     rows: board.tokens.map((token, n) => {
       const [a, b] = [board.plain.bits[n], board.bits[n]];
       return [visible(board.name(token)), ...[2 ** a, 2 ** b, a, b].map((x) => x.toFixed(4))];
     }) }));
-
-  // ---- the chosen head
-  const change = () => board.edits.get(board.chosen) ?? 1;
-  const onward = ["edits", "head"];
-  const ways = [["on", "on"], ["off", "off"], ["scaled", "scaled"], ...(means ? [["mean", "its mean"]] : []),
-    ["other", "another text’s"]];
-  const way = part(model, onward, () => {
-    const to = change();
-    return to === 1 ? "on" : to === 0 ? "off" : typeof to === "number" ? "scaled" : to;
-  }, (to) => edit(board.chosen, { on: 1, off: 0, scaled: HALF }[to] ?? to));
-  const scale = part(model, onward, () => (typeof change() === "number" ? change() : 1),
-    (to) => edit(board.chosen, to));
-  const controls = [choice(way, life, "way", { label: "Output", choices: ways }),
-    slider(scale, life, "scale", { label: "times", min: 0, max: MOST_SCALE, step: 0.05, format: (x) => x.toFixed(2) })];
-  const scaling = controls[1].querySelector("input");
-  const type = (values) => put(model, values);
-  const box = textBox(model, life, board, { examples: data.examples, begin: type });
-  const other = textBox(model, life, board, { trait: "other", label: "Other text", examples: [], begin: type });
-  const again = button(life, "All on again", () => { if (model.get("edits")) put(model, { edits: "" }); });
-  const name = h("p", { class: "attn-heading" }), rule = h("p", { class: "attn-note" },
-    "Patched heads read it at the same position, after the same words. Positions that it lacks stay as they are.");
-  const panel = h("div", { class: "attn-controls" }, ...controls, ...other.controls, again);
-
-  function effectWords() {
-    const from = total(board.plain.bits), to = total(board.bits), count = board.tokens.length, many = board.edits.size;
-    if (!many) return `All heads are on. Log-probability of the translation: ${signed(from)} bits.`;
-    const which = many > 3 ? `${many} of ${heads.length} heads changed`
-      : [...board.edits].map(([head, to]) => `${short(head)}: ${told(to)}`).join(", ");
-    const found = `${signed(from)} \u2192 ${signed(to)} bits, a change of ${signed(to - from)}`;
-    return `${which}. ${board.stays ? "The translation stays. " : ""}Log-probability of the first translation: `
-      + `${found}, ${signed((to - from) / count)} a token.`;
-  }
-  function headWords() {
-    const { effects } = list, own = board.chosen;
-    if (!effects) return "\u2026";
-    return `Switched off alone: ${signed(effects.get(own))} bits, ${list.rank(own)} of ${heads.length}.`;
-  }
-  function draw() {
-    const names = (tokens) => tokens.map(board.name), { plain: first, now: second, bits } = board;
-    const [mine, theirs] = common(board.tokens, second.tokens), p = (x) => (2 ** x).toFixed(2);
-    plain.show(names(board.tokens), mine, "del", first.bits.map((x, n) =>
-      (board.edits.size ? `${p(x)} \u2192 ${p(bits[n])}` : p(x))));
-    now.show(names(second.tokens), theirs, "ins", second.steps.map(({ probabilities, token }) =>
+  return { els: [first.el, second.el], table, draw() {
+    const { plain, now, bits, tokens, edits } = board, names = (ids) => ids.map(board.name);
+    const [mine, theirs] = common(tokens, now.tokens), p = (x) => (2 ** x).toFixed(2);
+    first.show(names(tokens), mine, "del", plain.bits.map((x, n) =>
+      (edits.size ? `${p(x)} \u2192 ${p(bits[n])}` : p(x))));
+    second.show(names(now.tokens), theirs, "ins", now.steps.map(({ probabilities, token }) =>
       probabilities[token].toFixed(2)));
-    said.textContent = effectWords();
-    const { kind, layer, head } = board.chosen;
-    name.textContent = long(board.chosen);
-    about.textContent = headWords();
-    map.show(board.map(kind, layer, head));
-    scaling.disabled = typeof change() !== "number";
-    const reads = [...board.edits.values()].includes("other");
-    for (const one of [...other.controls, rule]) one.hidden = !reads;
-    other.trouble.hidden ||= !reads;
-    again.setAttribute("aria-disabled", !board.edits.size); // and not disabled: it would lose the focus
-    for (const one of [...grids, list, box, other]) one.draw();
-    table.fill();
+  } };
+}
+
+// ---------------------------------------------------------------- the widget
+
+/** @param {import("./controls.js").Mount} mount */
+function render({ model, el }) {
+  const life = lifetime(model), board = switchboard(model), { data, heads } = board;
+  const begin = () => { board.begin(); board.change(); };
+  begin();
+  life.watch(["text", "language"], begin); // before the controls hear of it, which read the board
+  life.watch(["other", "edits"], board.change);
+  const deeds = {
+    choose(head) { if (head.name !== model.get("head")) put(model, { head: head.name }); },
+    toggle: (head) => edit(head, (board.edits.get(head) ?? 1) === 1 ? 0 : 1),
+    nameOf: (change) => changeName(model, change),
+  };
+  function edit(head, change) {
+    put(model, { edits: writeEdits(new Map(board.edits).set(head, change), heads), head: head.name });
+  }
+  const grids = Object.keys(KINDS).map((kind) => kindGrid(life, board, kind, deeds));
+  const list = rankedList(life, board, deeds), rows = translationRows(life, board);
+  const sentence = h("p", { class: "attn-said", role: "status" });
+  const map = heatmap(life, { label: "Weights of the chosen head. Arrow keys walk the cells.", tallest: 22,
+    tableLabel: "The chosen head as a table" });
+  const type = (values) => put(model, values);
+  const output = outputControls(model, life, board, edit);
+  const box = textBox(model, life, board, { examples: data.examples, begin: type });
+  const panel = headPanel(model, life, board, output);
+  function draw() {
+    rows.draw();
+    sentence.textContent = effectWords(model, board);
+    panel.about.textContent = headWords(board, list);
+    map.show(board.map(board.chosen.kind, board.chosen.layer, board.chosen.head));
+    for (const one of [panel, ...grids, list, box]) one.draw();
+    rows.table.fill();
   }
   const slice = inSlices(life);
   function rank() {
     list.wait();
-    slice(board.rank(), (found) => { list.show(found); about.textContent = headWords(); });
+    slice(board.rank(), (found) => { list.show(found); panel.about.textContent = headWords(board, list); });
   }
   frame(el, life, {
     controls: [...box.controls, ...languageChoice(model, life, data, type), ...box.examples],
-    body: [box.trouble, plain.el, now.el, said, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
-      h("div", { class: "attn-switches" }, map.el, h("div", {}, name, about, panel, rule, other.trouble),
+    body: [box.trouble, ...rows.els, sentence, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
+      h("div", { class: "attn-switches" }, map.el, panel.el,
         h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
-      h("div", { class: "attn-tables attn-panels" }, map.table, table.el)] });
+      h("div", { class: "attn-tables attn-panels" }, map.table, rows.table.el)] });
   life.watch(["text", "language"], rank);
   life.watch(["text", "language", "other", "edits", "head"], draw);
   draw();

@@ -16,12 +16,13 @@ function meantBy(text, domain) {
 }
 
 // Which tokens a text is made of, how many of them there is room for, and what a text is to the model.
+/** @param {any} data of the widget, as the head of this file lists them */
 function sourceReader(data) {
   checked(data.most, MOST_STEPS);
   const tags = data.languages.map(([tag]) => tag), known = data.source.filter((token) => !tags.includes(token));
   const domain = data.domain && new RegExp(`^(?:${data.domain[0]})$`);
   const meant = (text) => (domain ? meantBy(text, domain) : text), parts = (text) => cut(meant(text) ?? text, known);
-  return { data, known, meant, parts, room: data.most_source - (tags.length > 0),
+  return { data, known, meant, parts, room: data.most_source - Number(tags.length > 0),
     name: (token) => SPECIAL[token] ?? data.target[token - SPECIAL.length],
     read(text, language) {
       const { tokens } = parts(text), source = tags.length ? [language, ...tokens] : tokens;
@@ -33,6 +34,10 @@ function sourceReader(data) {
 }
 
 // Rows of weights, the later ones perhaps longer, as one map of `width` columns.
+/**
+ * @param {ArrayLike<number>[]} rows
+ * @param {number} width
+ */
 function together(rows, width) {
   const all = new Float64Array(rows.length * width);
   rows.forEach((row, i) => all.set(row, i * width));
@@ -41,6 +46,13 @@ function together(rows, width) {
 
 // The box and the examples. A new text is shown as a whole at once; Enter shows how it comes.
 // `trait` is what it sets; `begin` hears of it, and `play`, if there is one, of Enter.
+/**
+ * @param {import("./controls.js").Model} model
+ * @param {import("./controls.js").Life} life
+ * @param {ReturnType<typeof sourceReader>} here
+ * @param {{ trait?: string, label?: string, examples: string[], begin: (values: Record<string, any>) => void,
+ *   play?: () => void }} options
+ */
 function textBox(model, life, here, { trait = "text", label = "Translate", examples, begin, play = () => {} }) {
   const input = h("input", { type: "text", maxlength: 120, spellcheck: "false", autocomplete: "off", ...KEEP_KEYS });
   const { known, room, data, meant, parts } = here;
@@ -75,7 +87,7 @@ function textBox(model, life, here, { trait = "text", label = "Translate", examp
   const offered = examples.map((text) => {
     const press = button(life, "", () => { input.value = text; read(text); });
     press.append(h("bdi", {}, visible(text, 40)));
-    return { el: press, draw: () => press.setAttribute("aria-pressed", text === model.get(trait)) };
+    return { el: press, draw: () => press.setAttribute("aria-pressed", String(text === model.get(trait))) };
   });
   life.listen(input, "input", () => read(input.value));
   life.listen(input, "keydown", (event) => {
@@ -96,6 +108,12 @@ function textBox(model, life, here, { trait = "text", label = "Translate", examp
 }
 
 // The language, where the model knows more than one; `begin` hears of it.
+/**
+ * @param {import("./controls.js").Model} model
+ * @param {import("./controls.js").Life} life
+ * @param {{ languages: string[][] }} data
+ * @param {(values: Record<string, any>) => void} begin
+ */
 function languageChoice(model, life, { languages }, begin) {
   const language = part(model, ["language"], () => model.get("language"), (tag) => begin({ language: tag }));
   return languages.length ? [choice(language, life, "language", { label: "into", choices: languages })] : [];

@@ -12,9 +12,21 @@ const START = 1, END = 2, NEVER_SAID = [0, 1]; // token ids of attn_notes.data; 
 
 // ---------------------------------------------------------------- on one vector
 
+/** @typedef {Float64Array<ArrayBuffer>} Vector */
+/** @typedef {{ weight: Vector[], bias?: Vector }} Linear */
+/** @typedef {{ keys: Vector[], values: Vector[] }} Cache of what has been read */
+
+/**
+ * @param {Vector} x
+ * @param {Vector} y
+ */
 const plus = (x, y) => x.map((number, n) => number + y[n]);
 
 // W x + b
+/**
+ * @param {Linear} layer
+ * @param {Vector} x
+ */
 function affine({ weight, bias }, x) {
   const y = Float64Array.from(matvec(weight, x));
   return bias ? plus(y, bias) : y;
@@ -40,6 +52,10 @@ const ACTIVATIONS = {
   gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))), // nearly that
 };
 
+/**
+ * @param {ArrayLike<number>} scores
+ * @param {number} [temperature]
+ */
 const softmax = (scores, temperature = 1) => maskedSoftmax(scores, null, 1, scores.length, temperature);
 
 // Where the hands of E/2 clocks point at a position (chapter 6).
@@ -59,7 +75,13 @@ class Blocks {
     if (E % checked(heads, E)) throw new RangeError(`${heads} heads do not share ${E} dimensions`);
     // The first two, or the third, or an encoder's own parts; and no other name, whatever is stored.
     const { encoder, decoder, body, embeddings, blocks, norm, out_proj } = unpackWeights(stored);
-    Object.assign(this, { encoder, decoder, body, embeddings, blocks, norm, out_proj });
+    this.encoder = encoder;
+    this.decoder = decoder;
+    this.body = body;
+    this.embeddings = embeddings;
+    this.blocks = blocks;
+    this.norm = norm;
+    this.out_proj = out_proj;
   }
 
   // The token's vector, and its position's if there is one: the stream begins with their sum.
@@ -214,7 +236,12 @@ function windowStart(i, context) {
 // like the last one, only the rest is read.
 class Reader {
   constructor(network, context) {
-    Object.assign(this, { network, context, tokens: [], records: [], start: 0, state: network.start() });
+    this.network = network;
+    this.context = context;
+    this.tokens = [];
+    this.records = [];
+    this.start = 0;
+    this.state = network.start();
   }
 
   read(tokens) {
@@ -239,6 +266,10 @@ class Reader {
 // ---------------------------------------------------------------- decoding
 
 // A number from 0 to 1 for each seed and step: mulberry32, whose state is a counter.
+/**
+ * @param {number} seed
+ * @param {number} step
+ */
 function chance(seed, step) {
   let a = Math.imul(seed, 0x9e3779b1) + Math.imul(step + 1, 0x6d2b79f5);
   a = Math.imul(a ^ (a >>> 15), a | 1);
@@ -248,6 +279,10 @@ function chance(seed, step) {
 
 // How probable each token is to be said; padding and START never are. Temperature 0, at which the
 // likeliest is always taken, shows the model's own probabilities.
+/**
+ * @param {Vector} logits
+ * @param {number} temperature
+ */
 function nextProbabilities(logits, temperature) {
   const scores = logits.map((logit, token) => (NEVER_SAID.includes(token) ? -Infinity : logit));
   return softmax(scores, temperature || 1);
@@ -256,6 +291,10 @@ function nextProbabilities(logits, temperature) {
 // What a token is drawn from: of the probabilities at a temperature the `top_k` largest, and of those,
 // the largest first, as few as it takes to reach `top_p`. Of equals the lower id goes first. As in
 // attn_notes.decoding.sampling_distribution.
+/**
+ * @param {Vector} logits
+ * @param {any} settings {temperature, top_k, top_p}
+ */
 function samplingDistribution(logits, { temperature, top_k, top_p }) {
   const probabilities = nextProbabilities(logits, temperature);
   const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]); // a stable sort
@@ -269,6 +308,10 @@ function samplingDistribution(logits, { temperature, top_k, top_p }) {
 }
 
 // The token under the point `share` of a line on which each has its probability for a length.
+/**
+ * @param {Vector} probabilities
+ * @param {number} share
+ */
 function drawn(probabilities, share) {
   let sum = 0;
   const token = probabilities.findIndex((p) => (sum += p) > share);
@@ -277,6 +320,11 @@ function drawn(probabilities, share) {
 
 // A whole translation, a record for each step; it begins with the tokens of `prefix`, and ends after
 // END or `most` tokens.
+/**
+ * @param {any} model a TransformerModel, or what starts and steps as one
+ * @param {number[]} source
+ * @param {{ temperature?: number, seed?: number, prefix?: number[], most?: number }} options
+ */
 function translateTokens(model, source, { temperature = 0, seed = 0, prefix = [], most = 32 }) {
   const state = model.start(source), steps = [];
   for (let token = START; token !== END && steps.length < most; token = steps.at(-1).token) {
@@ -292,6 +340,7 @@ function translateTokens(model, source, { temperature = 0, seed = 0, prefix = []
 
 // Matrices are stored in a byte a number, with one scale a row; vectors, such as biases, as they are;
 // tied weights once.
+/** @param {any} stored as attn_widgets.packing packs it */
 function unpackWeights({ tensors, tied, bytes, floats }) {
   const raw = ({ b64 }) => Uint8Array.from(atob(b64), (character) => character.charCodeAt(0)).buffer;
   const quanta = new Int8Array(raw(bytes)), numbers = new Float32Array(raw(floats));

@@ -30,18 +30,19 @@ function translator(model) {
   const data = model.get("data"), network = new TransformerModel(data.model), heads = data.model.config.num_heads;
   const reads = sourceReader(data), { name } = reads;
   const depth = (part) => Object.keys(network[part === "encoder" ? part : "decoder"].blocks).length;
+  /** @type {any} with source, encoder and steps, as translateTokens gives them, and the words of both */
   const here = { ...reads, heads, depth,
     // The whole translation, made anew where something that it hangs on has changed.
     renew() {
       const { source, ids } = reads.read(model.get("text"), model.get("language"));
       const options = { temperature: model.get("temperature"), seed: model.get("seed"), prefix: model.get("prefix") };
       Object.assign(here, translateTokens(network, ids, { ...options, most: data.most }), { source, peek: null });
-      here.said = here.steps.map(({ token }) => name(token));
-      here.heard = [SPECIAL[START], ...here.said.slice(0, -1)];
+      here.words = here.steps.map(({ token }) => name(token));
+      here.before = [SPECIAL[START], ...here.words.slice(0, -1)];
     },
     peek: null, // an earlier step that the reader looks back at
     asker: 0, // the source token whose reading is shown
-    get whole() { return here.steps.length - 1 - (here.steps.at(-1).token === END && here.steps.length > 1); },
+    get whole() { return here.steps.length - (here.steps.at(-1).token === END && here.steps.length > 1 ? 2 : 1); },
     get last() { return model.get("step") < here.steps.length ? model.get("step") : here.whole; },
     get step() { return Math.min(here.peek ?? here.last, here.last); },
     get kind() { return model.get("attention"); },
@@ -52,11 +53,11 @@ function translator(model) {
   // Of each kind of attention who reads, who is read up to a step, and the rows of a head's weights.
   here.kinds = {
     cross: { noun: "cross-attention", captions: ["source (is read)", "output (reads)"], label: "output reads source",
-      queries: () => here.said, keys: () => here.source,
+      queries: () => here.words, keys: () => here.source,
       rows: (layer, head) => here.steps.map(({ cross }) => cross[layer][head]) },
     decoder: { noun: "decoder\u2019s self-attention", captions: ["output so far (is read)", "output (reads)"],
-      label: "output reads output", queries: () => here.said,
-      keys: (step) => here.heard.map((token, n) => (n <= step ? token : UNSAID)),
+      label: "output reads output", queries: () => here.words,
+      keys: (step) => here.before.map((token, n) => (n <= step ? token : UNSAID)),
       rows: (layer, head) => here.steps.map(({ decoder }) => decoder[layer][head]) },
     encoder: { noun: "encoder\u2019s self-attention", captions: ["source (is read)", "source (reads)"],
       label: "source reads source", queries: () => here.source, keys: () => here.source,
@@ -98,7 +99,7 @@ function stepOptions(model, life, here, { play }) {
       word.textContent = visible(here.name(token), 16);
       bar.style.width = `${100 * p}%`;
       share.textContent = p.toFixed(3);
-      el.setAttribute("aria-pressed", token === here.steps[here.step].token);
+      el.setAttribute("aria-pressed", String(token === here.steps[here.step].token));
     },
     press(token) {
       const before = here.steps.slice(0, here.step).map((one) => one.token);
@@ -130,8 +131,8 @@ function stepOptions(model, life, here, { play }) {
     note.textContent = temperature
       ? "The token is drawn at random, with the seed below. Press another: the model continues from it."
       : "The model writes the most likely token. Press another: the model continues from it.";
-    again.setAttribute("aria-disabled", !temperature); // and not disabled: it would lose the focus
-    undo.setAttribute("aria-disabled", !model.get("prefix").length);
+    again.setAttribute("aria-disabled", String(!temperature)); // and not disabled: it would lose the focus
+    undo.setAttribute("aria-disabled", String(!model.get("prefix").length));
     table.fill();
   } };
 }
@@ -146,6 +147,7 @@ function allHeads(model, life, here, { look, optionTable }) {
     headRows(life, here, { kind: "cross", columns: "source (is read)",
       hint: "Press a row, or walk to it, to choose its head.", choose }),
     headRows(life, here, { kind: "decoder", columns: "output so far (is read)", hint: "", choose })];
+  /** @type {any} what stands for the traits layer and head */
   const asEncoder = { get: (trait) =>
     (trait === "head" ? here.head : Math.min(model.get("layer"), depth("encoder") - 1)),
     set: (trait, value) => { model.set(trait, value); model.set("attention", "encoder"); },
@@ -181,27 +183,30 @@ function allHeads(model, life, here, { look, optionTable }) {
     } };
 }
 
+// The translation so far, as nodes.
+function translationWords(model, here) {
+  const { data, last: at } = here, tag = model.get("language");
+  const [, language] = data.languages.find(([one]) => one === tag) || [];
+  const whole = here.words.filter((_, n) => n <= at && here.steps[n].token !== END), T = here.words.length;
+  const stopped = here.steps.at(-1).token === END ? "" : ` \u2026 (stopped after ${T} tokens)`;
+  const rest = at < here.whole ? " \u2026" : stopped;
+  return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
+    h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
+}
+
+// What is written at this step, and what the chosen head reads.
+function stepWords({ step, chosen, kind, layer, head, kinds, steps, words }) {
+  const { noun, rows, queries, keys } = kinds[kind], { token, probabilities } = steps[step];
+  const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
+  return `Step ${step + 1} of ${words.length} writes ${quoted(words[step])}, probability `
+    + `${probabilities[token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
+    + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
+}
+
+/** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {
   const life = lifetime(model), here = translator(model), { data, kinds } = here;
-
-  const headline = h("p", { class: "attn-translation" }), said = h("p", { class: "attn-said", role: "status" });
-  function words() {
-    const at = here.last, tag = model.get("language"), [, language] = data.languages.find(([one]) => one === tag) || [];
-    const whole = here.said.filter((_, n) => n <= at && here.steps[n].token !== END), T = here.said.length;
-    const stopped = here.steps.at(-1).token === END ? "" : ` \u2026 (stopped after ${T} tokens)`;
-    const rest = at < here.whole ? " \u2026" : stopped;
-    return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
-      h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
-  }
-  function sentence() {
-    const { step, chosen, kind, layer, head } = here, { noun, rows, queries, keys } = kinds[kind];
-    const who = kind === "encoder" ? `, ${quoted(queries()[chosen])}` : "";
-    const { token, probabilities } = here.steps[step];
-    return `Step ${step + 1} of ${here.said.length} writes ${quoted(here.said[step])}, probability `
-      + `${probabilities[token].toFixed(3)}. In the ${noun}, layer ${layer}, head ${head}${who} `
-      + `reads ${strongest(keys(step), rows(layer, head)[chosen])}.`;
-  }
-
+  const headline = h("p", { class: "attn-translation" }), sentence = h("p", { class: "attn-said", role: "status" });
   function look(row) {
     if (here.kind !== "encoder") here.peek = row;
     else if (row !== null) here.asker = row;
@@ -215,8 +220,8 @@ function render({ model, el }) {
     const { kind, chosen, last, layer, head } = here, { queries, keys, rows } = kinds[kind];
     const below = queries(), above = keys(last), S = above.length, reach = kind === "encoder" ? S : last + 1;
     const weights = together(rows(layer, head), S);
-    headline.replaceChildren(...words());
-    said.textContent = sentence();
+    headline.replaceChildren(...translationWords(model, here));
+    sentence.textContent = stepWords(here);
     Object.assign(captions, kinds[kind].captions);
     figure.show({ above, below, weights, reach, chosen });
     overview.draw({ above, below, weights, reach });
@@ -228,7 +233,7 @@ function render({ model, el }) {
     steps.stop();
     put(model, { ...(model.get("prefix").length && { prefix: [] }), ...values, step: data.most });
   }
-  const place = () => ({ step: here.last, count: here.said.length, whole: here.whole });
+  const place = () => ({ step: here.last, count: here.words.length, whole: here.whole });
   const steps = stepper(model, life, { pace: PACE, place });
   const box = textBox(model, life, here, { examples: data.examples, begin, play: () => { begin({}); steps.start(); } });
   // From a token that the reader chose, the rest comes step by step, or at once where nothing shall move.
@@ -238,7 +243,7 @@ function render({ model, el }) {
     else put(model, { step: data.most });
   } });
   const languages = languageChoice(model, life, data, begin);
-  const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, said, steps.el), options.el);
+  const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, sentence, steps.el), options.el);
   const overview = data.compact ? { els: [options.table], draw() {} }
     : allHeads(model, life, here, { look, optionTable: options.table });
   const root = frame(el, life, { controls: [...box.controls, ...languages, ...box.examples],
