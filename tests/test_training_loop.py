@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -163,6 +163,7 @@ def uninterrupted():
     return train(model, seed=3), bits(model)
 
 
+@example(stops=[5, 9], every=2)  # resumed in the middle, twice
 @settings(max_examples=8)
 @given(stops=st.lists(st.integers(1, STEPS), max_size=3), every=st.integers(1, STEPS + 3))
 def test_stopped_anywhere_and_resumed_it_is_the_same(tmp_path_factory, uninterrupted, stops, every):
