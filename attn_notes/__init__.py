@@ -5,6 +5,7 @@ The modules in the order of the chapters::
     1  kernels      Nadaraya-Watson kernel regression
     2  scores       scores of a query and a key
        attention    weights, and the weighted sum
+       guard        the checks before them
     3  masks        which key a query may read
     4  data         number words, dates, text, batches
        seq2seq      recurrent encoder-decoder, without and with attention

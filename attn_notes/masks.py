@@ -6,6 +6,7 @@ that: reading one makes a GPU wait.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -233,10 +234,23 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
-    empty = (scores == float("-inf")).all(-1, keepdim=True)  # nothing to read
+    if not scores.shape[-1]:
+        return scores  # no weight to give
+    empty = scores.amax(-1, keepdim=True) == float("-inf")  # (..., L, 1)
     # Any finite scores will do in an empty row: its weights become 0, and so does its gradient.
     weights = scores.masked_fill(empty, 0.0).softmax(-1)
     return weights.masked_fill(empty, 0.0)
+
+
+def softmax_in_place(scores: Tensor) -> Tensor:
+    """Softmax over all keys, in the memory of the scores where no gradient is recorded.
+
+    Fresh memory would cost as much time as the softmax itself.
+    """
+    if not torch.is_grad_enabled():
+        with suppress(RuntimeError):  # vmap and forward differentiation know no `out`
+            return torch.softmax(scores, -1, out=scores)
+    return scores.softmax(-1)
 
 
 def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:

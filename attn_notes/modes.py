@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -26,7 +24,7 @@ def evaluating(model: Any) -> Iterator[None]:
             module.training = mode
 
 
-def full_precision(function: Function) -> Function:
+def full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function compute in 32 bits or more where autocast is on, which would round scores."""
 
     @wraps(function)
@@ -38,7 +36,7 @@ def full_precision(function: Function) -> Function:
             wide = (_widened(x) for x in inputs)
             return function(*wide, **{name: _widened(x) for name, x in options.items()})
 
-    return call  # type: ignore[return-value]  # a function of the same signature
+    return call
 
 
 def is_autocast(tensor: Tensor) -> bool:

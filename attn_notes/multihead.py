@@ -232,20 +232,15 @@ class MultiHeadAttention(nn.Module):
         key = query if key is None else key
         q, k, v = self.project(query, key, key if value is None else value)
         offset = 0 if cache is None else cache.length
-        attn_mask = head_mask(attn_mask, attn_bias, q, offset + k.shape[-2])
+        mask = head_mask(attn_mask, attn_bias, q, k, offset=offset, is_causal=is_causal)
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:
             k, v = cache.update(k, v)  # S counts old and new keys from here on
-        if self.num_kv_heads < self.num_heads:
-            group = self.num_heads // self.num_kv_heads  # query heads per key-value head
+        if self.num_kv_heads < self.num_heads:  # a group of query heads reads one key-value head
+            group = self.num_heads // self.num_kv_heads
             k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, …)
-        if is_causal and offset:  # the flag counts the queries from key 0
-            attn_mask = and_causal(
-                attn_mask, q.shape[-2], k.shape[-2], offset=offset, device=q.device
-            )
-            is_causal = False
-        rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
+        rules = {"attn_mask": mask, "attn_bias": attn_bias, "is_causal": is_causal and not offset}
         if need_weights:
             weights = attention_weights(q, k, **rules)  # (B, H, L, S)
             heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
@@ -272,15 +267,34 @@ class MultiHeadAttention(nn.Module):
         return self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
 
 
-def head_mask(mask: Tensor | None, bias: Tensor | None, query: Tensor, S: int) -> Tensor | None:
-    """The mask for queries (B, H, L, D) and S keys: (B, L, S) becomes (B, 1, L, S), for every head.
+def head_mask(
+    mask: Tensor | None,
+    bias: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    *,
+    offset: int,
+    is_causal: bool,
+) -> Tensor | None:
+    """The mask of all heads: (B, L, S) becomes (B, 1, L, S), and after `offset` keys it is causal.
+
+    Args:
+        mask: bool, `True` = may attend, or None.
+        bias: float, which is only checked, or None.
+        query: (B, H, L, D).
+        key: (B, G, S - offset, D).
+        offset: how many keys came before those given.
+        is_causal: whether later keys are masked. Without an offset torch's flag does that.
 
     Raises:
         ValueError: a mask or a bias that does not fit. A cache is then still as it was.
     """
+    L, S = query.shape[-2], offset + key.shape[-2]
     scores = torch.Size((*query.shape[:-1], S))
     if mask is not None and mask.dim() == 3 and len(scores) == 4:
-        check_mask(mask, torch.Size((scores[0], *scores[2:])))
+        check_mask(mask, torch.Size((scores[0], L, S)))
         mask = mask[:, None]
     check_mask_and_bias(mask, bias, scores)
+    if is_causal and offset:
+        mask = and_causal(mask, L, S, offset=offset, device=query.device)
     return mask

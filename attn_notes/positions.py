@@ -263,6 +263,8 @@ def apply_rotary(
     if angles.dim() != 2 or x.shape[-2:] != (angles.shape[0], 2 * angles.shape[1]):
         got = shapes_of(x=x, angles=angles)
         raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")
+    if layout not in ("pairs", "halves"):
+        raise ValueError(f'layout must be "pairs" or "halves", got {layout!r}')
     split, axis = {"pairs": ((-1, 2), -1), "halves": ((2, -1), -2)}[layout]
     a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head

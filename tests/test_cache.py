@@ -131,7 +131,7 @@ def test_a_refused_update_changes_nothing(kind):
     cache = filled_with([pair(2)], kind)
     key, value = pair(1, 1)
     for wrong in ((key[:1], value[:1]), (key, value[..., :3])):
-        with pytest.raises(RuntimeError, match="[Ss]ize"):
+        with pytest.raises(RuntimeError, match=r"[Ss]ize"):
             cache.update(*wrong)
     assert_holds(cache, [pair(2)])
 

@@ -213,7 +213,7 @@ PARTS = [
     (lambda: P.alibi_bias(2, 3, offset=0.5), T, "offset must be an integer"),
     (lambda: P.rotary_angles(3, 4, scale=0.0), V, "scale must be a positive"),
     (rotate(angles=(3, 2)), V, "angles (3, 2)"),
-    (rotate(layout="half"), KeyError, "half"),
+    (rotate(layout="half"), V, "layout must be"),
 ]
 
 # Models and decoding
