@@ -38,35 +38,36 @@ def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(
         query: Tensor,
         key: Tensor,
-        *value: Tensor,
+        value: Tensor | None = None,
+        *,
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
         **options: Any,
     ) -> Tensor:
         bias = options.get("attn_bias")
-        check_attention(query, key, *value, attn_mask=attn_mask, attn_bias=bias)
+        check_attention(query, key, value, attn_mask=attn_mask, attn_bias=bias)
+        rows = (key,) if value is None else (key, value)
         rules = {"attn_mask": attn_mask, "is_causal": is_causal, **options}
         if attn_mask is None and bias is None and not is_causal:
-            return attend(query, key, *value, **rules)
-        L, S = query.shape[-2], key.shape[-2]
-        if not can_look(query):
-            is_short = is_causal and S > L  # then the last query reads no key after L
-            read = and_causal(attn_mask, L, S, device=key.device) if is_short else attn_mask
-            rows = [x if read is None else without_unread(x, read) for x in (key, *value)]
             return attend(query, *rows, **rules)
-        output = attend(query, key, *value, **rules)
+        L, S, device = query.shape[-2], key.shape[-2], key.device
+        if not can_look(query):
+            cut = is_causal and S > L  # no query reads a key after L
+            mask = and_causal(attn_mask, L, S, device=device) if cut else attn_mask
+            clean = [x if mask is None else without_unread(x, mask) for x in rows]
+            return attend(query, *clean, **rules)
+        output = attend(query, *rows, **rules)
         if is_finite(output) and not (output.requires_grad and not is_finite(key)):
             return output
-        mask = and_causal(attn_mask, L, S, device=key.device) if is_causal else attn_mask
+        mask = and_causal(attn_mask, L, S, device=device) if is_causal else attn_mask
         if bias is not None:  # minus infinity closes a key too
             mask = bias > -math.inf if mask is None else mask & (bias > -math.inf)
-        key, no_score = finite_rows(key, mask)
-        rows, spoilt = [key], no_score.any(-1, keepdim=True)
-        for x in value:
-            row, lost = finite_rows(x, mask)
-            rows.append(row)
+        (key, spoilt), *values = (finite_rows(x, mask) for x in rows)
+        spoilt = spoilt.any(-1, keepdim=True)  # such a key spoils all features
+        for _, lost in values:
             spoilt = spoilt | lost
-        return attend(query, *rows, **rules).masked_fill(spoilt, math.nan)
+        output = attend(query, key, *(x for x, _ in values), **rules)
+        return output.masked_fill(spoilt, math.nan)
 
     return call
 

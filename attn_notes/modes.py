@@ -29,7 +29,7 @@ def full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*inputs: Any, **options: Any) -> Any:
-        tensor = next(x for x in inputs if isinstance(x, Tensor))
+        tensor = next(x for x in (*inputs, *options.values()) if isinstance(x, Tensor))
         if not is_autocast(tensor):
             return function(*inputs, **options)
         with torch.autocast(tensor.device.type, enabled=False):
