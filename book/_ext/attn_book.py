@@ -202,7 +202,7 @@ class LightStills(SphinxPostTransform):
             if source.suffix == ".png":
                 light = source.with_suffix(".webp")
                 with Image.open(source) as picture:
-                    picture.save(light, lossless=True, method=6)
+                    picture.save(light, lossless=True)
                     image["width"], image["height"] = map(str, picture.size)
                 image["uri"] = light.relative_to(self.app.srcdir).as_posix()
                 self.env.images.add_file(self.env.docname, image["uri"])
