@@ -382,7 +382,7 @@ def test_the_keys_that_print_wait_for_the_formulas(opening):
     opening.evaluate(f"void (window.print = () => {{ window.leftRaw = {RAW}.length; }})")
     assert opening.evaluate(f"{RAW}.length") > 5
     opening.keyboard.press("Control+p")
-    opening.wait_for_function("window.leftRaw !== undefined")
+    opening.wait_for_function("window.leftRaw !== undefined", timeout=60_000)  # all are typeset
     assert opening.evaluate("leftRaw") == 0
     assert opening.evaluate("[...document.fonts].every((font) => font.status !== 'loading')")
 

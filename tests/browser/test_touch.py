@@ -92,7 +92,9 @@ def test_a_swipe_that_begins_on_tokens_scrolls_and_a_tap_picks_one(visit, bare):
         place = box["x"] + share * box["width"], box["y"] + box["height"] - 34
         assert panel.swipe(place, 0, -150) > 60
         assert said.all_inner_texts() == before
-        panel.box(links)
+        box = panel.box(links)  # where it is after the swipe
+        place = box["x"] + share * box["width"], box["y"] + box["height"] - 34
+        settle(panel.page)
         panel.page.touchscreen.tap(*place)
         settle(panel.page)
         before = said.all_inner_texts()
