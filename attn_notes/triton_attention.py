@@ -153,6 +153,11 @@ def triton_attention(
         ModuleNotFoundError: triton is not installed.
         RuntimeError: the tensors are on the CPU, and the interpreter is off.
         TypeError: another dtype; bfloat16 too under the interpreter, whose products are wrong.
+
+    Example:
+        >>> query, key, value = torch.zeros(3, 1, 2, 1, 4)  # doctest: +SKIP
+        >>> triton_attention(query, key, value, is_causal=True).shape  # doctest: +SKIP
+        torch.Size([1, 2, 1, 4])
     """
     _check(query, key, value)
     (B, _, _, D), S = query.shape, key.shape[2]
