@@ -195,5 +195,5 @@ def numbers(answer: Any, refusal: str) -> Tensor:
 
 def draw(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
     """One normal tensor for each shape, the same on every machine."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator).to(get_device()) for shape in shapes]
+    rng, device = torch.Generator("cpu").manual_seed(seed), get_device()
+    return [torch.randn(shape, generator=rng, device="cpu").to(device) for shape in shapes]

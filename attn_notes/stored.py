@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes import scores
-from attn_notes.arguments import check_choices
+from attn_notes.arguments import Device, check_choices
 from attn_notes.data import Batch, Vocabulary, join_words, make_batch, split_number
 from attn_notes.decoding import Decoded, beam_search, sample
-from attn_notes.device import get_device
 from attn_notes.extras import extra
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.special_tokens import END, START
@@ -143,10 +142,10 @@ def read_settings(folder: str | Path, make: Callable[..., Any] = _spec) -> Any:
 
 
 def build_model(spec: Spec, *, seed: int = 0) -> Seq2Seq | Transformer | DecoderOnly:
-    """The untrained model of a spec, on the CPU; the same for the same seed."""
+    """The untrained model of a spec, on the CPU; the same for the same seed on every machine."""
     sizes = [len(vocab) for vocab in spec.vocabs()]
     shape = spec.model
-    with torch.random.fork_rng(devices=[]):
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if isinstance(shape, Seq2SeqShape):
             return _seq2seq(shape, *sizes)
@@ -242,8 +241,8 @@ class Translator:
         if not text.strip():
             raise ValueError(f"text must have something to translate, got {text!r}")
         tokens, length = self.split(text, to), self.spec.max_length
-        batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
-        batch = batch.to(next(self.model.parameters()).device)
+        with next(self.model.parameters()).device:
+            batch = make_batch([(tokens, ())], self.source_vocab, self.target_vocab)
         found = beam_search(
             self.model, batch.source, batch.lengths, max_length=length, beam_size=beam_size
         )
@@ -284,27 +283,27 @@ class LanguageModel:
 
 
 def load_translator(
-    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+    folder: str | Path, *, weights: str = WEIGHTS, device: Device = None
 ) -> Translator:
-    """The translator in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    """The translator in a folder of `attn-notes train`, by default on torch's default device."""
     return Translator(*_load(folder, weights, device, "translator"))
 
 
 def load_language_model(
-    folder: str | Path, *, weights: str = WEIGHTS, device: str | None = None
+    folder: str | Path, *, weights: str = WEIGHTS, device: Device = None
 ) -> LanguageModel:
-    """The language model in a folder of `attn-notes train`, on a GPU if there is one by default."""
+    """The language model in a folder of `attn-notes train`; devices as in `load_translator`."""
     return LanguageModel(*_load(folder, weights, device, "language-model"))
 
 
-def _load(folder: str | Path, weights: str, device: str | None, kind: str) -> tuple[Spec, Any]:
+def _load(folder: str | Path, weights: str, device: Device, kind: str) -> tuple[Spec, Any]:
     """The spec in a folder, and the model with these weights."""
     spec = read_settings(folder)
     if (kind == "language-model") != isinstance(spec.model, LanguageModelShape):
         raise ValueError(f"{folder} must hold a {kind}, got a {spec.model.kind}")
     model = build_model(spec)
     load_weights(Path(folder, weights), model)
-    return spec, model.to(get_device(device))
+    return spec, model.to(device or torch.get_default_device())
 
 
 def load_weights(path: str | Path, model: nn.Module) -> None:
@@ -314,7 +313,8 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
     """
     data = Path(path).read_bytes()
     try:
-        tensors = safetensors.torch.load(data)
+        with torch.device("cpu"):
+            tensors = safetensors.torch.load(data)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from attn_notes.arguments import check_integers
 from attn_notes.data import Vocabulary
+from attn_notes.device import get_device
 from attn_notes.extras import extra
 from attn_notes.stored import WEIGHTS, load_language_model, load_translator
 from attn_train import __doc__ as usage
@@ -39,7 +40,8 @@ class Translate(_Use):
     def __call__(self) -> int:
         """Print a translation of each text; exit code 1 if one failed: stderr has its number."""
         check_integers(1, beam_size=self.beam_size)
-        translator = load_translator(self.folder, weights=self.weights, device=self.device)
+        options: Any = {"weights": self.weights, "device": get_device(self.device)}
+        translator = load_translator(self.folder, **options)
         translator.check_target(self.to)
         failed = 0
         for number, text in enumerate(self.text or sys.stdin, 1):
@@ -68,7 +70,8 @@ class Sample(_Use):
 
     def __call__(self) -> None:
         """Print the prompt and what follows."""
-        writer = load_language_model(self.folder, weights=self.weights, device=self.device)
+        options: Any = {"weights": self.weights, "device": get_device(self.device)}
+        writer = load_language_model(self.folder, **options)
         _warn_of_unknown(self.prompt, writer.vocab)
         how: Any = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         said = writer.sample(self.prompt, length=self.length, seed=self.seed, **how)

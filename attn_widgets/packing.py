@@ -85,14 +85,15 @@ def _pack_weights(model: nn.Module) -> dict[str, Any]:
 def unpack_transformer(packed: dict[str, Any]) -> Any:
     """The rounded model, in float64 and evaluation mode on the CPU, as a page computes it."""
     family = FAMILIES[packed["tensors"][0][0].partition(".")[0]]
-    return unpack_weights(packed, family(TransformerConfig(**packed["config"])))
+    with torch.device("cpu"):
+        return unpack_weights(packed, family(TransformerConfig(**packed["config"])))
 
 
 def unpack_weights(packed: dict[str, Any], model: Any) -> Any:
     """The model with the packed weights for its own, in float64 and evaluation mode on the CPU."""
     quanta = from_base64(packed["bytes"]["b64"], torch.int8).double()
     floats = from_base64(packed["floats"]["b64"], torch.float32).double()
-    model = model.double().cpu()
+    model = model.cpu().double()  # no Apple GPU has float64
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, (rows, *columns) in packed["tensors"]:

@@ -35,7 +35,7 @@ def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """
     if not x.is_floating_point():
         raise TypeError(f"x must be floating point, got {x.dtype}")
-    noise = torch.randn(x[..., 0, :].shape, generator=noise_source(seed)).to(x)
+    noise = torch.randn(x[..., 0, :].shape, generator=noise_source(seed), device="cpu").to(x)
     columns = []
     with torch.no_grad():
         before = _output(layer, x)
@@ -68,7 +68,7 @@ def check_permutation_equivariant(
     Example:
         >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
     """
-    cycle = torch.randperm(x.shape[-2], generator=noise_source(seed)).to(x.device)
+    cycle = torch.randperm(x.shape[-2], generator=noise_source(seed), device="cpu").to(x.device)
     order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
     with torch.no_grad():
         before = _output(layer, x)
@@ -94,11 +94,12 @@ def check_padding_invariant(
         >>> check_padding_invariant(mean, torch.rand(2, 4, 3), torch.tensor([2, 4]))
     """
     real = padding_mask(lengths, x.shape[1], device=x.device)[:, 0]  # (B, L)
+    source = noise_source(0)
     if x.is_floating_point():
-        noise = torch.randn(x.shape, generator=noise_source(0)).to(x)
+        noise = torch.randn(x.shape, generator=source, device="cpu").to(x)
     else:  # token ids: any of them may stand in the padding
-        draw = torch.randint(x.numel(), x.shape, generator=noise_source(0)).to(x.device)
-        noise = x.flatten()[draw]
+        draw = torch.randint(x.numel(), x.shape, generator=source, device="cpu")
+        noise = x.flatten()[draw.to(x.device)]
     other = torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, noise)
     longer = torch.cat((x, noise[:, :1]), dim=1)
     with torch.no_grad():
@@ -136,8 +137,8 @@ def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 
 
 
 def noise_source(seed: int) -> torch.Generator:
-    """A generator that shares no seed with the reader: noise equal to `x` would change nothing."""
-    return torch.Generator().manual_seed(seed + 7_919_000)
+    """One of the CPU, of no seed that a reader has: noise equal to `x` would change nothing."""
+    return torch.Generator("cpu").manual_seed(seed + 7_919_000)
 
 
 def check_small(difference: Tensor, atol: float, words: str, *, axes: int = 0) -> None:

@@ -114,11 +114,12 @@ def check_masked_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         attn_notes.checks.properties.CheckFailed: the gradient of the loss at padding \
 (sequence 0, position 4) is 0.096: must be 0
     """
-    generator = noise_source(0)
+    generator, device = noise_source(0), torch.get_default_device()  # where the loss may work
     labels = torch.randint(4, 7, (2, 5), generator=generator, device="cpu")
     labels[0, 1] = labels[1, 4] = END
     labels[0, 2:] = PAD
-    logits = torch.randn(2, 5, 7, generator=generator, device="cpu").requires_grad_()
+    logits = torch.randn(2, 5, 7, generator=generator, device="cpu").to(device).requires_grad_()
+    labels = labels.to(device)
     value = loss(logits, labels)
     if not value.requires_grad:
         raise CheckFailed("no gradient flows from the loss to the logits")

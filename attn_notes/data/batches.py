@@ -32,7 +32,9 @@ class Batch(NamedTuple):
 
 
 def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
-    """These pairs as one batch, in their order, on the CPU; no source is empty. Chapter 4.
+    """These pairs as one batch, in their order; no source is empty. Chapter 4.
+
+    Source and target are on torch's default device.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])
@@ -81,7 +83,7 @@ class Batches:
         return math.ceil(len(self._encoded) / self.batch_size)
 
     def __call__(self, step: int) -> Batch:
-        """The batch of one step, counted from 0 over all epochs; on the CPU."""
+        """The batch of one step, counted from 0 over all epochs; on torch's default device."""
         epoch, number = divmod(step, len(self))
         if epoch != self._epoch:
             self._epoch, self._order = epoch, self._shuffled(epoch)
@@ -117,10 +119,11 @@ def _encode(
 
 
 def _pad(encoded: Sequence[tuple[Tensor, Tensor]]) -> Batch:
-    """Sequences of several lengths as one batch, padded at the end."""
+    """Sequences of several lengths as one batch, padded at the end, on torch's default device."""
     sources, targets = (list(side) for side in zip(*encoded, strict=True))
-    return Batch(
+    batch = Batch(
         source=pad_sequence(sources, batch_first=True, padding_value=PAD),  # (B, S)
         lengths=torch.tensor([len(source) for source in sources], device="cpu"),  # (B,)
         target=pad_sequence(targets, batch_first=True, padding_value=PAD),  # (B, T)
     )
+    return batch.to(torch.get_default_device())

@@ -128,10 +128,11 @@ class TextWindows:
         self._stream = torch.tensor(ids, dtype=torch.int32, device="cpu")
 
     def __call__(self, step: int) -> Tensor:
-        """The windows of one step, (batch_size, L + 1), int64, on the CPU."""
+        """The windows of one step, (batch_size, L + 1), int64, on torch's default device."""
         rng = random.Random(f"{self.seed} {step}")
         windows = self._stream.unfold(0, self.length + 1, 1)  # (places, L + 1)
-        return windows[[rng.randrange(len(windows)) for _ in range(self.batch_size)]].long()
+        chosen = windows[[rng.randrange(len(windows)) for _ in range(self.batch_size)]]
+        return chosen.long().to(torch.get_default_device())
 
 
 def _group_keys(texts: Sequence[str]) -> list[str]:

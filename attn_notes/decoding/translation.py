@@ -48,7 +48,8 @@ def translate(
     for first in range(0, len(order), batch_size):
         chunk = order[first : first + batch_size]
         pairs = [(tuple(sources[n]), ()) for n in chunk]
-        source, lengths, _ = make_batch(pairs, source_vocab, target_vocab).to(device)
+        with device:
+            source, lengths, _ = make_batch(pairs, source_vocab, target_vocab)
         decoded = beam_search(model, source, lengths, **how)  # type: ignore[arg-type]
         for n, ids in zip(chunk, decoded.tokens.tolist(), strict=True):
             found[n] = tuple(target_vocab.decode(ids))

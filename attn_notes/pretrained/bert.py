@@ -44,8 +44,8 @@ def load_encoder(source: str | Path, *, revision: str | None = None) -> tuple[En
         revision: of a name on the hub: the commit, tag or branch; the newest commit by default.
 
     Returns:
-        The encoder, on the CPU, in torch's default dtype and in evaluation mode, without any head;
-        and its tokenizer, which neither truncates nor pads.
+        The encoder, on torch's default device, in its default dtype and in evaluation mode,
+        without any head; and its tokenizer, which neither truncates nor pads.
 
     Raises:
         WeightsNotFound: no such folder, or the download failed.

@@ -79,7 +79,8 @@ def build(
     if not path.is_file():
         raise WeightsNotFound(f"{path} must hold the weights, got no such file")
     try:
-        tensors = load_file(path)
+        with torch.device("cpu"):
+            tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
     state = _by_our_names(plain(tensors), names, config)
@@ -87,7 +88,8 @@ def build(
         if not (tensor.is_floating_point() and tensor.isfinite().all()):
             raise ValueError(f"{path}: {name} must hold finite floating-point numbers")
     try:
-        with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+        # The caller's random numbers are left alone.
+        with torch.device("cpu"), torch.random.fork_rng(devices=[]):
             model = model_class(config)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
@@ -97,6 +99,7 @@ def build(
         model.load_state_dict(state)
     except RuntimeError as error:
         raise ValueError(f"{path} must fit config.json: {error}") from error
+    model.to(torch.get_default_device())
     return model.eval(), _tokenizer(folder / "tokenizer.json")
 
 
