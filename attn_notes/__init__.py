@@ -23,7 +23,7 @@ The modules in the order of the chapters::
    11  inside       ablation, patching, attribution: what a part of a model does
 
 Beside them stand `stored` (the book's own trained models), `checks` (properties that a test can
-require) and `plotting`. Three packages come with this one: `attn_widgets` shows attention,
+require), `plotting` and `table`. Three packages come with this one: `attn_widgets` shows attention,
 `attn_exercises` checks a reader's answers, `attn_train` trains larger versions of the chapters'
 models.
 

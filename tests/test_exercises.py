@@ -1,6 +1,6 @@
 """Every exercise of every chapter: stub, solution and typical wrong answers, run as a reader would.
 
-A chapter's first code cell is run once; then, on what it imports, the committed stub must print
+A page's first code cell is run once; then, on what it imports, the committed stub must print
 `Not yet: …`, the solution in its place and each answer of `tests/right_answers.py` `Correct`, and
 each wrong answer of `tests/wrong_answers/` the phrase that names its mistake.
 """
@@ -25,7 +25,7 @@ from tools.assignments import CALL, calls
 from tools.notebooks import runs_triton
 
 ROOT = Path(__file__).parents[1]
-CHAPTERS = sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb"))
+CHAPTERS = sorted((ROOT / "book").glob("[0-9][0-9]*_*.ipynb"))
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,26 @@ class Exercise:
         return f"{code.rstrip()}\n\n\n" + "\n".join(calls(self.stub))
 
 
-def wrong_answers(chapter: Path) -> dict[str, list[tuple[str, str]]]:
-    """What `tests/wrong_answers/` holds for a chapter; nothing where it holds no file."""
-    if not (ROOT / "tests" / "wrong_answers" / f"{chapter.stem[3:]}.py").exists():
-        return {}
-    return importlib.import_module(f"tests.wrong_answers.{chapter.stem[3:]}").ANSWERS
+FOLDER = ROOT / "tests" / "wrong_answers"
+# What `tests/wrong_answers/` holds, by the name of the check; a chapter's pages share a file.
+WRONG_ANSWERS: dict[str, list[tuple[str, str]]] = {
+    name: answers
+    for path in sorted(FOLDER.glob("[!_]*.py"))
+    for name, answers in importlib.import_module(f"tests.wrong_answers.{path.stem}").ANSWERS.items()
+}
 
 
 def exercises_of(chapter: Path) -> list[Exercise]:
     """The exercises of a chapter that have a stub, in order."""
     cells = rules.read(chapter)
-    solutions, wrong = rules.solutions(cells), wrong_answers(chapter)
+    solutions = rules.solutions(cells)
     found, label = [], ""
     for cell in cells:
         label = [label, *rules.labels([cell], "exercise")][-1]
         if "stub" in rules.tags(cell):
             source = cell["source"]
             names = tuple(CALL.match(call)[1] for call in calls(source))
-            answers = tuple(answer for name in names for answer in wrong.get(name, []))
+            answers = tuple(answer for name in names for answer in WRONG_ANSWERS.get(name, []))
             exercise = Exercise(chapter, label, source, solutions.get(label), names, answers)
             found.append(exercise)
     return found
@@ -144,16 +146,14 @@ def test_a_wrong_answer_is_told_what_is_wrong(exercise, answer, phrase):
 @EVERY_EXERCISE
 def test_an_exercise_has_a_check_and_four_wrong_answers(exercise):
     assert exercise.checks, f"the stub of {exercise.label} does not end in a call of exercises"
-    wrong = wrong_answers(exercise.chapter)
-    place = f"tests/wrong_answers/{exercise.chapter.stem[3:]}.py"
-    assert [name for name in exercise.checks if not wrong.get(name)] == [], place
-    assert len(exercise.wrong) >= 4, place
+    place = f"{FOLDER.name}/ has too few wrong answers to "
+    assert [name for name in exercise.checks if not WRONG_ANSWERS.get(name)] == [], place
+    assert len(exercise.wrong) >= 4, place + exercise.label
 
 
 def test_every_check_belongs_to_an_exercise_and_every_wrong_answer_to_a_check():
     used = [name for exercise in EXERCISES for name in exercise.checks]
     checks = {name for name, thing in vars(exercises).items() if hasattr(thing, "__wrapped__")}
     assert sorted(used) == sorted(checks), "each check of attn_exercises ends one stub in book/"
-    answered = {name for chapter in CHAPTERS for name in wrong_answers(chapter)}
-    unknown = (answered | set(right_answers.ANSWERS)) - set(used)
+    unknown = (set(WRONG_ANSWERS) | set(right_answers.ANSWERS)) - set(used)
     assert unknown == set(), "tests/wrong_answers/ or tests/right_answers.py answer no exercise"

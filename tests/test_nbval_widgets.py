@@ -7,14 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 import torch
 
 from attn_notes.checks import measured
+from attn_notes.table import table
 from attn_widgets.encoding import encode, encode_mask
-from tests.nbval_widgets import difference, difference_of_measured
+from tests.nbval_widgets import difference, difference_beyond, difference_of_measured
 
 ROOT = Path(__file__).parents[1]
 QUANTA = [0, 1000, 40_000, 65_535]
@@ -139,21 +141,39 @@ def test_a_text_is_compared_within_the_tolerances_it_states(test, is_same):
     assert (found is None) == is_same
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "test", "is_same"),
+    [
+        (0.01, "exact 0.990 after 9 steps", True),
+        (0.01, "exact 0.985 after 9 steps", False),
+        (0.01, "exact 0.990 after 8 steps", False),
+        (1, "exact 0.990 after 10 steps", True),  # wider by a digit
+        ("2%", "exact  0.98 after 9 steps", True),
+        ("2%", "exact 0.97 after 9 steps", False),
+        (0.01, "share 0.998 after 9 steps", False),
+    ],
+)
+def test_a_text_is_compared_within_the_tolerance_of_its_cell(tolerance, test, is_same):
+    found = difference_beyond(tolerance, "exact 0.998 after 9 steps", test)
+    assert (found is None) == is_same
+
+
 # Through nbval, as CI runs it
 
 
-def cell_of(source: str, shown: nbformat.NotebookNode, *tags: str) -> nbformat.NotebookNode:
-    ran = {"execution_count": 1, "outputs": [shown], "metadata": {"tags": tags}}
+def cell_of(source, shown, *tags, **metadata):
+    ran = {"execution_count": 1, "outputs": shown, "metadata": {"tags": tags, **metadata}}
     return nbformat.v4.new_code_cell(source, **ran)
 
 
-def printing(fresh: str, stored: str, *tags: str) -> nbformat.NotebookNode:
-    return cell_of(fresh, nbformat.v4.new_output("stream", text=f"{stored}\n"), *tags)
+def printing(fresh: str, stored: str, *tags: str, **metadata: Any) -> nbformat.NotebookNode:
+    shown = [nbformat.v4.new_output("stream", text=f"{stored}\n")] if stored else []
+    return cell_of(fresh, shown, *tags, **metadata)
 
 
 def showing(fresh: str) -> nbformat.NotebookNode:
     source = f"from IPython.display import HTML\nHTML({fresh!r})"
-    return cell_of(source, output(html(state())))
+    return cell_of(source, [output(html(state()))])
 
 
 # (the cell, whether it passes)
@@ -167,24 +187,55 @@ CELLS = [
     (printing("print('exact 0.997')", "exact 0.998"), False),  # it states no tolerance
     (printing("a = 2; print(a)", "3", "needs-triton"), True),  # it runs, and is not compared
     (printing("print(a)", "3"), False),  # a is 2, and nothing excuses this cell
+    (printing("print('exact 0.991')", "exact 0.998", tolerance=0.01), True),
+    (printing("print('exact 0.987')", "exact 0.998", tolerance=0.01), False),
+]
+TABLE = "from attn_notes.table import table\ntable([('loss', {})], ['what', 'how much'])"
+ROWS = [nbformat.v4.new_output("execute_result", data={
+    "text/plain": repr(table([("loss", 0.5)], ["what", "how much"])),
+    "text/html": table([("loss", 0.5)], ["what", "how much"])._repr_html_(),
+})]  # fmt: skip
+# On a page to type along: shown cells first, and each twice.
+TYPED = [
+    (printing("seen = []", "", "hide-input"), True),
+    (
+        printing("print('folded' if 'early' in globals() else 'too soon')", "folded", "hide-input"),
+        True,
+    ),
+    (printing("early = []", ""), True),
+    (printing("early.append(1)\nprint(len(early))", "1"), False),  # 2 at its second run
+    (printing("print(seen)", "[]"), False),  # only the folded cell binds it
+    (cell_of(TABLE.format(0.59), ROWS, tolerance=0.1), True),
+    (cell_of(TABLE.format(0.61), ROWS, tolerance=0.1), False),
 ]
 
 
-@pytest.mark.slow
-def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
-    notebook = nbformat.v4.new_notebook(cells=[cell for cell, _ in CELLS])
-    nbformat.write(notebook, tmp_path / "tiny.ipynb")
+def ends_of(tmp_path, name, cells):
+    """Which cells pass when nbval runs a notebook of this name, and what it says."""
+    notebook = nbformat.v4.new_notebook(cells=[cell for cell, _ in cells])
+    nbformat.write(notebook, tmp_path / name)
     fake = "notebooks.runs_triton = lambda: False"
     (tmp_path / "fake.py").write_text(f"from tools import notebooks\n{fake}\n")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "tiny.ipynb", "-rA", "-n", "1",
+        [sys.executable, "-m", "pytest", "--nbval", name, "-rA", "-n", "1",
          "-p", "fake", "-p", "tests.nbval_widgets", "-p", "no:cacheprovider", "-c", os.devnull],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    ends = re.findall(r"^(PASSED|FAILED) .*::Cell (\d+)", run.stdout, re.MULTILINE)
-    found = {int(number): end == "PASSED" for end, number in ends}
-    assert found == {n: passes for n, (_, passes) in enumerate(CELLS)}, run.stdout
-    assert "entry 1 is 3 quanta off" in run.stdout  # it says where, without a diff of long lines
-    assert "triton cannot run here: 1 outputs not compared" in run.stdout
     assert run.returncode == 1
+    ends = re.findall(r"^(PASSED|FAILED) .*::Cell (\d+)", run.stdout, re.MULTILINE)
+    return {int(number): end == "PASSED" for end, number in ends}, run.stdout
+
+
+@pytest.mark.slow
+def test_nbval_passes_what_may_differ_and_fails_anything_more(tmp_path):
+    found, said = ends_of(tmp_path, "show_attention.ipynb", CELLS)
+    assert found == {n: passes for n, (_, passes) in enumerate(CELLS)}, said
+    assert "entry 1 is 3 quanta off" in said  # it says where, without a diff of long lines
+    assert "triton cannot run here: 1 outputs not compared" in said
+
+
+@pytest.mark.slow
+def test_on_a_page_to_type_along_shown_cells_run_first_and_each_twice(tmp_path):
+    found, said = ends_of(tmp_path, "21_page.ipynb", TYPED)
+    assert found == {n: passes for n, (_, passes) in enumerate(TYPED)}, said

@@ -20,15 +20,53 @@ def test_a_notebook_is_clean_and_keeps_the_rules(path, capsys):
     assert notebooks.main([str(path), "--check"]) == 0, capsys.readouterr().out
 
 
-def test_a_broken_rule_is_named_with_its_notebook(tmp_path, capsys):
-    path, cells = tmp_path / "03_short.ipynb", [{"cell_type": "code", "id": "late"}]
-    cells[0] |= {"source": "torch.ones(3)", "execution_count": None, "metadata": {}, "outputs": []}
+def cell(name, source, *, output="", tags=(), **metadata):
+    shown = [{"output_type": "stream", "name": "stdout", "text": output}] if output else []
+    one = {"cell_type": "code", "id": name, "source": source, "execution_count": 1}
+    return one | {"metadata": {"tags": [*tags], **metadata}, "outputs": shown}
+
+
+def complaints_of(tmp_path, capsys, name, *cells):
+    """What the command prints of a notebook of this name with these cells."""
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
-    path.write_text(json.dumps(whole), encoding="utf-8")
-    assert notebooks.main([str(path), "--check"]) == 1
-    said = capsys.readouterr().out
-    assert "03_short.ipynb: every_cell_is_executed: late: not executed" in said
+    (tmp_path / name).write_text(json.dumps(whole), encoding="utf-8")
+    assert notebooks.main([str(tmp_path / name), "--check"]) == 1
+    return capsys.readouterr().out
+
+
+def test_a_broken_rule_is_named_with_its_notebook(tmp_path, capsys):
+    late = cell("late", "torch.ones(3)") | {"execution_count": None}
+    said = complaints_of(tmp_path, capsys, "01_kernel_regression.ipynb", late)
+    assert "01_kernel_regression.ipynb: every_cell_is_executed: late: not executed" in said
     assert "tensors_on_a_device: late: line 1" in said
+
+
+def test_a_page_to_type_along_is_told_what_a_reader_could_not_type(tmp_path, capsys):
+    chosen = "import torch\ntorch.set_default_device(get_device())"
+    said = complaints_of(
+        tmp_path, capsys, "21_page.ipynb",
+        cell("first", "from attn_notes import get_device\n" + chosen),
+        cell("folded", "width = 3", tags=["hide-input"]),
+        cell("drawn", "_, ax = plt.subplots()\nshown = 1"),
+        cell("needs", "def area(height):\n    return width * height\nprint(area(2), shown)"),
+        cell("moved", "x = torch.ones(3, device='cpu').to(device)\nx.cuda()"),
+        cell("band", "print(x)", output="0.50 ± 0.01, True\n"),
+        cell("held", "print(area)", output="none\n", tolerance=0.1),
+        cell("odd", "print(area)", output="1\n", tolerance="much"),
+        cell("fine", "[y for y in x if area(y)]", output="1\n", tolerance="10%"),
+    )  # fmt: skip
+    for found in (
+        "needs: no shown cell above it binds shown, width",
+        "moved: line 1 names a device",
+        "moved: line 2 names a device",
+        "band: prints True or False",
+        "band: ± (a tolerance stands in the metadata)",
+        "held: a tolerance, and no number",
+        "odd: tolerance 'much'",
+    ):
+        assert found in said
+    assert "first:" not in said
+    assert "fine:" not in said
 
 
 @pytest.mark.slow

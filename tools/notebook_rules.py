@@ -1,15 +1,18 @@
 """What every notebook of the book must keep to, and what is worth a second look.
 
 `python tools/notebooks.py --check` fails where one of `RULES` is broken, and prints what `WARNINGS`
-find. A rule takes the cells of one notebook and gives its complaints.
+find; a page to type along has `TYPED_ALONG` to keep as well. A rule takes the cells of one notebook
+and gives its complaints.
 """
 
 import ast
 import base64
+import builtins
 import html as markup
 import itertools
 import json
 import re
+import symtable
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,21 @@ FACTORIES = {
     "arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "normal", "ones", "rand",
     "randint", "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
 }  # fmt: skip
+# Pages of the earlier edition, which a reader cannot type along. Every other page keeps the rules
+# of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
+NOT_YET_TYPED_ALONG = {
+    "01_kernel_regression", "02_score_functions", "03_masking", "04_attention_decoder",
+    "05_multi_head", "06_positions", "07_transformer", "08_training", "09_three_families",
+    "10_fast_attention", "11_looking_inside", "index", "show_attention",
+}  # fmt: skip
+# As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
+DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
+NAMES_OF_IPYTHON = {"display", "get_ipython", "__name__", "__file__"}
 # Above these a warning is printed.
 MANY_LINES, MANY_LINES_FOLDED = 16, 24  # of code in a cell
 WIDE = 700  # pixels of a still: the labels of a wider one are small on a telephone
-MANY_WORDS = 5_500  # of a chapter's main text
+MANY_WORDS = 3_000  # of a page's main text
+MANY_WORDS_EARLIER = 5_500  # of a chapter's, in the earlier edition
 
 
 def read(path: Path) -> list[Cell]:
@@ -59,6 +73,17 @@ def parse(cell: Cell) -> ast.Module:
 def data_of(cell: Cell, mime: str) -> list[str]:
     outputs = cell.get("outputs", [])
     return [out["data"][mime] for out in outputs if mime in out.get("data", {})]
+
+
+def is_typed_along(stem: str) -> bool:
+    """Whether the page of this name keeps the rules of `TYPED_ALONG`."""
+    return stem not in NOT_YET_TYPED_ALONG
+
+
+def is_folded(cell: Cell) -> bool:
+    """Whether a page shows the cell's code only to those who ask for it."""
+    hidden = tags(cell) & {"hide-input", "remove-input"}
+    return cell["cell_type"] == "code" and bool(hidden or DRAWS.match(cell["source"]))
 
 
 def every_cell_is_executed(cells: list[Cell]) -> list[str]:
@@ -218,6 +243,88 @@ def every_exercise_is_solved(cells: list[Cell]) -> list[str]:
     return [f"{one}: no solution" for one in labels(cells, "exercise") if one not in solved]
 
 
+# ---- Pages to type along ---------------------------------------------------------------------
+
+
+def the_first_cell_chooses_the_device(cells: list[Cell]) -> list[str]:
+    """One call of `torch.set_default_device`; no cell or solution after it names a device."""
+    first = next((cell for cell in code(cells) if not is_folded(cell)), code(cells)[0])
+    complaints = []
+    if "torch.set_default_device(get_device())" not in first["source"]:
+        complaints.append(f"{first['id']}: no torch.set_default_device(get_device())")
+    trees = {cell["id"]: parse(cell) for cell in code(cells) if cell is not first}
+    trees |= {f"solution {label}": ast.parse(answer) for label, answer in solutions(cells).items()}
+    for name, tree in trees.items():
+        complaints += [f"{name}: line {n} names a device" for n in named_devices(tree)]
+    return complaints
+
+
+def named_devices(tree: ast.AST) -> list[int]:
+    """Lines that say where a tensor is to be."""
+    lines = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="device") | ast.Name("device") | ast.Attribute(attr="cuda"):
+                lines.append(node.lineno)
+    return lines
+
+
+def shown_cells_stand_alone(cells: list[Cell]) -> list[str]:
+    """A shown cell uses only names that it or a shown cell above it binds."""
+    known, complaints = set(dir(builtins)) | NAMES_OF_IPYTHON, []
+    for cell in code(cells):
+        if is_folded(cell):
+            continue
+        bound, used = names_of(cell)
+        if missing := sorted(used - bound - known):
+            complaints.append(f"{cell['id']}: no shown cell above it binds {', '.join(missing)}")
+        known |= bound
+    return complaints
+
+
+def names_of(cell: Cell) -> tuple[set[str], set[str]]:
+    """The global names that a cell binds, and those that it uses, within its functions too."""
+    bound, used = set(), set()
+    tables = [symtable.symtable(ast.unparse(parse(cell)), cell["id"], "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            if table.get_type() == "module" or symbol.is_global():
+                if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                    bound.add(symbol.get_name())
+                if symbol.is_referenced():
+                    used.add(symbol.get_name())
+    return bound, used
+
+
+def plain_numbers(cells: list[Cell]) -> list[str]:
+    """No ± on the page, and no True or False where something was measured."""
+    said = {cell["id"]: [cell["source"]] for cell in cells}
+    complaints = []
+    for cell in code(cells):
+        streams = [out["text"] for out in cell.get("outputs", []) if "text" in out]
+        said[cell["id"]] += streams
+        if re.search(r"\b(True|False)\b", "\n".join(streams + data_of(cell, "text/plain"))):
+            complaints.append(f"{cell['id']}: prints True or False")
+    found = [name for name, texts in said.items() if "±" in "\n".join(texts)]
+    return complaints + [f"{name}: ± (a tolerance stands in the metadata)" for name in found]
+
+
+def tolerances_that_hold_something(cells: list[Cell]) -> list[str]:
+    """A tolerance is a number above 0 or a text such as "10%", of a cell that prints a number."""
+    complaints = []
+    for cell in cells:
+        tolerance = cell["metadata"].get("tolerance", 1)
+        number = isinstance(tolerance, float | int) and tolerance > 0
+        if not number and not re.fullmatch(r"\d+%", str(tolerance)):
+            complaints.append(f"{cell['id']}: tolerance {tolerance!r}")
+        texts = data_of(cell, "text/plain") + [o.get("text", "") for o in cell.get("outputs", [])]
+        if "tolerance" in cell["metadata"] and not re.search(r"\d", "".join(texts)):
+            complaints.append(f"{cell['id']}: a tolerance, and no number")
+    return complaints
+
+
 # ---- Warnings --------------------------------------------------------------------------------
 
 
@@ -238,26 +345,45 @@ def wide_stills(cells: list[Cell]) -> list[str]:
     return [f"{name}: {width} pixels wide" for name, width in widths if width > WIDE]
 
 
-def many_words(cells: list[Cell]) -> list[str]:
+def many_words(cells: list[Cell], most: int = MANY_WORDS) -> list[str]:
     """Of prose, without formulas, code, and what stands in exercises and folds."""
     words = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", " ", prose(cells), flags=re.MULTILINE | re.DOTALL)
     words = re.sub(r"\$\$.*?\$\$(\s*\([\w-]+\))?", " ", words, flags=re.DOTALL)
     words = re.sub(r"\$[^$]*\$|`[^`]*`|<[^>]*>", " ", words)
     count = len(re.findall(r"[A-Za-z][\w'’-]*", words))
-    return [f"{count} words of main text"] if count > MANY_WORDS else []
+    return [f"{count} words of main text"] if count > most else []
+
+
+def many_words_of_the_earlier_edition(cells: list[Cell]) -> list[str]:
+    return many_words(cells, MANY_WORDS_EARLIER)
 
 
 RULES: list[Rule] = [
     every_cell_is_executed,
     known_tags_only,
-    tensors_on_a_device,
     what_is_not_compared_says_why,
     nothing_that_changes_between_runs,
     every_picture_has_an_alt_and_a_caption,
     links_set_what_a_widget_has,
     every_exercise_is_solved,
 ]
-WARNINGS: list[Rule] = [long_cells, wide_stills, many_words]
+TYPED_ALONG: list[Rule] = [
+    the_first_cell_chooses_the_device,
+    shown_cells_stand_alone,
+    plain_numbers,
+    tolerances_that_hold_something,
+]
+EARLIER: list[Rule] = [tensors_on_a_device]
+WARNINGS: list[Rule] = [long_cells, wide_stills]
+
+
+def rules_of(path: Path) -> list[Rule]:
+    return RULES + (TYPED_ALONG if is_typed_along(path.stem) else EARLIER)
+
+
+def warnings_of(path: Path) -> list[Rule]:
+    typed = is_typed_along(path.stem)
+    return [*WARNINGS, many_words if typed else many_words_of_the_earlier_edition]
 
 
 def complaints(path: Path, rules: list[Rule]) -> list[str]:

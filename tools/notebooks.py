@@ -43,7 +43,7 @@ def clean(notebook: Notebook) -> Notebook:
     language = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     cleaned["metadata"] = _kept(cleaned["metadata"], "mystnb") | language
     for cell in cleaned["cells"]:
-        cell["metadata"] = _kept(cell["metadata"], "tags", "mystnb")
+        cell["metadata"] = _kept(cell["metadata"], "tags", "mystnb", "tolerance")
         if cell["cell_type"] == "code":
             cell["execution_count"] = cell["execution_count"] and 1
             cell["outputs"] = _merge_streams([_clean_output(out) for out in cell["outputs"]])
@@ -151,10 +151,10 @@ def complain(paths: list[Path]) -> int:
     """Print what the rules say of the notebooks; return how many complaints are no warnings."""
     count = 0
     for path in paths:
-        for found in notebook_rules.complaints(path, notebook_rules.RULES):
+        for found in notebook_rules.complaints(path, notebook_rules.rules_of(path)):
             count += 1
             print(f"{path.name}: {found}")
-        for found in notebook_rules.complaints(path, notebook_rules.WARNINGS):
+        for found in notebook_rules.complaints(path, notebook_rules.warnings_of(path)):
             print(f"{path.name}: (warning) {found}")
     return count
 
