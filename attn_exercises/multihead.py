@@ -53,7 +53,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 @of_function
 def multi_head(answer: Any) -> None:
-    """The whole layer, from the chapter's parts."""
+    """The whole layer, grouped heads and masks included."""
     (numbers,) = draw((2, 4, 5, 7), seed=11)
     causal = causal_mask(5, 7, device=numbers.device)  # (L, S)
     short = padding_mask([3, 7], 7, device=numbers.device)  # (B, 1, S)

@@ -24,6 +24,21 @@ def softmax_over_open(scores, mask):
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~mask, lowest).softmax(-1) * mask
 """,
+    "multi_head": """
+def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
+    D = len(w_q) // num_heads
+    outputs, tables = [], []
+    for h in range(num_heads):
+        g = h * len(w_k) // len(w_q)
+        q, k = query @ w_q[h * D : (h + 1) * D].T, key @ w_k[g * D : (g + 1) * D].T
+        scores = torch.einsum("bld,bsd->bls", q, k) / D**0.5
+        if mask is not None:
+            scores[~(mask[:, h] if mask.dim() == 4 else mask).expand_as(scores)] = -torch.inf
+        tables.append(scores.softmax(-1))
+        heads = tables[-1] @ value @ w_v[g * D : (g + 1) * D].T
+        outputs.append(heads @ w_o[:, h * D : (h + 1) * D].T)
+    return sum(outputs), torch.stack(tables, 1)
+""",
     "alibi_horizon": """
 def horizon(slope, share):
     import numpy as np

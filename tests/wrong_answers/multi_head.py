@@ -9,12 +9,17 @@ def count(embed_dim, num_heads, num_kv_heads, kdim, bias):
     return 2 * E * (E + bias) + 2 * small * (kdim + bias)
 """
 BUILT = """
+from attn_notes.multihead import MultiHeadAttention
 def count(embed_dim, num_heads, num_kv_heads, kdim, bias):
     sizes = {"num_kv_heads": num_kv_heads, "kdim": kdim, "vdim": kdim, "bias": bias}
     layer = MultiHeadAttention(embed_dim, num_heads, **sizes)
     return sum(p.numel() for p in layer.parameters())
 """
 LAYER = """
+from attn_notes.attention import attention_weights
+from attn_notes.multihead import merge_heads
+def split_heads(x, heads):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
     G, scale = num_heads * w_k.shape[0] // w_q.shape[0], None
     if mask is not None and mask.dim() == 3:
@@ -26,20 +31,18 @@ def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
     output = merge_heads(weights @ v) @ w_o.T
     return output, weights
 """
-MIXED = """
-def split_heads(x, heads):
-    return x.view(len(x), heads, -1, x.shape[-1] // heads)
-"""
+UNTURNED = "unflatten(-1, (heads, -1)).transpose(1, 2) -> view(2, heads, -1, x.shape[-1] // heads)"
 PACKAGED = """
+from attn_notes.multihead import MultiHeadAttention
 def whole_layer(query, key, value, w_q, w_k, w_v, w_o, num_heads, mask=None):
     E, G = len(w_q), len(w_k) * num_heads // len(w_q)
-    layer = MultiHeadAttention(E, num_heads, num_kv_heads=G, bias=False).to(device)
+    layer = MultiHeadAttention(E, num_heads, num_kv_heads=G, bias=False)
     parts = (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj)
     for part, w in zip(parts, (w_q, w_k, w_v, w_o), strict=True):
         part.weight = nn.Parameter(w)
     return layer(query, key, value, attn_mask=mask, need_weights=True)
 """
-MOVED = "\ndef moved(weights, v, w_o):\n    return "
+MOVED = "\ndef moved_by_head(weights, v, w_o):\n    return "
 
 ANSWERS = answers(
     split_or_mix=[
@@ -65,7 +68,7 @@ ANSWERS = answers(
         (COUNT, "return -> return 1 +", "4 heads, 4 for keys and values, kdim 5, bias True: "),
     ],
     multi_head=[
-        (MIXED + LAYER, "tokens and heads are mixed"),
+        (LAYER, UNTURNED, "tokens and heads are mixed"),
         (LAYER, "merge_heads(weights @ v) -> (weights @ v).reshape(query.shape)", "merge mixes"),
         (LAYER, ", None -> , query.shape[-1] ** -0.5", "the root is that of E, but a head is only"),
         (LAYER, ", None\n -> , 1.0\n", "are not divided by the root of D"),
