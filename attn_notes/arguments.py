@@ -74,7 +74,7 @@ def check_floating(**tensors: Tensor) -> None:
     """Raise unless all are floating-point tensors of the same dtype; autocast may mix dtypes."""
     check_tensors(**tensors)
     dtypes = [tensor.dtype for tensor in tensors.values()]
-    agree = dtypes.count(dtypes[0]) == len(dtypes) or _are_autocast(*tensors.values())
+    agree = len({*dtypes}) == 1 or _are_autocast(*tensors.values())
     if not agree or not dtypes[0].is_floating_point:
         must = "floating point" + " and of the same dtype" * (len(tensors) > 1)
         raise TypeError(f"{_listed(tensors)} must be {must}, got {_listed(map(str, dtypes))}")
@@ -122,7 +122,9 @@ def check_attention(
     attn_bias: Tensor | None = None,
 ) -> None:
     """Raise unless query (..., L, D), key (..., S, D), value (..., S, Dv), mask and bias fit."""
-    named = {"query": query, "key": key} | ({} if value is None else {"value": value})
+    named = {"query": query, "key": key}
+    if value is not None:
+        named["value"] = value
     check_floating(**named)
     q, k, v = query.shape, key.shape, (key if value is None else value).shape
     if min(len(q), len(k)) > 1 and q[-1] != k[-1]:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from attn_notes.arguments import check_fractions, check_shapes
 from attn_notes.guard import can_look, finite_rows, guarded, is_finite, without_unread
-from attn_notes.masks import and_causal, masked_softmax, softmax_in_place
+from attn_notes.masks import and_bias, and_causal, masked_softmax
 from attn_notes.modes import full_precision
 
 
@@ -55,11 +55,12 @@ def attention_weights(
     scores = (query.to(wide) * scale) @ key.to(wide).mT  # (..., L, S)
     mask = attn_mask
     if is_causal:
-        mask = and_causal(attn_mask, *scores.shape[-2:], device=scores.device)
+        mask = and_causal(mask, *scores.shape[-2:], device=scores.device)
     if attn_mask is None and attn_bias is None:  # every query may read key 0: no row is empty
         scores = scores if mask is None else scores.masked_fill_(~mask, -math.inf)
-        return softmax_in_place(scores).to(query.dtype)
-    scores = scores if attn_bias is None else scores + attn_bias
+        return scores.softmax(-1).to(query.dtype)
+    if attn_bias is not None:
+        scores, mask = scores + attn_bias, and_bias(mask, attn_bias.expand_as(scores))
     return masked_softmax(scores, mask).to(query.dtype)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attn_notes.arguments import check_attention
 from attn_notes.device import known_number
-from attn_notes.masks import and_causal
+from attn_notes.masks import and_bias, and_causal
 
 
 def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -60,8 +60,7 @@ def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if is_finite(output) and not (output.requires_grad and not is_finite(key)):
             return output
         mask = and_causal(attn_mask, L, S, device=device) if is_causal else attn_mask
-        if bias is not None:  # minus infinity closes a key too
-            mask = bias > -math.inf if mask is None else mask & (bias > -math.inf)
+        mask = mask if bias is None else and_bias(mask, bias)
         (key, spoilt), *values = (finite_rows(x, mask) for x in rows)
         spoilt = spoilt.any(-1, keepdim=True)  # such a key spoils all features
         for _, lost in values:

@@ -5,8 +5,8 @@ combine with `&`. Lengths are checked where a mask is made from them, and no val
 that: reading one makes a GPU wait.
 """
 
+import math
 from collections.abc import Sequence
-from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -87,6 +87,12 @@ def and_causal(
         return mask
     causal = causal_mask(L, S, offset=offset, device=device)  # (L, S)
     return causal if mask is None else mask & causal
+
+
+def and_bias(mask: Tensor | None, bias: Tensor) -> Tensor:
+    """What the mask (None: everything) allows and a bias of minus infinity does not close."""
+    is_open = bias != -math.inf
+    return is_open if mask is None else mask & is_open
 
 
 def relative_positions(
@@ -217,9 +223,10 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     nothing left would be 0/0, which is NaN; it is defined as 0 here, and its gradient as 0.
 
     Args:
-        scores: (..., L, S), floating point. A score of $-\infty$ counts as masked.
-        mask: bool, `True` = may attend, broadcastable to the scores; None masks nothing. Three
-            axes on scores of four are refused: they would line the batch up with the heads.
+        scores: (..., L, S), floating point.
+        mask: bool, `True` = may attend, broadcastable to the scores; without one, scores of
+            $-\infty$ are masked. Three axes on scores of four are refused: they would line the
+            batch up with the heads.
 
     Returns:
         Weights of the scores' shape and dtype: every row sums to 1, or to 0 where it is empty.
@@ -231,26 +238,12 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
                 [0.0000, 0.0000, 0.0000]])
     """
     check_floating(scores=scores)
-    if mask is not None:
-        check_mask(mask, scores.shape)
-        scores = scores.masked_fill(~mask, float("-inf"))
-    if not scores.shape[-1]:
-        return scores  # no weight to give
-    empty = scores.amax(-1, keepdim=True) == float("-inf")  # (..., L, 1)
+    mask = scores != -math.inf if mask is None else mask
+    check_mask(mask, scores.shape)
+    some = mask.any(-1, keepdim=True)  # (..., L, 1), whether a row has a key to read
     # Any finite scores will do in an empty row: its weights become 0, and so does its gradient.
-    weights = scores.masked_fill(empty, 0.0).softmax(-1)
-    return weights.masked_fill(empty, 0.0)
-
-
-def softmax_in_place(scores: Tensor) -> Tensor:
-    """Softmax over all keys, in the memory of the scores where no gradient is recorded.
-
-    Fresh memory would cost as much time as the softmax itself.
-    """
-    if not torch.is_grad_enabled():
-        with suppress(RuntimeError):  # vmap and forward differentiation know no `out`
-            return torch.softmax(scores, -1, out=scores)
-    return scores.softmax(-1)
+    masked = torch.where(some, -math.inf, 0.0).to(scores.dtype)
+    return torch.where(mask, scores, masked).softmax(-1) * some  # (..., L, S)
 
 
 def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
