@@ -12,6 +12,7 @@ NOTEBOOKS = book/*.ipynb
 CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
 TRITON_CHAPTER = book/10_fast_attention.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
+TSC = npx --yes --fetch-retries=0 --package typescript@5.9.3 tsc
 
 .PHONY: book test quick lint unit nbval browser test-matrix test-triton axe newest audit mutants \
 	links notebooks lab serve assignment zip dist bench help clean distclean
@@ -33,7 +34,10 @@ test: .venv/book  ## lint, unit tests, notebooks and browser tests
 
 lint: .venv/ready  ## ruff, mypy, the rules for notebooks, JavaScript and workflows
 	$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
-	$(PY) tools/notebooks.py --check && $(PY) tools/javascript.py
+	$(PY) tools/notebooks.py --check
+	.venv/bin/oxlint --quiet attn_widgets/static
+	@if $(TSC) --version > /dev/null 2>&1; then $(TSC) -p attn_widgets/jsconfig.json; \
+		else echo "npx found no TypeScript: the types of the JavaScript are not checked"; fi
 	.venv/bin/zizmor --offline --quiet .github
 
 unit: .venv/ready  ## doctests and unit tests
