@@ -123,13 +123,9 @@ def scaled_dot_product_attention(
 def weighted_sum(weights: Tensor, value: Tensor) -> Tensor:
     """`weights @ value`, in which a weight of 0 reads nothing: not even NaN or infinity.
 
-    Args:
-        weights: (..., L, S), such as those of `attention_weights`.
-        value: (..., S, Dv), the same leading axes.
-
-    Returns:
-        (..., L, Dv); NaN where a weight other than 0 meets a number that is not finite. On a GPU
-        and in a compiled graph, only a value that no query reads is sure to change nothing.
+    From weights (..., L, S) and values (..., S, Dv) to (..., L, Dv); NaN where a weight other than
+    0 meets a number that is not finite. On a GPU and in a compiled graph, only a value that no
+    query reads is sure to change nothing.
 
     Example:
         >>> weights = torch.tensor([[0.5, 0.5, 0.0]])

@@ -24,26 +24,19 @@ INF = math.inf
 class Tile(NamedTuple):
     """What is known of one query after the keys from `start` to `end`.
 
-    Args:
-        start: the first key of the tile last read.
-        end: the key after its last.
-        maximum: the largest score so far; -inf if all were masked.
-        rescale: exp(old maximum - new maximum), which multiplied the old total and output.
-        total: the sum of exp(score - maximum) so far.
-        output: (Dv,), the sum of exp(score - maximum) times the value, not yet divided by the
-            total. `output / total` is the attention to the keys so far.
+    `output / total` is the attention to the keys so far.
 
     Example:
         >>> Tile(0, 2, *torch.tensor([3.0, 0.0, 1.5]), torch.tensor([6.0])).end
         2
     """
 
-    start: int
-    end: int
-    maximum: Tensor
-    rescale: Tensor
-    total: Tensor
-    output: Tensor
+    start: int  # the first key of the tile last read
+    end: int  # the key after its last
+    maximum: Tensor  # the largest score so far; -inf if all were masked
+    rescale: Tensor  # exp(old maximum - new maximum), which multiplied the old total and output
+    total: Tensor  # the sum of exp(score - maximum) so far
+    output: Tensor  # (Dv,), the sum of exp(score - maximum) times the value, not yet divided
 
 
 def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Tile]:
@@ -87,14 +80,8 @@ def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Til
 def merge_tiles(left: Tile, right: Tile) -> Tile:
     """One result from those of two separate ranges of keys: exact, and in any order.
 
-    Several processors share the keys of one long cache in this way; chapter 10.
-
-    Args:
-        left: the last tile of a run of `online_softmax`.
-        right: that of a run over other keys.
-
-    Returns:
-        The tile of all keys of both; its `rescale` is the factor of `left`.
+    Several processors share the keys of one long cache in this way; chapter 10. Left and right are
+    the last tiles of runs of `online_softmax`; the `rescale` of the result is the factor of `left`.
 
     Example:
         >>> scores, values = torch.tensor([0.0, 1.0, 3.0]), torch.eye(3)
@@ -124,24 +111,12 @@ def tiled_attention(
     scale: float | None = None,
     tile: int = 64,
 ) -> Tensor:
-    r"""`attention_weights(query, key, …) @ value`, `tile` keys at a time.
+    """`attention_weights(query, key, …) @ value`, `tile` keys at a time.
 
-    FlashAttention (Dao et al., 2022) in torch, with the rows of queries kept whole; chapter 10.
-    The backward pass computes the weights again from the saved output and log-sum-exp of each
-    row. It has no second derivative.
-
-    Args:
-        query: (..., L, D).
-        key: (..., S, D), the same leading axes.
-        value: (..., S, Dv), the same leading axes.
-        attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
-        is_causal: query i reads no key after i. Together with `attn_mask` it means both.
-        scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
-        tile: how many keys are read at once, 1 or more.
-
-    Returns:
-        (..., L, Dv), in the query's dtype; 0, with gradient 0, where a query may read nothing.
-        Masked keys and values may hold anything, as in `scaled_dot_product_attention`.
+    FlashAttention (Dao et al., 2022) in torch, with the rows of queries kept whole; chapter 10. The
+    backward pass computes the weights again from the saved output and log-sum-exp of each row. It
+    has no second derivative. The other arguments and the result are those of
+    `scaled_dot_product_attention`.
 
     Example:
         >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])

@@ -20,18 +20,11 @@ from attn_notes.masks import and_bias, and_causal
 def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Check the arguments of an attention function, and let it read nothing of a masked row.
 
-    Args:
-        attend: `attend(query, key, …, attn_mask=…, is_causal=…, …)`, from (..., L, D), (..., S, D)
-            and perhaps (..., S, Dv) to (..., L, any).
-
-    Returns:
-        The same function. A query that may read a key or a value that is not finite gets NaN;
-        the others get what they would without that row. On a GPU and in a compiled graph only rows
-        that no query may read are replaced, since looking at every number would be too slow.
-
-    Raises:
-        TypeError: inputs that are no tensors, or of different dtypes; a mask that is not bool.
-        ValueError: shapes that do not fit.
+    It is called as `attend(query, key, …, attn_mask=…, is_causal=…, …)`, with queries (..., L, D),
+    keys (..., S, D) and perhaps values (..., S, Dv). A query that may read a key or a value that is
+    not finite gets NaN; the others get what they would without that row. On a GPU and in a compiled
+    graph only rows that no query may read are replaced, since looking at every number would be too
+    slow.
     """
 
     @wraps(attend)
@@ -74,13 +67,7 @@ def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def finite_rows(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Put 0 in place of what is not finite in x (..., S, D), and say which queries may read it.
 
-    Args:
-        x: (..., S, D), keys or values.
-        mask: bool, `True` = may attend, broadcastable to (..., L, S); None for all.
-
-    Returns:
-        x, and for each query and feature whether it may read such a number: (..., L, D), or () if
-        nobody does.
+    For each query and feature, (..., L, D), or () if nobody does. Without a mask x stays as it is.
     """
     if mask is None or not can_look(x) or is_finite(x):
         return x, torch.zeros((), dtype=torch.bool, device=x.device)

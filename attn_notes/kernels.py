@@ -117,9 +117,6 @@ class KernelRegression(nn.Module):
     The parameter is `w`, the inverse of the width, and not the width: $w\to0$ is then the plain
     average, an ordinary point of the parameter space, where a width would have to be infinite.
 
-    Args:
-        w: the inverse width to start from. Only its absolute value matters.
-
     Example:
         >>> model = KernelRegression(w=4.0)
         >>> model.bandwidth

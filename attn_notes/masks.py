@@ -111,17 +111,8 @@ def sliding_window_mask(
 ) -> Tensor:
     """True where key j is one of the last `window` keys up to query i's own position.
 
-    Chapter 3; the window of Longformer (Beltagy et al., 2020), one-sided.
-
-    Args:
-        L: the number of queries.
-        S: the number of keys; L by default.
-        window: how many keys a query sees, its own included; 1 or more.
-        offset: how many keys came before query 0.
-        device: where the mask is made; torch's default device by default.
-
-    Returns:
-        (L, S), bool.
+    Chapter 3; the window of Longformer (Beltagy et al., 2020), one-sided. A window is 1 or more: a
+    query sees itself. The other arguments are those of `causal_mask`.
 
     Example:
         >>> sliding_window_mask(3, window=2).int()
@@ -139,17 +130,8 @@ def prefix_mask(
 ) -> Tensor:
     """Causal, but for the first `prefix` keys, which every query sees.
 
-    Chapter 3; the prefix language model of T5 (Raffel et al., 2020).
-
-    Args:
-        L: the number of queries.
-        S: the number of keys; L by default.
-        prefix: how many keys are open to all; from 0 (causal) to S (no mask).
-        offset: how many keys came before query 0.
-        device: where the mask is made; torch's default device by default.
-
-    Returns:
-        (L, S), bool.
+    Chapter 3; the prefix language model of T5 (Raffel et al., 2020). A prefix of 0 is causal, one
+    of S masks nothing. The other arguments are those of `causal_mask`.
 
     Example:
         >>> prefix_mask(3, prefix=2).int()
@@ -168,12 +150,7 @@ def prefix_mask(
 def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Tensor:
     """True where query and key belong to the same segment, as in packed sequences.
 
-    Args:
-        query_segments: (..., L), integers that name each position's segment.
-        key_segments: (..., S); the queries' own by default.
-
-    Returns:
-        (..., L, S), bool.
+    Integers name each position's segment: (..., L), and (..., S), by default the queries' own.
 
     Example:
         >>> block_mask(torch.tensor([0, 0, 1])).int()
@@ -191,17 +168,9 @@ def block_mask(query_segments: Tensor, key_segments: Tensor | None = None) -> Te
 def pair_mask(
     query_lengths: Lengths, key_lengths: Lengths, L: int, S: int, *, device: Device = None
 ) -> Tensor:
-    """True where query and key are real: the outer product of two padding masks.
+    """True where query and key are real: the outer product of two padding masks, (B, L, S).
 
-    Args:
-        query_lengths: (B,), as in `padding_mask`.
-        key_lengths: (B,), as in `padding_mask`.
-        L: the padded number of queries.
-        S: the padded number of keys.
-        device: as in `padding_mask`.
-
-    Returns:
-        (B, L, S), bool. A padded query has an empty row, and its output is 0.
+    The lengths (B,) are as in `padding_mask`. A padded query has an empty row, and its output is 0.
 
     Example:
         >>> pair_mask([1], [2], L=2, S=3).int()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_divides, check_fractions, check_mask, check_mask_and_bias
+from attn_notes.arguments import check_divides, check_mask, check_mask_and_bias
 from attn_notes.attention import attention_weights, scaled_dot_product_attention, weighted_sum
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
@@ -45,12 +45,6 @@ def merge_heads(x: Tensor) -> Tensor:
     """Put the heads side by side again: (B, H, L, D) to (B, L, E). Chapter 5.
 
     The inverse of `split_heads`. Here numbers are copied: a token's heads lie far apart in memory.
-
-    Args:
-        x: (..., H, L, D).
-
-    Returns:
-        (..., L, E) with E = H · D.
 
     Example:
         >>> heads = torch.tensor([[[11, 12], [21, 22]], [[13, 14], [23, 24]]])
@@ -108,16 +102,10 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Let the positions of `x` read one another.
+        """Let the positions of x (..., L, E) read one another; rules as in `attention_weights`.
 
-        Args:
-            x: (..., L, E).
-            attn_mask: bool, `True` = may attend, broadcastable to (..., L, L).
-            is_causal: no position reads a later one. Together with `attn_mask` it means both.
-
-        Returns:
-            Output (..., L, v_proj_dim), or (..., L, E) with `out_proj`, and weights (..., L, L),
-            those before dropout.
+        Output (..., L, v_proj_dim), or (..., L, E) with `out_proj`, and weights (..., L, L), those
+        before dropout.
         """
         if self.packed:
             q, k, v = self.qkv_proj(x).split(self.widths, dim=-1)
@@ -175,7 +163,6 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         qdim, kdim, vdim = (embed_dim if n is None else n for n in (qdim, kdim, vdim))
         qk_dim, v_dim = (embed_dim if n is None else n for n in (qk_proj_dim, v_proj_dim))
-        check_fractions(dropout=dropout)
         for name, size in (("qk_proj_dim", qk_dim), ("v_proj_dim", v_dim)):
             check_divides("num_heads", num_heads, name, size)
         check_divides("num_kv_heads", num_kv_heads, "num_heads", num_heads)
@@ -278,16 +265,8 @@ def head_mask(
 ) -> Tensor | None:
     """The mask of all heads: (B, L, S) becomes (B, 1, L, S), and after `offset` keys it is causal.
 
-    Args:
-        mask: bool, `True` = may attend, or None.
-        bias: float, which is only checked, or None.
-        query: (B, H, L, D).
-        key: (B, G, S - offset, D).
-        offset: how many keys came before those given.
-        is_causal: whether later keys are masked. Without an offset torch's flag does that.
-
-    Raises:
-        ValueError: a mask or a bias that does not fit. A cache is then still as it was.
+    Without an offset torch's flag does that. A mask or a bias that does not fit raises a ValueError
+    while a cache is still as it was.
     """
     L, S = query.shape[-2], offset + key.shape[-2]
     scores = torch.Size((*query.shape[:-1], S))

@@ -23,18 +23,11 @@ PATTERNS = ("previous", "next", "same", "itself", "first", "separator")
 def pattern_cells(
     pattern: str, tokens: Sequence[str], *, special: Sequence[str] = SPECIAL, device: Device = None
 ) -> Tensor:
-    """The cells of a map that belong to a pattern.
+    """The cells of a map that belong to a pattern, (L, L) bool: what each of L tokens should read.
 
-    Args:
-        pattern: "previous" or "next" for the neighbours of a token, "same" for the same token
-            elsewhere, "itself" for the diagonal, "first" for the first token (`[CLS]` in BERT's
-            texts), "separator" for every token of `SEPARATORS`, such as `[SEP]`.
-        tokens: L tokens, special tokens included.
-        special: the tokens that the model adds to a text; BERT's by default.
-        device: where the cells are made; torch's default device by default.
-
-    Returns:
-        (L, L), bool: row t holds what token t should read. The rows of special tokens are empty.
+    "previous" and "next" are the neighbours of a token, "same" the same token elsewhere, "itself"
+    the diagonal, "first" the first token (`[CLS]` in BERT's texts), "separator" every token of
+    `SEPARATORS`, such as `[SEP]`. The rows of special tokens, BERT's by default, are empty.
 
     Example:
         >>> pattern_cells("previous", ["[CLS]", "a", "rose"]).int()
@@ -63,13 +56,8 @@ def pattern_cells(
 def pattern_score(weights: Tensor, cells: Tensor) -> Tensor:
     """How much weight lies on the wanted cells: a mean over the rows that have one.
 
-    Args:
-        weights: (..., L, S), rows of sum 1.
-        cells: (L, S), bool, `True` = wanted.
-
-    Returns:
-        (...), from 0 to 1: 1 where every row with a wanted cell puts all its weight on such cells;
-        NaN where no row has one.
+    From weights (..., L, S) and cells (L, S), (...) from 0 to 1: 1 where every row with a wanted
+    cell puts all its weight on such cells; NaN where no row has one.
 
     Example:
         >>> weights = torch.tensor([[1.0, 0.0], [0.75, 0.25]])

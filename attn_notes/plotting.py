@@ -52,13 +52,7 @@ STYLE: dict[str, Any] = {
 
 
 def use_style() -> None:
-    """Set the book's matplotlib style for every figure that follows.
-
-    Example:
-        >>> use_style()
-        >>> plt.rcParams["image.cmap"]
-        'cividis'
-    """
+    """Set the book's matplotlib style for every figure that follows."""
     plt.rcParams.update(STYLE)  # type: ignore[arg-type]  # keys are rcParams' own literals
 
 
@@ -145,16 +139,10 @@ def plot_heads(
     titles: Sequence[str] | None = None,
     **options: Any,
 ) -> Figure:
-    """Panels side by side on one scale, one for each head.
+    """Panels side by side on one scale, one for each head of weights (H, L, S).
 
-    Args:
-        weights: (H, L, S).
-        mask: (L, S) or (H, L, S) bool.
-        titles: H titles; "head 0", "head 1", … by default.
-        **options: `query_tokens`, `key_tokens`, `vmax` and others of `plot_attention`.
-
-    Returns:
-        The figure.
+    The mask is (L, S) or (H, L, S); titles are "head 0", "head 1", … by default. The options are
+    `query_tokens`, `key_tokens`, `vmax` and others of `plot_attention`.
 
     Example:
         >>> len(plot_heads(torch.eye(2).expand(3, 2, 2)).axes)  # three panels and a scale
@@ -176,13 +164,7 @@ def plot_heads(
 def plot_band(
     x: Sequence[float] | Tensor, runs: Tensor, *, ax: Axes | None = None, label: str = ""
 ) -> Axes:
-    """The median of several runs as a line, and the middle half of them as a band.
-
-    Args:
-        x: (N,), what was varied.
-        runs: (R, N), what was measured, one row a seed; finite.
-        ax: where to draw; a new figure by default.
-        label: for the legend.
+    """The median of several runs (R, N) as a line over x (N,), the middle half of them as a band.
 
     Example:
         >>> ax = plot_band([1, 2], torch.tensor([[0.0, 1.0], [2.0, 3.0]]))

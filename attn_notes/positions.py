@@ -31,18 +31,9 @@ def clock_angles(
 ) -> Tensor:
     r"""Where the hands of all clocks point: $\frac is\,b^{-2j/E}$ for hand j at position i.
 
-    In float64: in float32 the angles would be off by thousandths at position 100,000.
-
-    Args:
-        length: L, the number of positions.
-        width: E, the number of features, which must be even: two to a clock.
-        offset: the first position, negative too.
-        base: b, above 0.
-        scale: s, above 0, by which positions are divided.
-        device: of the result; torch's default by default, or the CPU where it has no float64.
-
-    Returns:
-        (L, E/2), in radians, not reduced.
+    The arguments are those of `rotary_angles`, `width` for its `head_dim`. In float64: in float32
+    the angles would be off by thousandths at position 100,000. (L, E/2) in radians, not reduced; on
+    the CPU where the device has no float64.
 
     Example:
         >>> clock_angles(3, 4, offset=5).float()
@@ -55,7 +46,7 @@ def clock_angles(
     if width < 2 or width % 2:
         raise ValueError(f"the width must be even, 2 or more: features turn in pairs, got {width}")
     device = torch.device(device or torch.get_default_device())
-    home = "cpu" if device.type == "mps" else device
+    home = torch.device("cpu") if device.type == "mps" else device
     positions = torch.arange(length, dtype=torch.float64, device=home) + offset
     frequencies = base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=home) / width)
     return positions[:, None] / scale * frequencies
@@ -111,17 +102,9 @@ def rotation_between(
     \begin{pmatrix}\sin\phi\\\cos\phi\end{pmatrix}
     =\begin{pmatrix}\sin(\phi+\theta)\\\cos(\phi+\theta)\end{pmatrix}$. Such a hand turns as a
     clock's does, from (0, 1) to (1, 0); `apply_rotary` turns the other way. Vaswani et al. (2017),
-    section 3.5; chapter 6.
-
-    Args:
-        offset: $\delta$, how many positions on; negative for back.
-        embed_dim: E, which must be even.
-        base: as in `sinusoidal_encoding`.
-        dtype: of the result, floating point.
-        device: of the result; torch's default by default.
-
-    Returns:
-        (E, E), blocks of 2 × 2 along the diagonal, its transpose its inverse.
+    section 3.5; chapter 6. $\delta$ is the `offset`, negative for back; the other arguments are
+    those of `sinusoidal_encoding`. (E, E), blocks of 2 × 2 along the diagonal, its transpose its
+    inverse.
 
     Example:
         >>> p = sinusoidal_encoding(1000, 16)
@@ -137,10 +120,6 @@ def rotation_between(
 
 class SinusoidalEncoding(nn.Module):
     """Adds `sinusoidal_encoding` to a sequence: no parameters, no last position. Chapter 6.
-
-    Args:
-        embed_dim: E, which must be even.
-        base: as in `sinusoidal_encoding`.
 
     Example:
         >>> SinusoidalEncoding(4)(torch.ones(1, 2, 4))
@@ -162,13 +141,9 @@ class SinusoidalEncoding(nn.Module):
 class LearnedEncoding(nn.Module):
     """Adds a learned vector for each position, up to a last one. Chapter 6.
 
-    Gehring et al. (2017), Devlin et al. (2019). `weight` (max_length, E) begins as N(0, 1), and
-    has the name and shape of `torch.nn.Embedding`'s. A position that training never reached keeps
-    its random vector: nothing here extrapolates.
-
-    Args:
-        max_length: how many positions there are.
-        embed_dim: E, the width of what they are added to.
+    Gehring et al. (2017), Devlin et al. (2019). `weight` (max_length, E) begins as N(0, 1), and has
+    the name and shape of `torch.nn.Embedding`'s. A position that training never reached keeps its
+    random vector: nothing here extrapolates.
 
     Example:
         >>> LearnedEncoding(16, 4)(torch.zeros(1, 8, 4), offset=10)
@@ -178,8 +153,7 @@ class LearnedEncoding(nn.Module):
 
     def __init__(self, max_length: int, embed_dim: int) -> None:
         super().__init__()
-        check_integers(1, max_length=max_length, embed_dim=embed_dim)
-        self.max_length, self.embed_dim = max_length, embed_dim
+        self.max_length = max_length
         weight = torch.empty(max_length, embed_dim, device=torch.get_default_device())
         self.weight = nn.Parameter(nn.init.normal_(weight))
 
@@ -275,18 +249,10 @@ def apply_rotary(
 def alibi_slopes(
     num_heads: int, *, dtype: torch.dtype = torch.float32, device: Device = None
 ) -> Tensor:
-    r"""How steeply each head's bias falls with the distance: $2^{-8(h+1)/H}$ for head h from 0 on.
+    """How steeply each head's bias falls with the distance: $2^{-8(h+1)/H}$ for head h from 0 on.
 
     Press et al. (2022), section 3; chapter 6. For an H that is not a power of two: the slopes of
     the next lower power n, then those still missing from half-way between, $2^{-8(h+1/2)/n}$.
-
-    Args:
-        num_heads: H.
-        dtype: of the result, floating point.
-        device: of the result; torch's default by default.
-
-    Returns:
-        (H,), from 0 to 1.
 
     Example:
         >>> alibi_slopes(4)

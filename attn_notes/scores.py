@@ -70,10 +70,6 @@ class ScaledDotProductScore(nn.Module):
 class BilinearScore(nn.Module):
     r"""$q^\top W k$: query and key may differ in width. Luong et al. (2015), "general".
 
-    Args:
-        query_dim: width of queries.
-        key_dim: width of keys.
-
     Example:
         >>> BilinearScore(2, 3)(torch.ones(5, 2), torch.ones(7, 3)).shape
         torch.Size([5, 7])
@@ -92,10 +88,7 @@ class BilinearScore(nn.Module):
 class AdditiveScore(nn.Module):
     r"""$w_v^\top\tanh(W_q q+W_k k)$, no biases. Bahdanau et al. (2015), appendix A.1.2.
 
-    Args:
-        query_dim: width of queries.
-        key_dim: width of keys.
-        hidden_dim: width of the hidden layer; (..., L, S, hidden_dim) of memory are needed.
+    It needs (..., L, S, hidden_dim) of memory.
 
     Example:
         >>> AdditiveScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
@@ -119,11 +112,6 @@ class ConcatScore(nn.Module):
     r"""$v^\top\tanh(W[q;k])$: `AdditiveScore` with $W=[W_q\ W_k]$ in one layer (chapter 2).
 
     Luong et al. (2015), "concat". It needs (..., L, S, query_dim + key_dim) of memory.
-
-    Args:
-        query_dim: width of queries.
-        key_dim: width of keys.
-        hidden_dim: width of the hidden layer.
 
     Example:
         >>> ConcatScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape

@@ -18,19 +18,11 @@ from attn_notes.special_tokens import PAD, START
 
 
 class RNNEncoder(nn.Module):
-    r"""A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both. Chapter 4.
+    """A GRU over the source, $h_t = f(x_t, h_{t-1})$, in one direction or in both. Chapter 4.
 
-    Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2. The sequences
-    are packed by their lengths, best on the CPU: padding is never read, and the backward direction
-    begins at each sequence's last real token.
-
-    Args:
-        vocab_size: V, of the source.
-        embed_dim: E, the width of its embeddings.
-        hidden_dim: width of the state in each direction.
-        num_layers: the number of stacked GRUs.
-        bidirectional: whether a second GRU reads from the end.
-        dropout: the fraction set to 0 between layers in training.
+    Cho et al. (2014); in both directions as in Bahdanau et al. (2015), section 3.2, each of them
+    `hidden_dim` wide. The sequences are packed by their lengths, best on the CPU: padding is never
+    read, and the backward direction begins at each sequence's last real token.
 
     Example:
         >>> encoder = RNNEncoder(10, 8, 16, bidirectional=True)
@@ -103,18 +95,11 @@ class DecoderState:
 
 
 class RNNDecoder(nn.Module):
-    r"""A GRU that reads one vector of the source, the same at every step. Chapter 4.
+    """A GRU that reads one vector of the source, the same at every step. Chapter 4.
 
-    $s_i = g(y_{i-1}, c, s_{i-1})$ with $c = h_S$, the encoder's final state: Cho et al. (2014).
-    A source of any length must pass through that one vector.
-
-    Args:
-        vocab_size: V, of the target.
-        embed_dim: E, the width of its embeddings.
-        hidden_dim: width of the decoder's state.
-        context_dim: width of what is read: the encoder's `output_dim`.
-        num_layers: the number of stacked GRUs; the encoder's number.
-        dropout: the fraction set to 0 between layers in training.
+    $s_i = g(y_{i-1}, c, s_{i-1})$ with $c = h_S$, the encoder's final state: Cho et al. (2014). A
+    source of any length must pass through that one vector. `context_dim` is the encoder's
+    `output_dim`, and `num_layers` its number.
 
     Example:
         >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
@@ -231,11 +216,7 @@ class AttentionDecoder(RNNDecoder):
 
 
 class Seq2Seq(nn.Module):
-    """An encoder and a decoder, trained as one. Chapter 4.
-
-    Args:
-        encoder: `encoder(source, lengths) -> (outputs, final)`, such as `RNNEncoder`.
-        decoder: `RNNDecoder` or `AttentionDecoder`.
+    """An encoder, such as `RNNEncoder`, and a decoder, trained as one. Chapter 4.
 
     Example:
         >>> model = Seq2Seq(RNNEncoder(10, 8, 16), RNNDecoder(12, 8, 16, 16))

@@ -18,13 +18,8 @@ class CheckFailed(AssertionError):
 def influence(layer: Layer, x: Tensor, *, seed: int = 0) -> Tensor:
     """How much each output position changes when one input position becomes noise. Chapter 3.
 
-    Args:
-        layer: maps (..., L, E) to (..., L, E').
-        x: (..., L, E), the input to start from.
-        seed: of the noise.
-
-    Returns:
-        (L, L), 0 or more. Row i, column t: the largest change of output i when input t changes.
+    The layer maps x (..., L, E) to (..., L, E'). Row i, column t of (L, L): the largest change of
+    output i when input t changes.
 
     Example:
         >>> running_sum = lambda x: x.cumsum(-2)
@@ -81,11 +76,7 @@ def check_padding_invariant(
 ) -> None:
     """Neither the content of the padding nor its amount changes a real position. Chapter 3.
 
-    Args:
-        layer: maps (B, L, E) and lengths to (B, L, E'), for any L.
-        x: (B, L, E), or ids (B, L).
-        lengths: (B,), how many positions are real.
-        atol: the largest change to ignore.
+    The layer maps x, (B, L, E) or ids (B, L), and lengths (B,) to (B, L, E'), for any L.
 
     Example:
         >>> def mean(x, lengths):
@@ -113,11 +104,6 @@ def check_padding_invariant(
 
 def check_weights(weights: Tensor, mask: Tensor | None = None, *, atol: float = 1e-5) -> None:
     """Rows of weights sum to 1, or to 0 where empty; masked keys have exactly 0. Chapter 3.
-
-    Args:
-        weights: (..., L, S).
-        mask: bool, `True` = may attend, broadcastable to the weights.
-        atol: how far from 1 a sum may be.
 
     Example:
         >>> check_weights(torch.tensor([[0.5, 0.5]]), torch.tensor([[True, False]]))

@@ -20,12 +20,8 @@ def check_batch_invariant(
 ) -> None:
     """A sequence gets the same logits alone, without padding, as in a batch. Chapter 4.
 
-    Args:
-        model: without randomness.
-        source: (B, S), token ids.
-        lengths: (B,), how many of them are real.
-        inputs: (B, L), token ids, compared up to the padding.
-        atol: the largest difference to ignore.
+    The model, without randomness, reads token ids: sources (B, S), of which `lengths` (B,) are
+    real, and inputs (B, L), compared up to the padding.
     """
     with torch.no_grad():
         together = model(source, lengths, inputs)[0]
@@ -84,10 +80,7 @@ def check_pieces_match_whole(
 ) -> None:
     """Fed in pieces through a cache, a layer gives the same output as for the whole. Chapter 6.
 
-    Args:
-        layer: maps x and a cache, None for the whole, to (B, L, ...).
-        x: (B, L, ...), L of 2 or more.
-        atol: the largest difference to ignore.
+    The layer maps x (B, L, ...), L of 2 or more, and a cache, None for the whole, to (B, L, ...).
     """
     L = x.shape[1]
     with torch.no_grad():
@@ -101,10 +94,7 @@ def check_pieces_match_whole(
 
 
 def check_masked_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """A loss reads all real tokens and no padding. Chapter 4.
-
-    Args:
-        loss: maps logits (B, L, V) and labels (B, L), padded with PAD, to ().
+    """A loss of logits (B, L, V) and labels (B, L) reads all real tokens and no padding. Chapter 4.
 
     Example:
         >>> def mean_of_all(logits, labels):

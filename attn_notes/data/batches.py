@@ -49,14 +49,8 @@ class Batches:
     """The batch of every training step: `batches(step)` for step 0, 1, 2, ... Chapter 4.
 
     A function of the step alone: training can be resumed. Every epoch has a new order, and twenty
-    batches are sorted by length together, to pad little (Bahdanau et al., 2015, appendix B.2).
-
-    Args:
-        pairs: at least one; a target may be empty, a source may not.
-        source_vocab: of the sources.
-        target_vocab: of the targets.
-        batch_size: of all batches but the last of an epoch, which may have fewer pairs.
-        seed: of the order.
+    batches are sorted by length together, to pad little (Bahdanau et al., 2015, appendix B.2). The
+    last batch of an epoch may have fewer pairs.
 
     Example:
         >>> words = Vocabulary(["drei", "three"])

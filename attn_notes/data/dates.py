@@ -17,10 +17,8 @@ _DAYS = range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())
 def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, ...]:
     """A date as it is written in a country, one token per character, spaces included. Chapter 4.
 
-    Args:
-        day: the date.
-        locale: one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style.
-        style: "long" may write the month as a word, "medium" abbreviates it, "full" adds a weekday.
+    The locale is one of `DATE_LOCALES`; "iso" is year-month-day in digits in every style. The style
+    "long" may write the month as a word, "medium" abbreviates it, "full" adds a weekday.
 
     Example:
         >>> "".join(date_characters(date(1969, 7, 21), "en", "full"))

@@ -10,14 +10,9 @@ _MOST_TOKENS = 200  # on a side
 
 
 def read_text(path: str | PathLike[str], *, encoding: str | None = None) -> str:
-    r"""Read a text from a file. Chapter 9.
+    r"""A text from a file with any line endings, or a pipe, in UTF-8 by default. Chapter 9.
 
-    Args:
-        path: a text file with any line endings, or a pipe.
-        encoding: of the text; UTF-8 by default.
-
-    Returns:
-        The text without a byte order mark; its lines end in `\n`.
+    Without a byte order mark; its lines end in `\n`.
 
     Example:
         >>> path = Path(getfixture("tmp_path")) / "own.txt"

@@ -105,17 +105,8 @@ def number_pairs(
     Each is read in each source language and written in each other target language; of several
     targets, the first source token names the one (Johnson et al., 2017, section 3). Chapter 4.
 
-    Args:
-        source: the language to read, or several.
-        target: the language to write, or several.
-        count: how many numbers are drawn, both sides together.
-        digits: the fewest and the most digits.
-        seed: of the draw.
-        balance: the least share of the training numbers for each kind (a number of digits and of
-            zeros at the end), 0 to 1; the numbers of a rare kind are repeated.
-
-    Returns:
-        The training pairs and the held-out pairs.
+    `digits` are the fewest and the most; `balance`, from 0 to 1, is the least share of the training
+    numbers for each kind (a number of digits and of zeros at the end): a rare kind is repeated.
 
     Example:
         >>> _, held_out = number_pairs("digits", ("de", "fr"), count=100, digits=(1, 2))

@@ -34,19 +34,12 @@ def python_documentation() -> list[str]:
 
 
 def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], list[str]]:
-    r"""Documents to train on and documents to test on. Chapter 9.
+    r"""Documents to train on and documents to test on, each in their original order. Chapter 9.
 
     Documents that share a paragraph of 60 characters or more, directly or through others, stay
     together; `is_held_out` decides by the alphabetically first title (first line) of such a group.
     Where that leaves a side empty, as with a single document, the last `share` of each document is
     held out, from the start of a line if that at most doubles it.
-
-    Args:
-        texts: the documents.
-        share: how much of them is held out, from 0 to 1.
-
-    Returns:
-        The training texts and the held-out texts, each in their original order.
 
     Example:
         >>> split_text(["one", "two", "three", "four"])
@@ -93,14 +86,8 @@ def count_characters(texts: Sequence[str]) -> int:
 class TextWindows:
     """The windows of every training step: `windows(step)` for step 0, 1, 2, ... Chapter 9.
 
-    A window begins at any place of START text END START text END …, each equally likely.
-
-    Args:
-        texts: documents with at least `length` + 1 ids together.
-        vocab: their characters.
-        length: L, the tokens that are read.
-        batch_size: the windows in a step.
-        seed: of their places.
+    A window of `length` tokens, and one more to predict, begins at any place of START text END
+    START text END …, each equally likely.
 
     Example:
         >>> texts = ["to be or not to be"]

@@ -35,14 +35,9 @@ def sampling_distribution(
     Returns:
         (..., V), float32 at least.
 
-    Raises:
-        ValueError: a row holds NaN or infinity, or no token that may be drawn.
-
     Example:
         >>> logits = torch.tensor([0.1, 0.2, 0.3, 0.4]).log()
         >>> sampling_distribution(logits, top_k=2)
-        tensor([0.0000, 0.0000, 0.4286, 0.5714])
-        >>> sampling_distribution(logits, top_p=0.65)
         tensor([0.0000, 0.0000, 0.4286, 0.5714])
     """
     check_positive(temperature=temperature)  # in place of 0, use `greedy`

@@ -21,18 +21,8 @@ def translate(
 ) -> list[tuple[str, ...]]:
     """Decode many sentences, batched by length, and return them in their original order. Chapter 4.
 
-    Args:
-        model: see `Decodable`; a module, whose device is used.
-        sources: the sentences, each a sequence of tokens; none empty.
-        source_vocab: of the sentences.
-        target_vocab: of the translations.
-        max_length: the maximum number of tokens, END included; 1 or more.
-        beam_size: the number of hypotheses; 1 is greedy.
-        length_penalty: as in `beam_search`.
-        batch_size: how many are decoded at once.
-
-    Returns:
-        One tuple of tokens per sentence.
+    Each sentence is a sequence of tokens, none empty. The other arguments are those of
+    `beam_search`; a beam of one is greedy.
 
     Example:
         >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)

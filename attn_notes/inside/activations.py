@@ -43,16 +43,10 @@ Change = float | Tensor | Callable[[Tensor], Tensor]
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Every attention head of a model. Chapter 11.
+    """Every attention head of a model, in the order of computation. Chapter 11.
 
-    Args:
-        model: one of `attn_notes.transformer`, a block, or any module with `MultiHeadAttention`.
-
-    Returns:
-        The heads in the order of computation.
-
-    Raises:
-        ValueError: if the model has no part of `attn_notes`: other libraries' are not recognised.
+    The model is one of `attn_notes.transformer`, a block, or any module with `MultiHeadAttention`;
+    other libraries' parts are not recognised, and a model without ours raises a ValueError.
 
     Example:
         >>> from attn_notes.transformer import Encoder, TransformerConfig
@@ -88,22 +82,16 @@ def record(
         places: each a `Head`, whose activation (B, L, D) is what it passes to `out_proj`, or the
             name of any module, such as "body.blocks.0", (B, L, E), its output or the first of
             several. By default those of all heads, embeddings, blocks and feed-forward networks
-            that are computed.
+            that are computed. A place that the run never visits raises a ValueError at the end.
 
     Returns:
         A context manager that gives a dictionary, empty at first, from place to activation.
-
-    Raises:
-        ValueError: if a place is not in the model, or, at the end, has not been visited: a
-            container is never called, nor is what the fused attention leaves out.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
         >>> with record(model) as activations:
         ...     output = model(torch.tensor([[5, 6, 7]]))
-        >>> activations["body.blocks.0"].shape
-        torch.Size([1, 3, 8])
         >>> activations[Head("body.blocks.0.self_attn", 1)].shape
         torch.Size([1, 3, 4])
     """
@@ -126,17 +114,11 @@ def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
     """Change activations while the model computes inside the `with`. Chapter 11.
 
     Ablation: `{head: 0.0}`, or a mean in place of 0. Activation patching (Vig et al., 2020; Meng et
-    al., 2022): an activation that `record` kept of another run. Gradients flow through a change.
-    In nested contexts the inner change is made of what the outer one has left. Afterwards, also
-    after an error, the model is as before.
-
-    Args:
-        model: any that `find_heads` takes; in cached decoding, every step is changed.
-        changes: from place, as in `record`, to change. A number multiplies the activation, a tensor
-            replaces it (any shape that broadcasts to it), and a function of it returns the new one.
-
-    Raises:
-        ValueError: as in `record`, and while the model runs if a change does not fit.
+    al., 2022): an activation that `record` kept of another run. Places are those of `record`. A
+    number multiplies the activation, a tensor replaces it (any shape that broadcasts to it), and a
+    function of it returns the new one. Gradients flow through a change; in cached decoding, every
+    step is changed. In nested contexts the inner change is made of what the outer one has left.
+    Afterwards, also after an error, the model is as before.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
@@ -169,13 +151,8 @@ def effects(
 ) -> dict[Place, Any]:
     """What each change does alone: the measurement with it, minus the one without. Chapter 11.
 
-    Args:
-        model: any that `find_heads` takes; it is in evaluation mode, without gradients, meanwhile.
-        measure: runs the model and returns a number, or a tensor, such as (B,).
-        changes: as in `patch`.
-
-    Returns:
-        From each place to its effect.
+    `measure` runs the model, in evaluation mode and without gradients meanwhile, and returns a
+    number, or a tensor, such as (B,). The changes are those of `patch`.
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig

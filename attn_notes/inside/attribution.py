@@ -11,15 +11,10 @@ from attn_notes.arguments import check_broadcast, check_integers, check_shapes
 def rollout(weights: Sequence[Tensor]) -> Tensor:
     r"""Attention rollout: how the maps of all layers reach back to the inputs. Chapter 11.
 
-    Abnar and Zuidema (2020): the product of $\tfrac12(A_n+I)$ over the layers, each map a mean over
-    heads; the half that stays stands for the residual stream. It knows no value and no weight but
-    the maps.
-
-    Args:
-        weights: (..., H, L, L) of each layer, the first layer first.
-
-    Returns:
-        (..., L, L): row t holds how much of t comes from each input; rows sum to 1.
+    Abnar and Zuidema (2020): the product of $\tfrac12(A_n+I)$ over the layers, each map (..., H, L,
+    L) a mean over heads, the first layer first; the half that stays stands for the residual stream.
+    It knows no value and no weight but the maps. Row t of (..., L, L) holds how much of t comes
+    from each input; rows sum to 1.
 
     Example:
         >>> layer = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])  # one head: both read token 1
@@ -49,16 +44,10 @@ def integrated_gradients(
     middles of equal steps. Completeness: for a scalar f the sum is $f(x)-f(x')$, up to an error
     that falls with the square of the number of steps, and that a caller can see.
 
-    Args:
-        function: from a tensor like x to a tensor, whose sum is attributed: with one entry for
-            each row of a batch, and rows independent, each row is attributed apart. For
-            embeddings, it runs the model inside `patch(model, {"body.embeddings": x})`.
-        x: floating point, any shape.
-        baseline: broadcastable to x; 0 by default.
-        steps: how many gradients are computed.
-
-    Returns:
-        The shape of x.
+    The function is from a tensor like x to a tensor, whose sum is attributed: with one entry for
+    each row of a batch, and rows independent, each row is attributed apart. For embeddings, it runs
+    the model inside `patch(model, {"body.embeddings": x})`. The baseline broadcasts to x; 0 by
+    default.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0])

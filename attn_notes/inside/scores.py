@@ -17,14 +17,9 @@ def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     """How much of a head's weight goes to tokens that followed the same token. Chapter 11.
 
     Olsson et al. (2022): in A B ... A, the second A should read B. It is the mean, over the tokens
-    that have occurred before, of the weight on the tokens after those occurrences.
-
-    Args:
-        weights: (B, H, L, L), of one layer.
-        tokens: (B, L), ids.
-
-    Returns:
-        (B, H), from 0 to 1; NaN where no token has an earlier twin whose next token it can read.
+    (B, L) that have occurred before, of the weight on the tokens after those occurrences: from one
+    layer's weights (B, H, L, L), (B, H) from 0 to 1; NaN where no token has an earlier twin whose
+    next token it can read.
 
     Example:
         >>> tokens = torch.tensor([[5, 6, 7, 5]])
@@ -46,14 +41,9 @@ def copying_score(model: nn.Module, head: Head) -> float:
 
     Elhage et al. (2021): $\sum\lambda/\sum|\lambda|$ over the eigenvalues of $W_U W_O W_V W_E$,
     from token to logit, with the gains of the norms before $W_V$ and $W_U$ multiplied in, and
-    biases left out. A positive eigenvalue raises the logits of the very tokens that are read.
-
-    Args:
-        model: a `DecoderOnly`, or a `Transformer`, whose decoder is meant.
-        head: of its self-attention.
-
-    Returns:
-        From -1 to 1; about 0 for random weights.
+    biases left out. A positive eigenvalue raises the logits of the very tokens that are read. From
+    -1 to 1, about 0 for random weights; the head is one of the self-attention of a `DecoderOnly`,
+    or of a `Transformer`'s decoder.
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
@@ -73,17 +63,10 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
     Elhage et al. (2021): $\lVert AB\rVert/(\lVert A\rVert\lVert B\rVert)$, in Frobenius norms, of
     $B=W_OW_V$ of the earlier head and A of the later: $W_Q^\top W_K$ transposed for its queries, as
-    it is for its keys, $W_OW_V$ for its values. The gains of the norms before the projections are
-    multiplied in; biases, positions and post-norms are left out. If the stream between the two
-    heads is rotated at random, the root mean square is $1/\sqrt E$: compare with that.
-
-    Args:
-        model: any that `find_heads` takes.
-        earlier: of the self-attention of a block.
-        later: of that of a later block of the same stack.
-
-    Returns:
-        "q", "k" and "v", each from 0 to 1.
+    it is for its keys, $W_OW_V$ for its values: "q", "k" and "v", each from 0 to 1. The gains of
+    the norms before the projections are multiplied in; biases, positions and post-norms are left
+    out. If the stream between the two heads, self-attention of one stack, is rotated at random, the
+    root mean square is $1/\sqrt E$: compare with that.
     """
     places = [re.fullmatch(r"(.*)blocks\.(\d+)\.self_attn", x.layer) for x in (earlier, later)]
     stacks, blocks = zip(*[(p[1], int(p[2])) if p else (None, 0) for p in places], strict=True)

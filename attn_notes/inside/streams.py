@@ -22,14 +22,9 @@ from attn_notes.transformer import (
 def logit_lens(model: Transformer | DecoderOnly | MaskedLanguageModel, stream: Tensor) -> Tensor:
     """What the model would predict from an earlier stream: its last norm and output projection.
 
-    nostalgebraist (2020); chapter 11. The stream after the last block gives the model's own logits.
-
-    Args:
-        model: one that predicts tokens.
-        stream: (..., E), as `record` keeps it at one of `find_streams`, in the last stack.
-
-    Returns:
-        Logits (..., V).
+    nostalgebraist (2020); chapter 11. From (..., E), as `record` keeps it at one of `find_streams`
+    in the last stack, logits (..., V). The stream after the last block gives the model's own
+    logits.
     """
     x = last_stack(model)[1].norm(stream)
     if isinstance(model, MaskedLanguageModel):
@@ -41,14 +36,9 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
     """What each part adds to the residual stream of a pre-norm model. Chapter 11; Elhage (2021).
 
     The parts are the embeddings, each head after its slice of `out_proj`, the bias of each
-    `out_proj`, and each feed-forward network. Their sum is the stream after the last block.
-
-    Args:
-        model: pre-norm; of a `Transformer`, the decoder is split.
-        activations: of one run in evaluation mode, all that `record(model)` keeps.
-
-    Returns:
-        From each part to what it adds, (B, L, E).
+    `out_proj`, and each feed-forward network, (B, L, E) each. Their sum is the stream after the
+    last block; of a `Transformer`, the decoder's. The activations are those of one run in
+    evaluation mode, all that `record(model)` keeps.
 
     Example:
         >>> from attn_notes.inside import record
@@ -80,24 +70,18 @@ def contributions(model: nn.Module, activations: Mapping[Place, Tensor]) -> dict
 def direct_logits(
     model: nn.Module, parts: Mapping[Place, Tensor], direction: Tensor
 ) -> dict[Place, Tensor]:
-    r"""Direct logit attribution: each part's share of a logit, or of a difference. Chapter 11.
+    """Direct logit attribution: each part's share of a logit, or of a difference. Chapter 11.
 
     Elhage et al. (2021). The last norm divides by the standard deviation of the whole stream; with
-    that number held fixed it is linear, so that the shares of `contributions` sum to the logit.
-    They count what a part says to the vocabulary itself, and not what later parts make of it.
-    A head's constant can be moved to the bias of its layer without changing the model: shares that
-    do not depend on where it stands are those of parts from which the mean has been moved there.
+    that number held fixed it is linear, so that the shares (B, L) of `contributions` sum to the
+    logit, with one more, "...norm.bias", for the bias of the last norm. They count what a part says
+    to the vocabulary itself, and not what later parts make of it. A head's constant can be moved to
+    the bias of its layer without changing the model: shares that do not depend on where it stands
+    are those of parts from which the mean has been moved there.
 
-    Args:
-        model: a `Transformer` or `DecoderOnly`, pre-norm.
-        parts: (B, L, E) each, as `contributions` gives them; their sum is the stream.
-        direction: a row of `model.out_proj.weight`, (E,), for a token's logit; the difference of
-            two rows for the difference of two logits; or one for each position: any shape that
-            broadcasts to (B, L, E).
-
-    Returns:
-        From each part to its share, (B, L), and one more, "...norm.bias", for the bias of the last
-        norm.
+    The direction is a row of `model.out_proj.weight`, (E,), for a token's logit; the difference of
+    two rows for the difference of two logits; or one for each position: any shape that broadcasts
+    to (B, L, E).
     """
     if not isinstance(model, Transformer | DecoderOnly):
         raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")

@@ -15,14 +15,10 @@ from attn_notes.transformer import Encoder
 
 
 def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
-    """The mean vector of each sequence, over its real tokens. Chapter 9.
+    """The mean vector (B, E) of each sequence of x (B, L, E), over its real tokens. Chapter 9.
 
-    Args:
-        x: (B, L, E).
-        mask: bool (B, L), `True` = a real token; no other counts, even NaN.
-
-    Returns:
-        (B, E); 0 for a sequence without a real token.
+    The mask (B, L) is `True` at a real token; no other counts, even NaN. 0 for a sequence without
+    one.
 
     Example:
         >>> x = torch.tensor([[[1.0, 2.0], [3.0, 6.0], [9.0, 9.0]]])
@@ -38,10 +34,8 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
 class SentenceEncoder:
     """Texts as vectors of length 1: normalised means (Reimers and Gurevych, 2019). Chapter 9.
 
-    Args:
-        encoder: as `load_encoder` gives it, on any device; it is not changed.
-        tokenizer: as `load_encoder` gives it; it is not changed.
-        max_length: most tokens of a text, special ones included, within the encoder's positions.
+    Encoder and tokenizer are as `load_encoder` gives them, and are not changed. A text has at most
+    `max_length` tokens, special ones included.
 
     Example:
         >>> from attn_notes.pretrained import load_encoder, minilm_folder

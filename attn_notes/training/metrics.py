@@ -21,17 +21,9 @@ def masked_cross_entropy(
 ) -> Tensor:
     r"""The mean of $-\log p(\text{label})$ over the tokens that are not padding. Chapter 4.
 
-    With smoothing the target is $1-\varepsilon$ on the label and $\varepsilon/V$ on all V tokens:
-    Szegedy et al. (2016), section 7.
-
-    Args:
-        logits: (B, L, V).
-        labels: (B, L), token ids.
-        ignore_index: the id of padding.
-        label_smoothing: ε, from 0 to 1.
-
-    Returns:
-        (), in nats, in 32 bits at least; 0 with zero gradient where all is padding.
+    From logits (B, L, V) and labels (B, L), in nats, in 32 bits at least; 0 with zero gradient
+    where all is padding. With smoothing the target is $1-\varepsilon$ on the label and
+    $\varepsilon/V$ on all V tokens: Szegedy et al. (2016), section 7.
 
     Example:
         >>> logits = torch.zeros(1, 2, 4)
@@ -55,15 +47,9 @@ def translation_loss(
 ) -> tuple[Tensor, Tensor]:
     """Teacher forcing: from the source and the tokens so far, predict each next token. Chapter 4.
 
-    The target START a b END gives the inputs START a b and the labels a b END.
-
-    Args:
-        model: `model(source, lengths, inputs) -> (logits, weights)`, logits (B, L, V).
-        batch: sources, their lengths, and targets (B, L + 1) from START to END.
-        label_smoothing: as in `masked_cross_entropy`.
-
-    Returns:
-        The mean over the target's real tokens, in nats, and their number, () each.
+    The target START a b END gives the inputs START a b and the labels a b END. The model is
+    `model(source, lengths, inputs) -> (logits, weights)`. The mean over the target's real tokens,
+    in nats, and their number.
 
     Example:
         >>> from attn_notes.data import Vocabulary, make_batch
@@ -82,16 +68,9 @@ def language_model_loss(
 ) -> tuple[Tensor, Tensor]:
     """From the tokens so far, predict each next one: a sequence is its own label. Chapter 9.
 
-    The tokens a b c d give the inputs a b c and the labels b c d.
-
-    Args:
-        model: `model(inputs)` gives a tuple that begins with the logits (B, L, V), as `DecoderOnly`
-            does; those at i may depend on no input after i.
-        tokens: (B, L + 1), ids, such as those of `TextWindows`.
-        label_smoothing: as in `masked_cross_entropy`.
-
-    Returns:
-        The mean over the predicted tokens, in nats, and their number, as in `translation_loss`.
+    The tokens a b c d, ids (B, L + 1) such as those of `TextWindows`, give the inputs a b c and the
+    labels b c d. `model(inputs)` gives a tuple that begins with the logits (B, L, V), as
+    `DecoderOnly` does; those at i may depend on no input after i. Results as in `translation_loss`.
 
     Example:
         >>> model = lambda inputs: (torch.zeros(*inputs.shape, 6),)
@@ -136,19 +115,12 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
 def bits_per_character(
     model: nn.Module, texts: Sequence[str], vocab: Vocabulary, *, length: int, batch_size: int = 64
 ) -> float:
-    r"""The number of bits a character costs if texts are coded with the model. Chapter 9.
+    r"""The number of bits a character costs if held-out texts are coded with the model. Chapter 9.
 
     An event of probability p takes $-\log_2 p$ bits (Shannon, 1948). Each text is read from its
-    START in windows of `length` tokens, each half a window after the one before, and each character
-    is predicted once, in the first window that reaches it. The bits of the END of each text count;
-    END is not a character.
-
-    Args:
-        model: as in `language_model_loss`; in evaluation mode while this runs.
-        texts: held-out texts; an empty one has only its END.
-        vocab: a vocabulary of characters.
-        length: L, the number of tokens in a window, as in training.
-        batch_size: the number of windows read at once.
+    START in windows of `length` tokens, as in training, each half a window after the one before,
+    and each character is predicted once, in the first window that reaches it. The bits of the END
+    of each text count; END is not a character.
     """
     check_integers(1, length=length, batch_size=batch_size)
     characters = count_characters(texts)

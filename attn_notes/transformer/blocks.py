@@ -23,9 +23,6 @@ class FeedForward(nn.Module):
 
     Vaswani et al. (2017), equation 2, with torch's dropout after the activation.
 
-    Args:
-        config: its `embed_dim`, `ffn_dim`, `activation` and `dropout` are used.
-
     Example:
         >>> import torch
         >>> network = FeedForward(TransformerConfig(vocab_size=1, embed_dim=4, ffn_dim=16))
@@ -66,9 +63,6 @@ class EncoderBlock(Block):
     Post-norm: Vaswani et al. (2017), section 3.1; pre-norm: Xiong et al. (2020). With the weights
     copied it equals `torch.nn.TransformerEncoderLayer`.
 
-    Args:
-        config: all but its `vocab_size`, `num_layers` and embeddings are used.
-
     Example:
         >>> import torch
         >>> block = EncoderBlock(TransformerConfig(vocab_size=1, embed_dim=8, num_heads=2))
@@ -97,19 +91,9 @@ class EncoderBlock(Block):
         need_weights: bool = False,
         cache: KVCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """From the residual stream before the block to the residual stream after it.
+        """From the residual stream (B, L, E) before the block to the one after it; weights or None.
 
-        Args:
-            x: (B, L, E).
-            attn_mask: as in `MultiHeadAttention`, and so are the others.
-            attn_bias: float, added to the scores.
-            is_causal: no position reads a later one.
-            rotary: rotates queries and keys.
-            need_weights: whether to return the weights too.
-            cache: earlier keys and values.
-
-        Returns:
-            (B, L, E), and the weights (B, H, L, L) or None.
+        The other arguments are those of `MultiHeadAttention`.
         """
         rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
         options = {"rotary": rotary, "need_weights": need_weights, "cache": cache}
@@ -124,9 +108,6 @@ class DecoderBlock(Block):
 
     Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerDecoderLayer`
     under a causal mask. The block is always causal: there is no mask to forget.
-
-    Args:
-        config: all but its vocabulary, numbers of layers and embeddings are used.
 
     Example:
         >>> import torch
@@ -160,18 +141,12 @@ class DecoderBlock(Block):
         rotary: Rotary | None = None,
         cache: tuple[KVCache | None, KVCache | None] = (None, None),
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """From the residual stream before the block to the residual stream after it.
+        """From the residual stream (B, L, E) before the block to the residual stream after it.
 
-        Args:
-            x: (B, L, E).
-            memory: (B, S, E), the encoder's output. With a cache that holds it already, S = 0.
-            memory_mask: bool, `True` = may attend, for all of the memory, such as
-                `padding_mask(lengths, S)`; any shape that `MultiHeadAttention` takes.
-            need_weights: whether to return the weights too.
-            attn_mask: of the self-attention, which is causal besides.
-            attn_bias: float, added to the scores of the self-attention.
-            rotary: rotates queries and keys of the self-attention.
-            cache: of the self-attention, and of the cross-attention.
+        The memory is the encoder's output (B, S, E); with a cache that holds it already, S = 0.
+        `memory_mask` is for all of it, such as `padding_mask(lengths, S)`. `cache` is a pair, of
+        the self-attention and of the cross-attention; the other arguments belong to the
+        self-attention, which is causal besides.
 
         Returns:
             (B, L, E), the weights of the self-attention (B, H, L, L), with a cache (B, H, L, all

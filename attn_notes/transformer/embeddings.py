@@ -25,10 +25,6 @@ class Embeddings(nn.Module):
     et al. (2017), section 3.4. Positions that act inside attention add nothing here: see
     `attention_positions`.
 
-    Args:
-        config: its `vocab_size`, `embed_dim`, `positions`, `max_length`, `num_token_types`,
-            `embed_norm`, `layer_norm_eps`, `scale_embeddings` and `dropout` are used.
-
     Example:
         >>> embeddings = Embeddings(TransformerConfig(vocab_size=100, embed_dim=8))
         >>> embeddings(torch.tensor([[7, 7]])).shape
@@ -81,14 +77,9 @@ class Embeddings(nn.Module):
 def attention_positions(config: TransformerConfig, x: Tensor, *, offset: int = 0) -> dict[str, Any]:
     """The positional arguments of self-attention, the same in every block. Chapter 6.
 
-    Args:
-        config: its `positions`, `num_heads` and `embed_dim` are used.
-        x: (B, L, E), the input of the first block.
-        offset: the position of its first vector: with a cache, the cached length.
-
-    Returns:
-        Keyword arguments of `MultiHeadAttention.forward`: `rotary` with rotary positions,
-        `attn_bias` (H, L, offset + L) with ALiBi, and none with the others.
+    Of `MultiHeadAttention.forward`: `rotary` with rotary positions, `attn_bias` (H, L, offset + L)
+    with ALiBi, and none with the others. Of x (B, L, E), `offset` is the position of the first
+    vector: with a cache, the cached length.
 
     Example:
         >>> config = TransformerConfig(vocab_size=1, num_heads=4, positions="alibi")

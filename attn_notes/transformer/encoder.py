@@ -25,9 +25,6 @@ class Encoder(nn.Module):
     Devlin et al. (2019). It is also the encoder half of an encoder-decoder and, under a causal
     mask, the body of a language model.
 
-    Args:
-        config: of the embeddings and of every block.
-
     Example:
         >>> import torch
         >>> model = Encoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))

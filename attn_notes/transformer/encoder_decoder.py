@@ -31,10 +31,7 @@ class DecoderOutput(NamedTuple):
 class Decoder(nn.Module):
     """Embeddings and decoder blocks: each output has read the memory and the tokens before it.
 
-    Vaswani et al. (2017), section 3.1; chapter 7.
-
-    Args:
-        config: of the embeddings, with the target's `vocab_size`, and of all `num_layers` blocks.
+    Vaswani et al. (2017), section 3.1; chapter 7. The config has the target's `vocab_size`.
 
     Example:
         >>> decoder = Decoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
@@ -62,17 +59,11 @@ class Decoder(nn.Module):
         caches: DecoderCaches | None = None,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """Read tokens, all at once or those that follow the cached ones.
+        """Read tokens (B, L), all at once or those that follow the cached ones.
 
-        Args:
-            tokens: (B, L), ids from 0 to V - 1.
-            memory: (B, S, E), the encoder's output. S = 0 once the caches hold it.
-            memory_mask: (B, 1, S), bool, `True` = may attend, for all of the memory.
-            caches: a pair per block; the tokens follow the cached ones, and are appended.
-            need_weights: whether to return the weights of every block too.
-
-        Returns:
-            Output (B, L, E), and the weights asked for, over old and new keys.
+        The memory (B, S, E) is the encoder's output, S = 0 once the caches hold it; `memory_mask`
+        (B, 1, S) is for all of it. The caches are a pair per block. The weights are over old and
+        new keys.
         """
         check_caches(caches, len(self.blocks))
         offset = caches[0][0].length if caches else 0
