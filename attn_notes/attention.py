@@ -76,28 +76,19 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     dropout_p: float = 0.0,
 ) -> Tensor:
-    r"""`attention_weights(query, key, …) @ value`, by torch's fused kernel.
+    """`attention_weights(query, key, …) @ value`, by torch's fused kernel.
 
-    Vaswani et al. (2017), equation 1. The weights are never stored, so memory grows with
-    L + S and not with L · S. Differs from `torch.nn.functional.scaled_dot_product_attention`
-    in three rules: `is_causal` with `attn_mask` means both, a mask of three axes on queries of
-    four is refused, and leading axes do not broadcast.
+    Vaswani et al. (2017), equation 1. The weights are never stored, so memory grows with L + S and
+    not with L · S. Differs from `torch.nn.functional.scaled_dot_product_attention` in three rules:
+    `is_causal` with `attn_mask` means both, a mask of three axes on queries of four is refused, and
+    leading axes do not broadcast.
 
-    Args:
-        query: (..., L, D).
-        key: (..., S, D), the same leading axes.
-        value: (..., S, Dv), the same leading axes.
-        attn_mask: bool, `True` = may attend, broadcastable to (..., L, S).
-        attn_bias: as in `attention_weights`, but rounded to the query's dtype first: in float16
-            its finite entries must be within ±65504.
-        is_causal: query i reads no key after i. Together with `attn_mask` it means both.
-        scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
-        dropout_p: the share of weights set to 0, from 0 to 1, in training and in evaluation.
-
-    Returns:
-        (..., L, Dv); 0 where a query may read nothing. A masked key or value changes nothing, even
-        if it is NaN or infinite. On a GPU and in a compiled graph this holds only for keys that no
-        query may read, since checking every number would be too slow.
+    From values (..., S, Dv), (..., L, Dv); 0 where a query may read nothing. `dropout_p` is the
+    share of weights set to 0, in training and in evaluation. The other arguments are those of
+    `attention_weights`, but a bias is rounded to the query's dtype first: in float16 its finite
+    entries must be within ±65504. A masked key or value changes nothing, even if it is NaN or
+    infinite. On a GPU and in a compiled graph this holds only for keys that no query may read,
+    since checking every number would be too slow.
 
     Example:
         >>> query, key, value = torch.ones(1, 4), torch.ones(2, 4), torch.tensor([[1.0], [3.0]])

@@ -7,13 +7,13 @@ been computed for a prefix holds for every continuation of it.
 import torch
 from torch import Tensor
 
+from attn_notes.arguments import shapes_of
+
 
 class KVCache:
-    """The keys and values of one attention layer so far. Chapters 6 and 7.
+    """The keys (B, G, S, D) and values (B, G, S, Dv) of a layer so far. Chapters 6 and 7.
 
-    Args:
-        keys: (B, G, S, D), rotated where the layer rotates them; None for an empty cache.
-        values: (B, G, S, Dv).
+    The keys are held as the layer has rotated them.
 
     Example:
         >>> cache = KVCache()
@@ -33,6 +33,12 @@ class KVCache:
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (B, G, L, D) and values (B, G, L, Dv); return all S that are held now."""
+        if key.shape[:3] != value.shape[:3]:
+            got = shapes_of(key=key, value=value)
+            raise ValueError(f"key and value must share (B, G, L), got {got}")
+        if key.shape[:3] != value.shape[:3]:
+            got = shapes_of(key=key, value=value)
+            raise ValueError(f"key and value must share (B, G, L), got {got}")
         if self.keys is not None and self.values is not None:
             key = torch.cat((self.keys, key), dim=2)  # (B, G, S, D)
             value = torch.cat((self.values, value), dim=2)  # (B, G, S, Dv)

@@ -220,11 +220,8 @@ def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
     check_integers(0, size=size)
     if not isinstance(lengths, Tensor):
         device = torch.get_default_device() if device is None else device
-        try:  # on the CPU, where their values are read without waiting for a GPU
-            lengths = torch.as_tensor(lengths, device="cpu")
-        except (TypeError, ValueError, RuntimeError):  # strings, None, rows of several lengths
-            must = "lengths must be integers, as many in each row"
-            raise TypeError(f"{must}, got {lengths}") from None
+        # On the CPU, where their values are read without waiting for a GPU.
+        lengths = torch.as_tensor(lengths, device="cpu")
     if lengths.dim() not in (1, 2):
         raise ValueError(f"lengths must have shape (B,) or (B, L), got {tuple(lengths.shape)}")
     if lengths.numel():  # an empty list has become floating point

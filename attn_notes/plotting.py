@@ -6,7 +6,6 @@ compared; masked cells are hatched and not merely dark.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -119,17 +118,6 @@ def plot_attention(
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
-
-
-def save_attention(path: str | Path, picture: dict[str, Any], **options: Any) -> None:
-    """Write a heatmap, `plot_attention(**picture)`, to a file, in the book's style.
-
-    The options are those of matplotlib's `savefig`; the path's end says the format.
-    """
-    with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
-        figure: Any = plot_attention(**picture).figure
-        figure.savefig(path, **options)
-        plt.close(figure)
 
 
 def plot_heads(

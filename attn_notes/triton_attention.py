@@ -133,26 +133,12 @@ def triton_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""`tiled_attention` of split heads, by Triton kernels.
+    """`tiled_attention` of split heads, by Triton kernels.
 
     FlashAttention-2 (Dao, 2023), without its tuning; chapter 10. It has no second derivative.
-
-    Args:
-        query: (B, H, L, D), float16, bfloat16 or float32, on a CUDA device; on any device if
-            Triton's interpreter runs.
-        key: (B, H, S, D), of the query's dtype and device.
-        value: (B, H, S, D), of the same.
-        lengths: (B,), how many keys of each sequence are real, from 0 to S; by default all.
-        is_causal: query i reads no key after i. Together with `lengths` it means both.
-        scale: what the dot products are multiplied by; $1/\sqrt D$ by default.
-
-    Returns:
-        (B, H, L, D), in the query's dtype; 0 where a query may read nothing.
-
-    Raises:
-        ModuleNotFoundError: triton is not installed.
-        RuntimeError: the tensors are on the CPU, and the interpreter is off.
-        TypeError: another dtype; bfloat16 too under the interpreter, whose products are wrong.
+    Queries, keys and values, (B, H, L, D) and (B, H, S, D), are float16, bfloat16 or float32 on a
+    CUDA device; on any device if Triton's interpreter runs, but not bfloat16, whose products it
+    gets wrong. Of each sequence `lengths` (B,) keys are real, by default all.
 
     Example:
         >>> query, key, value = torch.zeros(3, 1, 2, 1, 4)  # doctest: +SKIP

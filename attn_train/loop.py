@@ -55,31 +55,16 @@ def fit(
 
     Inside `process_group`, all processes of torchrun train together, with a model that `shard` has
     divided or a whole one in each. Their batches and the accumulated ones make one large batch, in
-    which each counts as its loss says.
+    which each counts as its loss says: `loss(model, batch)` gives the mean loss (), or a tuple of
+    it and how much it counts, such as its number of tokens; without this a batch counts once.
+    Update n reads the batches n · `accumulate` and on, each a function of its number alone.
 
-    Args:
-        model: its parameters that require a gradient are trained, on their device.
-        batches: `batches(n)` is batch 0, 1, …, with a method `to(device)`; a function of n alone,
-            so that a resumed training sees the same.
-        loss: `loss(model, batch)` gives the mean loss (), or a tuple of it and how much it counts,
-            such as its number of tokens; without this a batch counts once.
-        steps: the number of updates, a checkpoint's included.
-        lr: the highest learning rate.
-        schedule: maps a step to a factor of `lr`.
-        weight_decay: of AdamW.
-        max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
-        seed: of dropout, 0 or more.
-        accumulate: batches per update: update n reads batches n · `accumulate` and on.
-        precision: "float32", or "bfloat16" for matrix products under autocast.
-        compile: whether to run `torch.compile` on the model first.
-        checkpoint: a file to resume from if it exists, and to write at the start, now and then, and
-            at the end. On a CPU, a resumed training equals an uninterrupted one bit for bit.
-        checkpoint_every: steps between two checkpoints.
-        validate: gives the held-out loss before each checkpoint, in evaluation mode, without
-            gradients. At the end the model gets the weights for which it was lowest.
-        progress: whether to show a bar, as in the short loop.
-        describe: what the bar says of a loss.
-        on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
+    The `precision` is "float32", or "bfloat16" for matrix products under autocast. A `checkpoint`
+    is a file to resume from if it exists, and to write at the start, every `checkpoint_every`
+    steps, and at the end; on a CPU, a resumed training equals an uninterrupted one bit for bit.
+    `validate` gives the held-out loss before each checkpoint, in evaluation mode, without
+    gradients; at the end the model gets the weights for which it was lowest. `describe` is what the
+    bar says of a loss.
 
     Returns:
         The loss of every step, including those of a checkpoint.

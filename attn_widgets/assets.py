@@ -53,23 +53,19 @@ def _scopes(*names: str) -> str:
 
 
 def module_source(name: str) -> str:
-    """One file of `static/` with what it imports before it: an import-free module.
+    """One file of `static/`, a widget or what widgets share, with what it imports before it.
 
-    Args:
-        name: a widget, whose module is what anywidget loads, or a file that widgets share.
+    A module without imports, as anywidget loads it.
     """
     *needed, _ = _with_imports(name)
     return f"const FILES = {{}};\n{_scopes(*needed)}{_body(name)}"
 
 
 def page_script(*widgets: str) -> str:
-    """The one classic script of the published pages: the widgets, what they import, and the host.
+    """The one classic script of the published pages: widgets, what they import, and the host.
 
-    Args:
-        widgets: the names of the widgets that a page needs; all by default.
-
-    Returns:
-        JavaScript that defines the element `<attn-widget>` and nothing global.
+    Of the widgets that a page needs, by default all: JavaScript that defines the element
+    `<attn-widget>` and nothing global.
     """
     chosen = widgets or WIDGETS
     scopes = _scopes(*_with_imports(*chosen, HOST))
@@ -79,11 +75,7 @@ def page_script(*widgets: str) -> str:
 
 
 def page_style() -> str:
-    """The widgets' style sheet, the same for both hosts.
-
-    Returns:
-        CSS.
-    """
+    """The widgets' style sheet, the same for both hosts."""
     return _read("widgets.css")
 
 

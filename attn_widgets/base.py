@@ -93,9 +93,14 @@ class Pictured:
         self._save(path, format="svg")
 
     def _save(self, path: str | Path, **options: Any) -> None:
-        from attn_notes.plotting import save_attention  # noqa: PLC0415
+        import matplotlib.pyplot as plt  # noqa: PLC0415
 
-        save_attention(path, self._picture(), **options)
+        from attn_notes.plotting import STYLE  # noqa: PLC0415
+
+        with plt.rc_context(STYLE):  # type: ignore[arg-type]  # keys are rcParams' own literals
+            figure = self.plot().figure
+            figure.savefig(path, **options)
+            plt.close(figure)
 
 
 class DataWidget(BookWidget):

@@ -32,14 +32,10 @@ class Wiring(NamedTuple):
 class FamilyDiagram(DataWidget):
     """Pick an output: which positions it may read in each block, which tokens it can know.
 
-    The same blocks, wired as an encoder (a word of the source is masked), as a decoder (the
-    source is the text), as both, and as one stack that reads the source from both sides and
-    the target from the left. Positions are counted through both stacks.
-
-    Args:
-        source: 1 to 64 tokens.
-        target: 1 to 64 tokens, what the source becomes.
-        family: the wiring to start with: `encoder-only decoder-only encoder-decoder prefix`.
+    The same blocks, wired as an encoder (a word of the source is masked), as a decoder (the source
+    is the text), as both, and as one stack that reads the source from both sides and the target
+    from the left. Positions are counted through both stacks. Source and target have 1 to 64 tokens;
+    the family to start with is one of `encoder-only decoder-only encoder-decoder prefix`.
 
     Example:
         >>> FamilyDiagram(["a", "rose"], ["eine", "Rose"], family="decoder-only")

@@ -16,12 +16,8 @@ KERNELS = ("gaussian", "boxcar", "triangular", "epanechnikov")
 class KernelExplorer(DataWidget):
     """Drag the points and the query; change kernel and width; see the weights and the fit.
 
-    Args:
-        keys: (S,), where the points are.
-        values: (S,), their labels.
-        query: where to predict at first.
-        bandwidth: the kernel's width, from 0.01 to 100.
-        truth: (x, y), two tensors (N,) of a curve to compare with.
+    Keys and values (S,) are the points; the bandwidth is from 0.01 to 100; `truth` is (x, y), two
+    tensors (N,) of a curve to compare with.
 
     Example:
         >>> KernelExplorer(torch.tensor([0.0, 1.0]), torch.tensor([10.0, 20.0]), query=0.5)

@@ -18,11 +18,8 @@ PRESETS = ("none", "causal", "window", "prefix", "padding", "block")
 class MaskPainter(DataWidget):
     """Paint a mask, combine it with a second, and see the weights, the empty rows, the sources.
 
-    Args:
-        scores: (L, S), finite; the weights are their softmax under the mask.
-        mask: (L, S), bool, `True` = may attend, to start from; all True by default.
-        query_tokens: L strings, the rows.
-        key_tokens: S strings, the columns; by default those of the rows where L = S.
+    The weights are the softmax of the scores (L, S) under the mask, `True` = may attend, all True
+    at first by default. The tokens of the rows serve the columns too where L = S.
 
     Example:
         >>> MaskPainter(torch.zeros(2, 2), mask=torch.tensor([[True, False], [False, False]]))

@@ -21,18 +21,13 @@ KNOWN = ("none", "learned", "sinusoidal")  # positions that static/transformer_m
 
 
 def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, Any]:
-    r"""A model as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
+    """A model as JSON: matrices in whole numbers of 8 bits, vectors in 32 bits each.
 
     Row i of a matrix is $s_i$ times whole numbers from -127 to 127, $s_i$ being its largest
     magnitude over 127: a weight moves by at most half of $s_i$. Tied weights are stored once.
-
-    Args:
-        model: with learned, sinusoidal or no positions; it is not changed.
-
-    Returns:
-        `{"config", "tensors", "tied", "bytes", "floats"}`: the names and shapes of the weights in
-        order, which others are tied to which of them, their whole numbers, and their scales and
-        vectors. `static/transformer_model.js` reads it.
+    `{"config", "tensors", "tied", "bytes", "floats"}`: the names and shapes of the weights in
+    order, which others are tied to which of them, their whole numbers, and their scales and
+    vectors. `static/transformer_model.js` reads it. Positions are learned, sinusoidal or none.
 
     Example:
         >>> config = TransformerConfig(vocab_size=9, embed_dim=4, num_heads=2, positions="none")

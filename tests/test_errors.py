@@ -23,6 +23,7 @@ from attn_notes.attention import (
     attention_weights,
     scaled_dot_product_attention,
 )
+from attn_notes.cache import KVCache
 from attn_notes.checks import check_causal, check_weights, influence, measured, share_seen
 from attn_notes.data import TextWindows, Vocabulary, make_batch, split_text
 from attn_notes.decoding import beam_search, greedy, sample, translate
@@ -155,7 +156,6 @@ MASKS = [
         (([2, -1], 5), V, "from 0 to the size 5"),
         (([2.0], 5), T, "lengths must be integers"),
         (([[[1]]], 5), V, "(B,) or (B, L)"),
-        (([[1, 2], [1]], 5), T, "as many in each row"),
         (([], -1), V, "size must be at least 0"),
     ),
     (lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer"),
@@ -210,6 +210,8 @@ PARTS = [
     (lambda: split_heads(X, 5), V, "num_heads = 5"),
     (lambda: P.rotary_angles(3, 5), V, "even"),
     (lambda: P.sinusoidal_encoding(3, 4, base=0), V, "base must be a positive number"),
+    (lambda: P.sinusoidal_encoding(3, 4, dtype=torch.int64), T, "dtype must be floating point"),
+    (lambda: KVCache().update(zeros(B, H, 1, D), zeros(B, H, 2, D)), V, f"({B}, {H}, 2, {D})"),
     (lambda: P.alibi_bias(2, 3, offset=0.5), T, "offset must be an integer"),
     (lambda: P.rotary_angles(3, 4, scale=0.0), V, "scale must be a positive"),
     (rotate(angles=(3, 2)), V, "angles (3, 2)"),

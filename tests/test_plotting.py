@@ -9,7 +9,7 @@ import torch
 from matplotlib.colors import to_hex, to_rgba
 
 from attn_notes.palette import CATEGORICAL, FIGURE_INK
-from attn_notes.plotting import plot_attention, plot_band, plot_heads, save_attention, use_style
+from attn_notes.plotting import STYLE, plot_attention, plot_band, plot_heads, use_style
 from tests.colours import contrast
 from tests.hostile import HOSTILE
 from tests.oracles import H, L, S, coin, normal
@@ -98,8 +98,9 @@ def test_tokens_are_drawn_as_they_are(token):
 
 def saved_width(path, *tokens: str, title: str = "") -> float:
     """The width of a saved picture in points, read as XML."""
-    picture = {"weights": torch.eye(len(tokens)), "query_tokens": tokens, "title": title}
-    save_attention(path, picture)
+    with plt.rc_context(STYLE):
+        ax = plot_attention(torch.eye(len(tokens)), query_tokens=tokens, title=title)
+        ax.figure.savefig(path)
     return float(ET.parse(path).getroot().get("width").removesuffix("pt"))
 
 

@@ -30,9 +30,6 @@ def generate(
         max_length: the maximum number of new tokens, END included; 1 or more.
         choose: maps the log-probabilities of the next token, (B, V), to ids (B,).
 
-    Returns:
-        The sequences, T <= `max_length`. Raises a ValueError if the model's logits are NaN.
-
     Example:
         >>> class Uniform:  # five tokens, all equally likely, whatever the source
         ...     def start(self, source, lengths=None):

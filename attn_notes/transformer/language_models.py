@@ -46,12 +46,8 @@ class DecoderOnly(nn.Module):
 
     Radford et al. (2018, 2019). The blocks are the encoder's under a causal mask; with nothing to
     read but the sequence itself, there is no cross-attention. With pre-norm, learned positions,
-    `gelu_tanh` and tied embeddings it is GPT-2, and it is initialised like GPT-2: weights from
-    N(0, 0.02²), those that write to the residual stream divided by $\sqrt{2N}$ for N blocks,
-    biases 0.
-
-    Args:
-        config: of the embeddings and of every block; `num_token_types` must be 0.
+    `gelu_tanh` and tied embeddings it is GPT-2, and it is initialised like GPT-2: weights from N(0,
+    0.02²), those that write to the residual stream divided by $\sqrt{2N}$ for N blocks, biases 0.
 
     Example:
         >>> model = DecoderOnly(TransformerConfig(vocab_size=100, embed_dim=8, norm="pre"))
@@ -125,12 +121,9 @@ class DecoderOnly(nn.Module):
 class MaskedLanguageModel(nn.Module):
     """From the tokens on both sides, the one that was masked. Chapter 9.
 
-    Devlin et al. (2019): the encoder, one layer of its own, and an output projection to the
-    vocabulary. It is initialised like BERT: weights from N(0, 0.02²), biases 0.
-
-    Args:
-        config: of the embeddings and of every block; its `activation` is that of the extra layer
-            too.
+    Devlin et al. (2019): the encoder, one layer of its own with the config's `activation`, and an
+    output projection to the vocabulary. It is initialised like BERT: weights from N(0, 0.02²),
+    biases 0.
 
     Example:
         >>> model = MaskedLanguageModel(TransformerConfig(vocab_size=100, embed_dim=8))
