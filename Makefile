@@ -6,6 +6,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	$$p tools/environment.py check 2> /dev/null && echo $$p && exit; done; echo python3)
 PY := .venv/bin/python
 export TORCH_INDEX
+# Some containers set it: every process would compile torch and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
