@@ -1,10 +1,11 @@
-"""The exercises of chapter 8: a schedule, a smoothed loss, a ceiling, and which check sees what."""
+"""The exercises of chapter 8: a schedule, a smoothed loss, Adam, and a ceiling."""
 
 import math
 from itertools import permutations
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attn_exercises.base import AUTOGRAD, compare, draw, of_function, refuse
@@ -59,6 +60,61 @@ def smoothed_gradient(answer: Any) -> None:
         case = f"with {N} tokens, V = {V}, eps = {eps}, logits of size {size:.0f}{hint}: "
         compare(answer(leaf.detach(), labels, eps), right, "the gradient", mistakes, case)
     refuse(answer, AUTOGRAD, "do without autograd")
+
+
+@of_function
+def adam_written(answer: Any) -> None:
+    """The parameters after some steps of Adam from 0."""
+    for steps, lr in ((1, 0.5), (2, 1.0), (6, 1.0)):
+        gradients = draw(*[(2, 3)] * steps, seed=steps)
+        gradients[0] = gradients[0].abs() + 0.5  # so that no first step is lost in rounding
+        right = _adam(gradients, lr)
+        mistakes = {
+            "the sign is wrong: a step goes against the gradient": -right,
+            "divide both means by their correction, 1 - β to the power t": _adam(
+                gradients, lr, correct=(False, False)
+            ),
+            "the running mean of the gradient is not corrected": _adam(
+                gradients, lr, correct=(False, True)
+            ),
+            "the running mean of the squares is not corrected": _adam(
+                gradients, lr, correct=(True, False)
+            ),
+            "correct by the number of this step: 1 - β to the power t": _adam(
+                gradients, lr, first=True
+            ),
+            "divide by the root of the mean square, not by the mean square": _adam(
+                gradients, lr, power=1.0
+            ),
+            "keep a running mean of the squares, not the square of the mean": _adam(
+                gradients, lr, of_mean=True
+            ),
+            "this is the last step alone: add up the steps": right - _adam(gradients[:-1], lr),
+        }
+        case = f"after {steps} step{'s' if steps > 1 else ''} with lr = {lr}: "
+        compare(answer(gradients, lr), right, "the parameters", mistakes, case)
+
+
+def _adam(
+    gradients: list[Tensor],
+    lr: float,
+    *,
+    correct: tuple[bool, bool] = (True, True),
+    first: bool = False,
+    power: float = 0.5,
+    of_mean: bool = False,
+) -> Tensor:
+    """Equation (eq-tf-adam), or with one of its usual mistakes."""
+    mean = square = total = 0.0 * (gradients[0] if gradients else torch.zeros(2, 3))
+    for t, g in enumerate(gradients, start=1):
+        mean = 0.9 * mean + 0.1 * g
+        square = mean**2 if of_mean else 0.999 * square + 0.001 * g**2
+        times = 1 if first else t
+        by_mean, by_square = 1 - 0.9**times, (1 - 0.999**times if not of_mean else 1.0)
+        up = mean / (by_mean if correct[0] else 1.0)
+        down = (square / (by_square if correct[1] else 1.0)) ** power
+        total = total - lr * up / (down + 1e-8)
+    return total
 
 
 @of_function

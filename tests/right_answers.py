@@ -56,6 +56,14 @@ def norm_backward(x, gamma, g, eps=1e-5):
         rows.append((u - u.mean() - centred * (u @ centred) / E / sigma**2) / sigma)
     return torch.stack(rows)
 """,
+    "adam_written": """
+def adam(gradients, lr):
+    W = torch.nn.Parameter(torch.zeros_like(gradients[0]))
+    adam = torch.optim.Adam([W], lr=lr)
+    for W.grad in gradients:
+        adam.step()
+    return W
+""",
     "ceiling_without_order": """
 def ceiling(numbers):
     from fractions import Fraction

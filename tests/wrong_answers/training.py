@@ -29,6 +29,16 @@ def ceiling(numbers):
     groups = {tuple(sorted(str(number))) for number in numbers}
     return len(groups) / len(numbers)
 """
+ADAM = """
+def adam(gradients, lr):
+    W = mean = square = torch.zeros_like(gradients[0])
+    for t, g in enumerate(gradients, start=1):
+        mean = 0.9 * mean + 0.1 * g
+        square = 0.999 * square + 0.001 * g**2
+        step = mean / (1 - 0.9**t)
+        W = W - lr * step / ((square / (1 - 0.999**t)).sqrt() + 1e-8)
+    return W
+"""
 ORDERS = """
 def ceiling(numbers):
     from itertools import permutations
@@ -67,6 +77,23 @@ ANSWERS = answers(
         (ORDERS, "len(set(permutations(str(n)))) -> math.factorial(len(str(n)))", "112 has three"),
         (ORDERS, "only the numbers that are asked compete"),
         ("def ceiling(numbers):\n    return 0.0997", "the ceiling should be 0.5, got 0.0997"),
+    ],
+    adam_written=[
+        (ADAM, "W - lr -> W + lr", "the sign is wrong: a step goes against"),
+        (ADAM, " / (1 - 0.9**t) -> ", " / (1 - 0.999**t) -> ", "divide both means by their"),
+        (ADAM, " / (1 - 0.9**t) -> ", "mean of the gradient is not corrected"),
+        (ADAM, " / (1 - 0.999**t) -> ", "mean of the squares is not corrected"),
+        (ADAM, "0.9**t -> 0.9", "0.999**t -> 0.999", "after 2 steps with lr = 1.0: correct by"),
+        (ADAM, ".sqrt() -> ", "divide by the root of the mean square"),
+        (
+            ADAM,
+            "0.999 * square + 0.001 * g**2 -> mean**2",
+            " / (1 - 0.999**t) -> ",
+            "not the square of the mean",
+        ),
+        (ADAM, "W = W - lr -> W = -lr", "this is the last step alone"),
+        (ADAM, "0.9 * mean + 0.1 -> 0.8 * mean + 0.2", "with lr = 0.5: the parameters should"),
+        ("def adam(gradients, lr):\n    return -lr * gradients[0].sign()", "2 steps with lr"),
     ],
     which_check=[
         *guesses(
