@@ -137,10 +137,8 @@ def weighted_sum(weights: Tensor, value: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Attention with any score: softmax of the scores, then the weighted sum of the values.
 
-    Args:
-        score: a module with `score(query, key) -> (..., L, S)`, such as those of
-            `attn_notes.scores`.
-        dropout: the share of weights set to 0 while training, from 0 to 1.
+    The score is a module with `score(query, key) -> (..., L, S)`, such as those of
+    `attn_notes.scores`.
 
     Example:
         >>> from attn_notes.scores import DotProductScore

@@ -40,18 +40,11 @@ class Tile(NamedTuple):
 
 
 def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Tile]:
-    """The softmax-weighted sum of the values, from scores read a tile at a time.
+    """The softmax-weighted sum of values (S, Dv), from one query's scores (S,) a tile at a time.
 
-    Milakov and Gimelshein (2018) for the sum; chapter 10.
-
-    Args:
-        scores: (S,), one query's scores, floating point; a masked score is -inf.
-        values: (S, Dv).
-        tile: how many keys are read at once, 1 or more; the last tile may be shorter.
-
-    Returns:
-        A `Tile` after each step. The first rescale is 0, as there is nothing to keep. While
-        every score was -inf, the total and the output are 0.
+    Milakov and Gimelshein (2018) for the sum; chapter 10. A `Tile` after each step, the last of
+    which may be shorter. A masked score is -inf. The first rescale is 0, as there is nothing to
+    keep. While every score was -inf, the total and the output are 0.
 
     Example:
         >>> scores, values = torch.tensor([0.0, 1.0, 3.0]), torch.eye(3)

@@ -44,10 +44,9 @@ def padding_mask(
         (B, 1, S) for lengths (B,), or (B, L, S) for lengths (B, L), bool.
 
     Example:
-        >>> padding_mask([2, 3], size=3).int()
-        tensor([[[1, 1, 0]],
-        <BLANKLINE>
-                [[1, 1, 1]]], dtype=torch.int32)
+        >>> padding_mask([2, 3], size=3)[:, 0].int()
+        tensor([[1, 1, 0],
+                [1, 1, 1]], dtype=torch.int32)
     """
     lengths = _checked_lengths(lengths, size, device)
     if lengths.dim() == 1:

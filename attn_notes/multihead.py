@@ -21,15 +21,8 @@ Rotary = Callable[[Tensor], Tensor]
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """Split the last axis into heads: (B, L, E) to (B, H, L, D). Chapter 5.
 
-    A view, then a transpose: nothing is copied. A view straight to (B, H, L, D) has the same
-    shape but mixes tokens and heads.
-
-    Args:
-        x: (..., L, E).
-        num_heads: H, which must divide E.
-
-    Returns:
-        (..., H, L, D) with D = E / H. Head h holds the features from h · D up to (h + 1) · D.
+    A view, then a transpose: nothing is copied. A view straight to (B, H, L, D) has the same shape
+    but mixes tokens and heads. Head h holds the features from h · D up to (h + 1) · D.
 
     Example:
         >>> x = torch.tensor([[11, 12, 13, 14], [21, 22, 23, 24]])  # token 1, token 2

@@ -229,9 +229,6 @@ def apply_rotary(
         layout: which features are pair j. "pairs": 2j and 2j + 1, as in the paper and in the
             sinusoid. "halves": j and j + D/2, as the `transformers` library has Llama's weights.
 
-    Returns:
-        (..., L, D), of x's dtype, computed in the wider of the two dtypes.
-
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
         >>> apply_rotary(x, rotary_angles(2, 2))
@@ -279,20 +276,10 @@ def alibi_bias(
 ) -> Tensor:
     r"""Attention with linear biases: minus the distance from query to key, times the head's slope.
 
-    $b_{h,i,j}=-m_h\,\lvert i+\delta-j\rvert$. Press et al. (2022), section 3; chapter 6. Added to
-    the scores it multiplies a weight by $e^{-m_h}$ for each step away. Hand it to attention as
-    `attn_bias`; it goes together with any mask.
-
-    Args:
-        num_heads: H.
-        L: the number of queries.
-        S: the number of keys, L by default.
-        offset: $\delta$, the position of the first query, as in `causal_mask`.
-        dtype: of the result, floating point.
-        device: of the result; torch's default by default.
-
-    Returns:
-        (H, L, S), 0 or less; 0 where a query meets its own position.
+    $b_{h,i,j}=-m_h\,\lvert i+\delta-j\rvert$: (H, L, S), 0 where a query meets its own position.
+    Press et al. (2022), section 3; chapter 6. Added to the scores it multiplies a weight by
+    $e^{-m_h}$ for each step away. Hand it to attention as `attn_bias`; it goes together with any
+    mask. $\delta$ is the `offset`, the position of the first query, as in `causal_mask`.
 
     Example:
         >>> alibi_bias(8, L=1, S=4, offset=3)[0]  # head 0, one query after three cached keys

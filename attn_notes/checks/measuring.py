@@ -17,8 +17,6 @@ def measured(value: float | Tensor, tolerance: float) -> str:
     Example:
         >>> print("held-out exact match", measured(0.99817, 0.01))
         held-out exact match 0.998 ± 0.01
-        >>> print(measured(1234.4, 50), "steps; error", measured(3.14e-7, 1e-7))
-        1234 ± 50 steps; error 3.1e-07 ± 1e-07
     """
     value, tolerance = float(value), float(tolerance)
     check_finite(value=value)

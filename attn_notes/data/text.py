@@ -23,10 +23,6 @@ def python_documentation() -> list[str]:
 
     About 80 documents of half a million characters, in alphabetical order. Releases of Python
     differ in it, so the book stores that of one (`book/_data/python-topics`).
-
-    Example:
-        >>> python_documentation()[0].splitlines()[0]
-        'The "assert" statement'
     """
     from pydoc_data.topics import topics  # noqa: PLC0415, half a megabyte
 

@@ -39,13 +39,10 @@ LEFT_OUT = ("pooler.", "cls.seq_relationship.", "embeddings.position_ids")
 def load_encoder(source: str | Path, *, revision: str | None = None) -> tuple[Encoder, Tokenizer]:
     """Load a published encoder of the BERT family into our own blocks. Chapters 5 and 8.
 
-    Args:
-        source: a folder, or a name on the hub, `owner/name`, which is downloaded once.
-        revision: of a name on the hub: the commit, tag or branch; the newest commit by default.
-
-    Returns:
-        The encoder, on torch's default device, in its default dtype and in evaluation mode,
-        without any head; and its tokenizer, which neither truncates nor pads.
+    The source is a folder, or a name on the hub, `owner/name`, which is downloaded once, at a
+    `revision`: a commit, tag or branch; the newest commit by default. The encoder is on torch's
+    default device, in its default dtype and in evaluation mode, without any head; its tokenizer
+    neither truncates nor pads.
 
     Raises:
         WeightsNotFound: no such folder, or the download failed.

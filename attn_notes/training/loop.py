@@ -49,10 +49,7 @@ def fit(
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
-        The loss of every step.
-
-    Raises:
-        FloatingPointError: a loss or gradient that is not finite, with its step.
+        The loss of every step; a loss or gradient that is not finite raises a FloatingPointError.
 
     Example:
         >>> target = torch.tensor([1.0, -1.0])

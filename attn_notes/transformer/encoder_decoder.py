@@ -151,15 +151,10 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, TransformerWeights | None]:
         """Teacher forcing: all positions at once, none of which reads a later one.
 
-        Args:
-            source: (B, S), token ids.
-            lengths: (B,), how many of them are real, from 0 to S. Their values are not read, so
-                that nothing waits for a GPU.
-            inputs: (B, L), START and the target's tokens but for the last.
-            need_weights: whether to return the weights of every layer too.
-
-        Returns:
-            Logits (B, L, V), those at i predicting token i + 1, and the weights or None.
+        From ids of sources (B, S), of which `lengths` (B,) are real, from 0 to S (their values are
+        not read, so that nothing waits for a GPU), and inputs (B, L), START and the target's tokens
+        but for the last, logits (B, L, V), those at i predicting token i + 1; and the weights of
+        every layer or None.
         """
         read, mask = self._read_source(source, lengths, need_weights=need_weights)
         output, weights, cross_weights = self.decoder(
