@@ -24,7 +24,12 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("book")
+settings.register_profile("quick", settings.get_profile("book"), max_examples=20)
+
+
+def pytest_configure(config):
+    """A run without the slow tests draws fewer examples of each property."""
+    settings.load_profile("quick" if "not slow" in config.option.markexpr else "book")
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import pytest
 from tools.notebook_rules import homeless_factories
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted(ROOT.glob("attn_*/**/*.py"))
+FILES = [(path.relative_to(ROOT), path.read_text("utf-8")) for path in ROOT.glob("attn_*/**/*.py")]
+TREES = {path: ast.parse(text) for path, text in FILES}
 
 # A library that a part of the package needs, what needs it, and the extra that installs it.
 NEEDED = [
@@ -61,9 +62,9 @@ def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
         assert f"[{extra}]" in line
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_tensor_is_made_on_a_named_device(path):
-    assert homeless_factories(ast.parse(path.read_text(encoding="utf-8"))) == []
+def test_every_tensor_is_made_on_a_named_device():
+    homeless = {str(path): homeless_factories(tree) for path, tree in TREES.items()}
+    assert {path: lines for path, lines in homeless.items() if lines} == {}
 
 
 # Each package, and those that it may import.
@@ -75,11 +76,10 @@ MAY_IMPORT = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_packages_import_one_another_in_one_direction(path):
-    home = path.relative_to(ROOT).parts[0]
-    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    ours = {name.partition(".")[0] for name in names if name.startswith("attn_")}
-    assert ours <= MAY_IMPORT[home] | {home}
+def test_packages_import_one_another_in_one_direction():
+    for path, tree in TREES.items():
+        home, nodes = path.parts[0], [*ast.walk(tree)]
+        names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+        names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        ours = {name.partition(".")[0] for name in names if name.startswith("attn_")}
+        assert ours <= MAY_IMPORT[home] | {home}, path

@@ -52,7 +52,7 @@ CHOICES = {
 # The distribution
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(logits=LOGITS, **CHOICES)
 def test_the_distribution_equals_its_definition(logits, temperature, top_k, top_p):
     expected, nearest = by_definition(logits, temperature, top_k, top_p)

@@ -158,7 +158,7 @@ def bits_by_loop(model: DecoderOnly, texts: list[str], length: int, stride: int)
     return bits / sum(map(len, texts))
 
 
-TEXTS = st.lists(st.text("abcdefx", max_size=30), min_size=1, max_size=3).filter(any)
+TEXTS = st.lists(st.text("abcdefx", max_size=18), min_size=1, max_size=3).filter(any)
 
 
 @settings(max_examples=20)

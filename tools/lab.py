@@ -45,7 +45,7 @@ class Plain:
         self.home = {
             next(filter(None, found)): path.name
             for path in sorted(book.glob("*.ipynb"))
-            for cell in nbformat.read(path, as_version=4).cells
+            for cell in nbformat.v4.reads(path.read_text("utf-8")).cells
             for found in DEFINED.findall(cell.source)
         }
 
@@ -58,11 +58,11 @@ class Plain:
 
     def notebook(self, text: str, page: str) -> str:
         """The notebook of that name, with its Markdown plain."""
-        notebook = nbformat.reads(text, as_version=4)
+        notebook = nbformat.v4.reads(text)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = self(cell.source, page)
-        return nbformat.writes(notebook) + "\n"
+        return nbformat.v4.writes(notebook) + "\n"
 
     def _resolved(self, found: re.Match[str], page: str) -> str:
         role, words, target, bare = found.groups()
@@ -105,9 +105,9 @@ class Plain:
 def digest(text: str) -> str:
     """Of what a reader writes: a notebook's cells, without outputs, or a page."""
     try:
-        cells = nbformat.reads(text, as_version=4).cells
+        cells = nbformat.v4.reads(text).cells
         text = repr([(cell.cell_type, cell.source) for cell in cells])
-    except nbformat.reader.NotJSONError:
+    except json.JSONDecodeError:
         pass
     return hashlib.sha256(text.encode()).hexdigest()
 
