@@ -1,14 +1,17 @@
 """The exercises of chapter 7: who mixes what, norms, sublayers, and the work of a block."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attn_exercises.base import AUTOGRAD, compare, draw, of_function, refuse
+from attn_exercises.base import AUTOGRAD, compare, draw, exercise, of_function, refuse
 from attn_notes.checks.properties import CheckFailed
+from attn_notes.device import get_device
+from attn_notes.transformer import DecoderBlock, TransformerConfig
 
 
 @of_function
@@ -128,3 +131,107 @@ def linear_work(answer: Any) -> None:
         }
         compare(got[name], right, "the work", mistakes, case=f"layer {name}: ")
     refuse(answer, {"FlopCounterMode"}, "write the counter yourself: one hook for each layer")
+
+
+@of_function
+def count_parameters(answer: Any) -> None:
+    """The parameters of the chapter's Transformer, from its sizes."""
+    for V, E, n in ((50, 64, 2), (11, 8, 3)):
+        attention, network = 4 * (E * E + E), 8 * E * E + 5 * E
+        encoder, decoder = attention + network + 4 * E, 2 * attention + network + 6 * E
+        right = 3 * V * E + n * (encoder + decoder) + 4 * E
+        mistakes = {
+            "the decoder's block has two attentions": right - n * attention,
+            "linear layers inside the blocks have biases": right - n * (3 * 4 * E + 2 * 5 * E),
+            "a norm has a gain and a shift: 2E": right - n * 5 * E - 2 * E,
+            "the norms are missing": right - n * 10 * E - 4 * E,
+            "each stream ends with a norm, too": right - 4 * E,
+            "source and target have an embedding each": right - V * E,
+            "the last matrix, from E to V, is missing": right - V * E,
+            "the last matrix has no bias": right + V,
+            "there are n blocks on each side": right - (n - 1) * (encoder + decoder),
+            "the feed-forward network has two matrices": right - n * 2 * (4 * E * E + E),
+        }
+        case = f"with V = {V}, E = {E}, n = {n}: "
+        compare(answer(V, E, n), right, "the number", mistakes, case)
+
+
+@exercise
+def decoder_block(answer: Any) -> None:
+    """A decoder's block written from memory, beside the package's with the same parameters."""
+    E, sizes = 8, {"vocab_size": 1, "embed_dim": 8, "ffn_dim": 32, "activation": "relu"}
+    kinds = {"right": ("pre", 2), "post": ("post", 2), "one head": ("pre", 1)}
+    blocks = {
+        name: DecoderBlock(TransformerConfig(norm=norm, num_heads=heads, **sizes)).to(get_device())
+        for name, (norm, heads) in kinds.items()
+    }
+    mine = answer(E, 2).to(get_device())
+    x, memory = draw((2, 4, E), (2, 3, E), seed=7)
+    for block in blocks.values():
+        _fill(block, {name: name for name, _ in block.named_parameters()})
+    _fill(mine, _names_on_the_page(blocks["right"]))
+    causal = torch.ones(4, 4, dtype=torch.bool, device=x.device).tril()
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=x.device).bool()[:, None, None]
+    with torch.no_grad():
+        got = mine(x, memory, causal, mask)
+        right = blocks["right"](x, memory, memory_mask=mask)[0]
+        open_, unread = torch.ones_like(causal), torch.ones_like(mask)
+        mistakes = {
+            "each part reads the stream through a norm, and the sum has none": blocks["post"](
+                x, memory, memory_mask=mask
+            )[0],
+            "the heads are missing: each reads with weights of its own": blocks["one head"](
+                x, memory, memory_mask=mask
+            )[0],
+            "self-attention needs the causal mask": _sums(blocks["right"], x, memory, open_, mask),
+            "cross-attention needs the memory's mask": _sums(
+                blocks["right"], x, memory, causal, unread
+            ),
+            "the stream is missing: each part is added to it": _sums(
+                blocks["right"], x, memory, causal, mask, stream=0
+            ),
+            "the scores are divided by the root of a head's width": _sums(
+                _unscaled(blocks["right"]), x, memory, causal, mask
+            ),
+        }
+    compare(got, right, "the block's output", mistakes)
+
+
+def _names_on_the_page(block: nn.Module) -> dict[str, str]:
+    """The names of the parameters, with an `nn.Sequential` for the feed-forward network."""
+    places = {"feed_forward.linear1": "feed_forward.0", "feed_forward.linear2": "feed_forward.2"}
+    names = {}
+    for name, _ in block.named_parameters():
+        module, _, last = name.rpartition(".")
+        names[name] = f"{places.get(module, module)}.{last}"
+    return names
+
+
+def _fill(block: nn.Module, names: dict[str, str]) -> None:
+    """The same random parameters for every block; raise where one is missing or another is left."""
+    own = dict(block.named_parameters())
+    for missing in sorted(set(names.values()) - own.keys()):
+        raise CheckFailed(f"the block has no parameter named {missing}")
+    for more in sorted(own.keys() - set(names.values())):
+        raise CheckFailed(f"the block has a parameter too many: {more}")
+    for n, name in enumerate(sorted(names)):
+        parameter = own[names[name]]
+        parameter.data = draw(tuple(parameter.shape), seed=n)[0] / 2
+
+
+def _sums(
+    block: Any, x: Tensor, memory: Tensor, causal: Tensor, mask: Tensor, *, stream: int = 1
+) -> Tensor:
+    """The block's three sums, with masks that may be wrong ones, and perhaps without the stream."""
+    x = stream * x + block.self_attn(block.norm1(x), attn_mask=causal)[0]
+    x = stream * x + block.cross_attn(block.norm2(x), memory, attn_mask=mask)[0]
+    return stream * x + block.feed_forward(block.norm3(x))
+
+
+def _unscaled(block: Any) -> Any:
+    """The same block with scores that are not divided by the root of the head's width."""
+    other = deepcopy(block)
+    for attention in (other.self_attn, other.cross_attn):
+        for parameter in attention.q_proj.parameters():
+            parameter.data *= (len(attention.q_proj.weight) / attention.num_heads) ** 0.5
+    return other

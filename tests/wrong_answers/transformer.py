@@ -61,6 +61,49 @@ def sublayer(x, f, norm, first):
     return x + f(ln(x)) if first else ln(x + f(x))
 """
 
+COUNT = """
+def count(V, E, n):
+    attention = 4 * (E * E + E)
+    network = 8 * E * E + 5 * E
+    encoder = attention + network + 2 * 2 * E
+    decoder = 2 * attention + network + 3 * 2 * E
+    return 3 * V * E + n * (encoder + decoder) + 2 * 2 * E
+"""
+BLOCK = """
+class Attention(nn.Module):
+    def __init__(self, width, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
+        self.v_proj, self.out_proj = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x, memory, mask):
+        def split(y):
+            return y.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+        q = split(self.q_proj(x))
+        k, v = split(self.k_proj(memory)), split(self.v_proj(memory))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, width, num_heads):
+        super().__init__()
+        self.self_attn = Attention(width, num_heads)
+        self.cross_attn = Attention(width, num_heads)
+        inner, outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.feed_forward = nn.Sequential(inner, nn.ReLU(), outer)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm3 = nn.LayerNorm(width)
+
+    def forward(self, x, memory, causal, mask):
+        y = self.norm1(x)
+        x = x + self.self_attn(y, y, causal)
+        x = x + self.cross_attn(self.norm2(x), memory, mask)
+        return x + self.feed_forward(self.norm3(x))
+"""
 ANSWERS = answers(
     who_mixes=[
         *guesses(
@@ -118,5 +161,27 @@ ANSWERS = answers(
         (MEASURE, "run() -> run(), run()", "was called 2 times"),
         (MEASURE, "return found -> return sum(found.values())", "dictionary, got int"),
         (MEASURE, "return found -> return dict.fromkeys(found)", "be a number, got NoneType"),
+    ],
+    count_parameters=[
+        (COUNT, "2 * attention -> attention", "the decoder's block has two attentions"),
+        (COUNT, "+ 2 * 2 * E\n    decoder -> \n    decoder", "the number should be"),
+        (COUNT, "3 * V * E -> 2 * V * E", "an embedding each"),
+        (COUNT, "3 * V * E -> 3 * V * E + V", "the last matrix has no bias"),
+        (COUNT, ") + 2 * 2 * E -> )", "each stream ends with a norm"),
+        (COUNT, "n * (encoder -> 1 * (encoder", "n blocks on each side"),
+    ],
+    decoder_block=[
+        (BLOCK, "self.norm3 = nn.LayerNorm(width) -> pass", "has no parameter named norm3.bias"),
+        (
+            BLOCK,
+            "self.norm3 = -> self.norm4 = nn.LayerNorm(width); self.norm3 =",
+            "too many: norm4",
+        ),
+        (BLOCK, "y, y, causal -> y, y, causal | True", "self-attention needs the causal mask"),
+        (BLOCK, "norm2(x), memory, mask -> norm2(x), memory, mask | True", "the memory's mask"),
+        (BLOCK, "x = x + -> x =", "the block's output should"),
+        (BLOCK, "x = x + -> x =", "return x + -> return", "the stream is missing"),
+        (BLOCK, " / math.sqrt(q.shape[-1]) -> ", "by the root of a head's width"),
+        (BLOCK, "(self.num_heads, -1) -> (1, -1)", "the heads are missing"),
     ],
 )
