@@ -55,8 +55,8 @@ axe: .venv/ready book  ## accessibility of every page, in four states; `test` co
 	$(PY) tools/browser.py && $(CPU) ATTN_NOTES_EVERY_PAGE=1 \
 		$(PY) -m pytest tests/browser/test_axe.py -n 2
 
-test-matrix: .venv/ready  ## the notebooks at other thread counts and instruction sets
-	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu $(NBVAL) -n 1
+test-matrix: .venv/ready  ## the notebooks on two threads, each cell twice, and without wide instructions
+	OMP_NUM_THREADS=2 ATTN_NOTES_DEVICE=cpu ATTN_NOTES_EVERY_CELL_TWICE=1 $(NBVAL) -n 1
 	$(CPU) ATEN_CPU_CAPABILITY=default $(NBVAL)
 
 test-triton: .venv-triton/triton  ## the GPU's kernels by Triton's interpreter, and their chapter

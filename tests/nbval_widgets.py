@@ -323,6 +323,7 @@ _FOLDER = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     """Put the comparison in place of nbval's, and files in place of ports."""
     os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
+    os.environ["TQDM_DISABLE"] = "1"  # a bar is no output to compare
     IPyNbCell.compare_outputs, IPyNbCell.runtest = within_tolerance(_COMPARE), twice(_RUN)
     # Short, since such a socket's path may have a hundred characters: not one of pytest's folders.
     config.stash[_FOLDER] = tempfile.mkdtemp(prefix="kernels-")

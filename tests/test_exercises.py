@@ -81,9 +81,9 @@ def in_the_book_on_a_cpu(monkeypatch):
 
 @cache
 def imports(chapter: Path) -> dict[str, Any]:
-    """What the first code cell of a chapter leaves in the namespace."""
+    """What the cell with a page's imports leaves in the namespace."""
     os.environ["ATTN_NOTES_DEVICE"] = "cpu"
-    first = rules.code(rules.read(chapter))[0]
+    first = rules.imports_cell(chapter)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(rules.parse(first), f"{chapter.stem}: first cell", "exec"), namespace)
     return namespace

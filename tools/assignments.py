@@ -33,11 +33,11 @@ ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)(?: <[^>]*>)?`")
 
 
 def chapter(number: str) -> Path:
-    """The notebook of a chapter, named by its number, such as 3 or 03."""
-    found = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.ipynb"))}
-    if number.zfill(2) not in found:
+    """The notebook of a page, named by its number, such as 3, 03 or 05b."""
+    found = {path.name.partition("_")[0]: path for path in sorted(BOOK.glob("[0-9]*.ipynb"))}
+    if (wanted := number.zfill(2)) not in found:
         sys.exit(f"CHAPTER must be one of {', '.join(found)}, got {number!r}")
-    return found[number.zfill(2)]
+    return found[wanted]
 
 
 def calls(stub: str) -> list[str]:
@@ -54,7 +54,7 @@ def write(number: str, folder: Path, *, hints: bool = False, solutions: bool = F
     opening = f"# Exercises: {title}\n\nRun the next cell first."
     made = [
         new_markdown_cell(opening, id="title"),
-        _graded(new_code_cell, "imports", rules.code(cells)[0]["source"], "imports"),
+        _graded(new_code_cell, "imports", rules.imports_cell(source)["source"], "imports"),
         *_exercises(cells, solved, hints=hints),
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

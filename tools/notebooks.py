@@ -122,7 +122,10 @@ def run_all(paths: list[Path]) -> int:
     """Execute two at a time, each on one thread; return how many notebooks failed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("ATTN_NOTES_DEVICE", "cpu")
-    os.environ["ATTN_NOTES_PROGRESS"] = "0"  # a bar would stay in the outputs
+    os.environ |= {
+        "ATTN_NOTES_PROGRESS": "0",
+        "TQDM_DISABLE": "1",
+    }  # a bar would stay in the outputs
     os.environ.pop("MPLBACKEND", None)  # a reader's choice for scripts: no figure would be shown
     failed = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
