@@ -78,21 +78,14 @@ def cells(names: Sequence[str], times: Mapping[str, Sequence[float]]) -> list[st
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column to the left, numbers to the right; Markdown where a page is written."""
-    if os.environ.get("BENCHMARKS_PAGE"):
-        for row in (header, ["---", *["---:"] * (len(header) - 1)], *rows):
-            narrow = (cell.replace(" (", "<br>(") for cell in row)  # quartiles below the median
-            print(f"| {' | '.join(narrow)} |")
-        return
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        first, *rest = (text.rjust(width) for text, width in zip(row, widths, strict=True))
-        print("  ".join([first.strip().ljust(widths[0]), *rest]))
+    """In Markdown: the first column to the left, numbers to the right."""
+    print()
+    for row in (header, ["---", *["---:"] * (len(header) - 1)], *rows):
+        print(f"| {' | '.join(row)} |")
 
 
 def show(table: Table) -> None:
-    mark = "### " if os.environ.get("BENCHMARKS_PAGE") else ""
-    print(f"\n{mark}{table.title}\n\n{table.about}\n", flush=True)
+    print(f"\n### {table.title}\n\n{table.about}", flush=True)
     print_table(table.header, table.rows)
     if any(MISSED in cell for row in table.rows for cell in row):
         print(f"\nWhere a goal is missed: {table.why}")

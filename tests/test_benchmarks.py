@@ -28,8 +28,7 @@ CASES.remove(("decoding", "bfloat16"))  # it is measured in 32 bits everywhere
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CASES)
-def test_a_benchmark_gives_whole_tables(name, dtype, capsys, monkeypatch):
-    monkeypatch.setenv("BENCHMARKS_PAGE", "1")
+def test_a_benchmark_gives_whole_tables(name, dtype, capsys):
     module = importlib.import_module(f"benchmarks.{name}")
     report.run_as_main(
         lambda bench: module.tables(bench, **TINY[name]), bench(getattr(torch, dtype))
