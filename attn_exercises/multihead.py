@@ -14,7 +14,7 @@ from attn_notes.multihead import MultiHeadAttention, merge_heads, split_heads
 
 
 @of_function
-def count_parameters(answer: Any) -> None:
+def layer_parameters(answer: Any) -> None:
     """The number of parameters from the sizes alone."""
     for E, (H, G), kdim, bias in product((12, 8), ((4, 4), (4, 2), (2, 1)), (5, 8), (True, False)):
         layer = MultiHeadAttention(E, H, num_kv_heads=G, kdim=kdim, vdim=kdim, bias=bias)

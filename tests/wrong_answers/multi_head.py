@@ -55,7 +55,7 @@ ANSWERS = answers(
         ),
         (f"answer = {SPLITS | {'f': None}}", "f has no guess"),
     ],
-    count_parameters=[
+    layer_parameters=[
         (COUNT, "2 * E * (E + bias) -> E * (E + bias)", "is out_proj missing?"),
         (COUNT, "* num_kv_heads -> * num_heads ** (num_kv_heads == num_heads)", "4 heads, 2"),
         (COUNT, "small * -> E *", "keys and values G / H as high?"),
