@@ -135,7 +135,8 @@ def check_attention(
         raise ValueError(f"query, key and value must be {names}, got {shapes_of(**named)}")
     if not q[-1]:
         raise ValueError(f"head_dim must be at least 1, got {shapes_of(query=query, key=key)}")
-    check_mask_and_bias(attn_mask, attn_bias, torch.Size((*q[:-1], k[-2])))
+    if attn_mask is not None or attn_bias is not None:
+        check_mask_and_bias(attn_mask, attn_bias, torch.Size((*q[:-1], k[-2])))
 
 
 def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, shape: torch.Size) -> None:
