@@ -35,7 +35,7 @@ FACTORIES = {
 # of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
 NOT_YET_TYPED_ALONG = {
     "01_kernel_regression", "02_score_functions", "03_masking", "04_attention_decoder",
-    "05_multi_head", "06_positions", "07_transformer", "08_training", "09_three_families",
+    "09_three_families",
     "10_fast_attention", "11_looking_inside", "index", "show_attention",
 }  # fmt: skip
 # As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
@@ -84,6 +84,17 @@ def is_folded(cell: Cell) -> bool:
     """Whether a page shows the cell's code only to those who ask for it."""
     hidden = tags(cell) & {"hide-input", "remove-input"}
     return cell["cell_type"] == "code" and bool(hidden or DRAWS.match(cell["source"]))
+
+
+def first_shown(cells: list[Cell]) -> Cell:
+    """The first code cell that a page shows."""
+    return next((cell for cell in code(cells) if not is_folded(cell)), code(cells)[0])
+
+
+def imports_cell(path: Path) -> Cell:
+    """The cell that imports what the others of a notebook need, its exercises among them."""
+    cells = read(path)
+    return first_shown(cells) if is_typed_along(path.stem) else code(cells)[0]
 
 
 def every_cell_is_executed(cells: list[Cell]) -> list[str]:
@@ -248,7 +259,7 @@ def every_exercise_is_solved(cells: list[Cell]) -> list[str]:
 
 def the_first_cell_chooses_the_device(cells: list[Cell]) -> list[str]:
     """One call of `torch.set_default_device`; no cell or solution after it names a device."""
-    first = next((cell for cell in code(cells) if not is_folded(cell)), code(cells)[0])
+    first = first_shown(cells)
     complaints = []
     if "torch.set_default_device(get_device())" not in first["source"]:
         complaints.append(f"{first['id']}: no torch.set_default_device(get_device())")
@@ -305,7 +316,8 @@ def plain_numbers(cells: list[Cell]) -> list[str]:
     for cell in code(cells):
         streams = [out["text"] for out in cell.get("outputs", []) if "text" in out]
         said[cell["id"]] += streams
-        if re.search(r"\b(True|False)\b", "\n".join(streams + data_of(cell, "text/plain"))):
+        results = [] if data_of(cell, "text/markdown") else data_of(cell, "text/plain")  # no source
+        if re.search(r"\b(True|False)\b", "\n".join(streams + results)):
             complaints.append(f"{cell['id']}: prints True or False")
     found = [name for name, texts in said.items() if "±" in "\n".join(texts)]
     return complaints + [f"{name}: ± (a tolerance stands in the metadata)" for name in found]
