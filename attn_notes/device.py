@@ -9,12 +9,8 @@ from torch import Tensor
 def get_device(name: str | None = None) -> torch.device:
     """The device that every chapter runs on: a GPU if there is one, otherwise the CPU.
 
-    Args:
-        name: forces a device (`cpu`, `cuda`, `cuda:1`, `mps`); by default the environment variable
-            `ATTN_NOTES_DEVICE` may.
-
-    Raises:
-        ValueError: the name is not a device that torch knows and this machine has.
+    A name (`cpu`, `cuda`, `cuda:1`, `mps`) forces a device, and so does the environment variable
+    `ATTN_NOTES_DEVICE`; one that this machine does not have raises a ValueError.
 
     Example:
         >>> torch.zeros(2, device=get_device()).shape

@@ -182,22 +182,12 @@ def rotary_angles(
 ) -> Tensor:
     r"""By which angle `apply_rotary` turns pair j at position i: $\frac is\,b^{-2j/D}$.
 
-    Su et al. (2024), section 3.2; chapter 6. The clocks of the sinusoid, with D for E. Whole turns
-    are taken off in float64, so that float32 keeps its 7 digits however late the position.
-
-    Args:
-        length: L, the number of positions.
-        head_dim: D, which must be even.
-        offset: the first position, negative too. With a cache it is the cached length.
-        base: b, above 0. A larger one slows the slow hands most, to reach longer texts than were
-            trained on (Xiong et al., 2024).
-        scale: s, above 0. Positions are divided by it: with s = 2 a text of twice the trained
-            length stays within the trained angles (Chen et al., 2023).
-        dtype: of the result, floating point.
-        device: of the result; torch's default by default.
-
-    Returns:
-        (L, D/2), from 0 to 2π.
+    Su et al. (2024), section 3.2; chapter 6. The clocks of the sinusoid, with D for E, which must
+    be even. (L, D/2), from 0 to 2π: whole turns are taken off in float64, so that float32 keeps its
+    7 digits however late the position. The arguments are those of `sinusoidal_encoding`, and two
+    ways to reach longer texts than were trained on: a larger base b slows the slow hands most
+    (Xiong et al., 2024); the scale s divides positions, so that with s = 2 a text of twice the
+    trained length stays within the trained angles (Chen et al., 2023).
 
     Example:
         >>> rotary_angles(3, 4, offset=5)  # at position 7 the first hand is 0.7168 into a new turn

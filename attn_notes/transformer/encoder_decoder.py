@@ -117,11 +117,8 @@ class Transformer(nn.Module):
     Vaswani et al. (2017); chapter 7. Matrices are initialised as in Glorot and Bengio (2010),
     biases as 0, and embeddings from N(0, 1), or, where they are scaled or tied, from N(0, 1/E):
     multiplied by $\sqrt E$ they are then as large as positions, and as an output projection they
-    are no larger than another matrix.
-
-    Args:
-        config: of the encoder and its vocabulary, and, but for `target_vocab_size` and
-            `num_decoder_layers`, of the decoder; `num_token_types` must be 0.
+    are no larger than another matrix. The config is of both sides, but for `target_vocab_size` and
+    `num_decoder_layers`.
 
     Example:
         >>> model = Transformer(TransformerConfig(vocab_size=9, target_vocab_size=7, embed_dim=8))
