@@ -1,9 +1,8 @@
 """The book's one Sphinx extension: what a page carries, and the two indexes made at build time.
 
 It adds the theme's style sheet to every page and the widgets' script and style to the pages that
-hold a widget; keeps ipywidgets' state, and with it scripts from other hosts, off every page;
-makes figures of images and their captions, with drawings inlined; folds code that a first reading
-can do without; and fills the solutions index and the colophon's versions.
+hold a widget; makes figures of images and their captions, with drawings inlined; folds code that a
+first reading can do without; and fills the solutions index and the colophon's versions.
 """
 
 import html
@@ -99,13 +98,6 @@ def write_assets(app: Sphinx) -> None:
     static.mkdir(parents=True, exist_ok=True)
     (static / "attn-widgets.js").write_text(attn_widgets.page_script(), encoding="utf-8")
     (static / "attn-widgets.css").write_text(attn_widgets.page_style(), encoding="utf-8")
-
-
-def strip_widget_state(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """Before myst-nb turns a notebook's widgets into scripts from other hosts."""
-    getattr(app.env, "nb_metadata", {}).get(pagename, {}).pop("js_files", None)
 
 
 class FoldDropdowns(SphinxPostTransform):
@@ -367,7 +359,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
-    app.connect("html-page-context", strip_widget_state, priority=400)
     app.connect("html-page-context", finish_page)
     app.connect("doctree-resolved", fill_solutions_index)
     app.connect("env-updated", refresh_solutions_index)
