@@ -20,7 +20,7 @@ CLEARED = r"\1# YOUR CODE HERE\n\1raise NotImplementedError()"
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_a_sheet_holds_every_exercise_and_no_solution(chapter, tmp_path):
-    path = assignments.write(chapter.stem[:2], tmp_path, hints=False)
+    path = assignments.write(chapter.stem.partition("_")[0], tmp_path, hints=False)
     nbformat.validate(nbformat.read(path, as_version=4))
     sheet = path.read_text(encoding="utf-8")
     cells = rules.read(path)
@@ -54,7 +54,7 @@ def nbgrader(cell):
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_nbgrader_knows_every_answer_and_what_it_is_worth(chapter, solutions, tmp_path):
     """The metadata of schema 3, to which nbgrader holds a notebook."""
-    path = assignments.write(chapter.stem[:2], tmp_path, solutions=solutions)
+    path = assignments.write(chapter.stem.partition("_")[0], tmp_path, solutions=solutions)
     cells = [cell for cell in rules.read(path) if nbgrader(cell)]
     assert len({nbgrader(cell)["grade_id"] for cell in cells}) == len(cells)
     for cell in cells:
@@ -94,12 +94,14 @@ def test_solutions_earn_all_points_and_what_is_left_without_them_none(
     chapter, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(BOOK)
-    cells = rules.read(assignments.write(chapter.stem[:2], tmp_path, solutions=True))
+    cells = rules.read(assignments.write(chapter.stem.partition("_")[0], tmp_path, solutions=True))
     checked = [one.label for one in exercises_of(chapter) if "triton" not in one.stub]
     assert ran(chapter, cells) == checked
     cleared = [cell | {"source": MARKED.sub(CLEARED, cell["source"])} for cell in cells]
     assert ran(chapter, cleared) == []  # as nbgrader releases them
-    assert ran(chapter, rules.read(assignments.write(chapter.stem[:2], tmp_path))) == []
+    assert (
+        ran(chapter, rules.read(assignments.write(chapter.stem.partition("_")[0], tmp_path))) == []
+    )
 
 
 def test_the_instructors_page_counts_the_exercises_and_adds_their_minutes():
