@@ -60,7 +60,8 @@ def attention_weights(
         scores = scores if mask is None else scores.masked_fill_(~mask, -math.inf)
         return scores.softmax(-1).to(query.dtype)
     if attn_bias is not None:
-        scores, mask = scores + attn_bias, and_bias(mask, attn_bias.expand_as(scores))
+        axes = (1,) * (scores.dim() - attn_bias.dim()) + attn_bias.shape  # as many as the scores
+        scores, mask = scores + attn_bias, and_bias(mask, attn_bias.view(axes))
     return masked_softmax(scores, mask).to(query.dtype)
 
 
