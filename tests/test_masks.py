@@ -81,6 +81,7 @@ def test_pair_mask_needs_a_real_query_and_a_real_key(batch, rows, columns, seed)
     assert_tables(mask, batch, rows, columns, lambda b, i, j: i < queries[b] and j < keys[b])
 
 
+@pytest.mark.slow  # torch.export takes seconds
 def test_lengths_are_checked_but_where_no_value_can_be_read():
     class Padding(torch.nn.Module):
         def forward(self, lengths):

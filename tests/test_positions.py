@@ -197,6 +197,7 @@ def test_where_a_device_has_no_float64_the_angles_are_those_of_the_cpu():
     assert sinusoid(L, D, device="meta").is_meta
 
 
+@pytest.mark.slow  # torch.export takes seconds
 def test_a_graph_of_any_length_is_exported_whole():
     class Turned(nn.Module):
         def forward(self, x):
