@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -159,12 +160,16 @@ def count_parameters(answer: Any) -> None:
 @exercise
 def decoder_block(answer: Any) -> None:
     """A decoder's block written from memory, beside the package's with the same parameters."""
-    E, sizes = 8, {"vocab_size": 1, "embed_dim": 8, "ffn_dim": 32, "activation": "relu"}
-    kinds = {"right": ("pre", 2), "post": ("post", 2), "one head": ("pre", 1)}
-    blocks = {
-        name: DecoderBlock(TransformerConfig(norm=norm, num_heads=heads, **sizes)).to(get_device())
-        for name, (norm, heads) in kinds.items()
+    E = 8
+    config = TransformerConfig(
+        vocab_size=1, embed_dim=E, num_heads=2, ffn_dim=4 * E, norm="pre", activation="relu"
+    )
+    configs = {
+        "right": config,
+        "post": replace(config, norm="post"),
+        "one head": replace(config, num_heads=1),
     }
+    blocks = {name: DecoderBlock(one).to(get_device()) for name, one in configs.items()}
     mine = answer(E, 2).to(get_device())
     x, memory = draw((2, 4, E), (2, 3, E), seed=7)
     for block in blocks.values():
