@@ -84,8 +84,6 @@ def sinusoidal_encoding(
     """
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating point, got {dtype}")
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating point, got {dtype}")
     angles = clock_angles(length, embed_dim, offset=offset, base=base, device=device)  # (L, E/2)
     pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
     return pairs.flatten(-2).to(device or torch.get_default_device(), dtype)  # (L, E)

@@ -4,16 +4,16 @@ from tests.wrong_answers import answers
 
 ENCODE = """
 def encode(x, table, cached):
-    new = torch.arange(x.shape[1], device=x.device)
+    new = torch.arange(x.shape[1])
     return x + table[cached[:, None] + new]
 """
-DIFFER = {"none": False, "causal": False, "rotary": False, "alibi": False}
-DIFFER |= {"sinusoidal": True, "learned": True}
+OUTPUTS = dict.fromkeys(("none", "causal", "rotary", "alibi"), "equal")
+OUTPUTS |= {"sinusoidal": "differ", "learned": "differ"}
 SHIFT = """
 def shift(offset, embed_dim):
-    j = torch.arange(embed_dim // 2, device=device)
+    j = torch.arange(embed_dim // 2)
     angle = offset * 10_000.0 ** (-2 * j / embed_dim)
-    R = torch.zeros(embed_dim, embed_dim, device=device)
+    R = torch.zeros(embed_dim, embed_dim)
     R[::2, ::2] = R[1::2, 1::2] = torch.diag(angle.cos())
     R[::2, 1::2] = torch.diag(angle.sin())
     R[1::2, ::2] = -R[::2, 1::2]
@@ -26,18 +26,18 @@ ANSWERS = answers(
     own_rows=[
         (ENCODE, "cached[:, None] + -> ", "every text starts at position 0 again"),
         (ENCODE, "cached[:, None] -> cached[0]", "all texts start at position 5: text 1 has 2"),
-        (ENCODE, "table[ -> sinusoidal_encoding(32, 8, device=x.device)[", "the sum should be"),
+        (ENCODE, "table[ -> positions.sinusoidal_encoding(32, 8)[", "the sum should be"),
         (ENCODE, " + new -> ", "all new tokens of a text get"),
         (ENCODE, "+ new -> + new + 1", "the first new token stands at `cached`, not one"),
         (ENCODE, "+ new -> + new.flip(0)", "the new tokens are numbered backwards"),
     ],
     one_letter=[
-        (f"differ = {DIFFER | {'causal': True}}", "the mask changes how many values are averaged"),
-        (f"differ = {DIFFER | {'rotary': True}}", "rotary is not True: it turns queries and keys"),
-        (f"differ = {DIFFER | {'alibi': True}}", "alibi is not True: it changes the weights"),
-        (f"differ = {DIFFER | {'learned': False}}", "learned is not False: its rows are added"),
-        (f"differ = {DIFFER | {'none': 0}}", "none should be True or False, got 0"),
-        ("differ = {'none': False}", "causal has no guess: write True or False"),
+        (f"outputs = {OUTPUTS | {'causal': 'differ'}}", "the mask changes how many values"),
+        (f"outputs = {OUTPUTS | {'rotary': 'differ'}}", "rotary is not 'differ': it turns queries"),
+        (f"outputs = {OUTPUTS | {'alibi': 'differ'}}", "alibi is not 'differ': it changes the"),
+        (f"outputs = {OUTPUTS | {'learned': 'equal'}}", "learned is not 'equal': its rows are"),
+        (f"outputs = {OUTPUTS | {'none': False}}", 'none should be "equal" or "differ", got False'),
+        ("outputs = {'none': 'equal'}", 'causal has no guess: write "equal" or "differ"'),
     ],
     shift_matrix=[
         (SHIFT, "return R -> return R.T", "shift(1, 2): it turns the wrong way"),
