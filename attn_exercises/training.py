@@ -105,7 +105,9 @@ def _adam(
     of_mean: bool = False,
 ) -> Tensor:
     """Equation (eq-tf-adam), or with one of its usual mistakes."""
-    mean = square = total = 0.0 * (gradients[0] if gradients else torch.zeros(2, 3))
+    mean: Any = 0.0
+    square: Any = 0.0
+    total: Any = 0.0
     for t, g in enumerate(gradients, start=1):
         mean = 0.9 * mean + 0.1 * g
         square = mean**2 if of_mean else 0.999 * square + 0.001 * g**2
