@@ -1,4 +1,4 @@
-"""Keys and values kept from one step to the next, so that a step costs one token (chapter 6).
+"""Keys and values kept from one step to the next, so that a step costs one token (chapter 7).
 
 A causal layer never needs an old query again, and its old keys and values never change: what has
 been computed for a prefix holds for every continuation of it.
@@ -33,9 +33,6 @@ class KVCache:
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys (B, G, L, D) and values (B, G, L, Dv); return all S that are held now."""
-        if key.shape[:3] != value.shape[:3]:
-            got = shapes_of(key=key, value=value)
-            raise ValueError(f"key and value must share (B, G, L), got {got}")
         if key.shape[:3] != value.shape[:3]:
             got = shapes_of(key=key, value=value)
             raise ValueError(f"key and value must share (B, G, L), got {got}")

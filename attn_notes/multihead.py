@@ -203,7 +203,7 @@ class MultiHeadAttention(nn.Module):
                 It is applied to the queries and to the new keys, which are cached rotated; with a
                 cache, its positions must start at `cache.length`.
             need_weights: whether to return the weights too.
-            cache: earlier keys and values (chapter 6); new ones are appended, and S counts both.
+            cache: earlier keys and values (chapter 7); new ones are appended, and S counts both.
 
         Returns:
             Output (B, L, E), and the weights (B, H, L, S), those before dropout, or None. A query

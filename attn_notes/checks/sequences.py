@@ -78,7 +78,7 @@ def _compare_steps(
 def check_pieces_match_whole(
     layer: Callable[[Tensor, KVCache | None], Tensor], x: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """Fed in pieces through a cache, a layer gives the same output as for the whole. Chapter 6.
+    """Fed in pieces through a cache, a layer gives the same output as for the whole. Chapter 7.
 
     The layer maps x (B, L, ...), L of 2 or more, and a cache, None for the whole, to (B, L, ...).
     """
