@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from attn_notes.arguments import check_fractions, check_shapes
 from attn_notes.guard import can_look, finite_rows, guarded, is_finite, without_unread
-from attn_notes.masks import and_bias, and_causal, masked_softmax
+from attn_notes.masks import and_bias, and_causal, masked_softmax, softmax_in_place
 from attn_notes.modes import full_precision
 
 
@@ -58,7 +58,7 @@ def attention_weights(
         mask = and_causal(mask, *scores.shape[-2:], device=scores.device)
     if attn_mask is None and attn_bias is None:  # every query may read key 0: no row is empty
         scores = scores if mask is None else scores.masked_fill_(~mask, -math.inf)
-        return scores.softmax(-1).to(query.dtype)
+        return softmax_in_place(scores).to(query.dtype)
     if attn_bias is not None:
         axes = (1,) * (scores.dim() - attn_bias.dim()) + attn_bias.shape  # as many as the scores
         scores, mask = scores + attn_bias, and_bias(mask, attn_bias.view(axes))

@@ -7,6 +7,7 @@ that: reading one makes a GPU wait.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -212,6 +213,14 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     # Any finite scores will do in an empty row: its weights become 0, and so does its gradient.
     masked = torch.where(some, -math.inf, 0.0).to(scores.dtype)
     return torch.where(mask, scores, masked).softmax(-1) * some  # (..., L, S)
+
+
+def softmax_in_place(scores: Tensor) -> Tensor:
+    """Softmax over all keys, in the memory of the scores where no gradient is recorded."""
+    if not torch.is_grad_enabled():
+        with suppress(RuntimeError):  # vmap and forward differentiation know no `out`
+            return torch.softmax(scores, -1, out=scores)
+    return scores.softmax(-1)
 
 
 def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
