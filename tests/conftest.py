@@ -33,11 +33,12 @@ def pytest_configure(config):
 
 
 @pytest.fixture(autouse=True)
-def restored_print_options():
-    """A chapter's first cell sets them; a doctest after it prints four digits again."""
+def restored_settings():
+    """A page's first cell chooses a device, and perhaps how numbers are printed: undo both."""
     yield
     if torch := sys.modules.get("torch"):
         torch.set_printoptions(profile="default")
+        torch.set_default_device(None)
 
 
 @pytest.fixture(scope="session")
