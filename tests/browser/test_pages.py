@@ -248,6 +248,8 @@ def test_every_part_of_a_drawing_leads_somewhere(opened):
 
 @every_chapter
 def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened):
+    if not opened.name.partition("_")[0].endswith(tuple("0123456789")):
+        pytest.skip("a page in depth, which needs no widget; its tables stand in for one in print")
     assert opened.elements
     for after in opened.source.split("</attn-widget>")[1:]:
         assert "<img" in re.split(r"<attn-widget>|<h2", after)[0]
@@ -276,7 +278,7 @@ def test_a_widget_fits_a_window_and_nothing_covers_it(opened):
     page.evaluate(FOLD)
     settle(page)
     heights = "[...document.querySelectorAll('attn-widget')].map((one) => one.offsetHeight)"
-    assert 100 < max(page.evaluate(heights)) <= TALLEST_WIDGET
+    assert all(100 < height <= TALLEST_WIDGET for height in page.evaluate(heights))
     for panel in opened.panels:
         panel.el.evaluate("(one) => one.scrollIntoView({ block: 'center' })")
         page.wait_for_function(UNCOVERED, arg=panel.el.element_handle())
