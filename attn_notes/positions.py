@@ -228,8 +228,9 @@ def apply_rotary(
         raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")
     if layout not in ("pairs", "halves"):
         raise ValueError(f'layout must be "pairs" or "halves", got {layout!r}')
-    split, axis = {"pairs": ((-1, 2), -1), "halves": ((2, -1), -2)}[layout]
-    a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
+    half = angles.shape[1]
+    split, axis = {"pairs": ((half, 2), -1), "halves": ((2, half), -2)}[layout]
+    a, b = x.reshape(*x.shape[:-1], *split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
     turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)
     return turned.flatten(-2).to(x.dtype)  # (..., L, D)

@@ -66,6 +66,7 @@ def test_compiled_in_one_graph_a_model_gives_the_same(call):
     make, batch, keywords = CALLS[call]
     model = make(positions="rotary", embed_dim=12).eval()
     torch.compiler.reset()
+    torch.set_default_device("cpu")  # as in a page's first cell, after which not all is traced
     compiled = torch.compile(model, fullgraph=True, backend="eager")  # traced, without a compiler
     torch.testing.assert_close(compiled(*batch, **keywords), model(*batch, **keywords))
 
