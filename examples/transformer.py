@@ -154,15 +154,23 @@ def train(numbers, steps=600):
     return model
 
 
+def until_end(ids):
+    words = [VOCABULARY[n] for n in ids]
+    return words[: words.index("<end>")] if "<end>" in words else words
+
+
 @torch.no_grad()
-def write(model, numbers, most=12):
-    memory, mask = model.encode(make_batch(numbers)[0])
-    written = torch.full((len(numbers), 1), START)
+def write_from(model, memory, mask, most=12):
+    written = torch.full((len(memory), 1), START)
     for _ in range(most):
         logits = model.decode(written, memory, mask)
         written = torch.cat([written, logits[:, -1:].argmax(-1)], dim=1)
-    rows = [[VOCABULARY[n] for n in row] for row in written[:, 1:].tolist()]
-    return [row[: row.index("<end>")] if "<end>" in row else row for row in rows]
+    return [until_end(row) for row in written[:, 1:].tolist()]
+
+
+@torch.no_grad()
+def write(model, numbers):
+    return write_from(model, *model.encode(make_batch(numbers)[0]))
 
 
 if __name__ == "__main__":

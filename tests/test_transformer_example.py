@@ -103,6 +103,60 @@ def test_no_word_reads_a_later_one_and_nothing_reads_padding(model, ids):
     assert not torch.allclose(model(source, later)[:, 2], logits[:, 2])
 
 
+def cached(attention_class):
+    """The file's attention, keeping its keys and values: the cache of page 7c, for pieces too."""
+
+    class Cached(attention_class):
+        keys = values = None
+
+        def forward(self, x, memory, mask):
+            q, k = self.split(self.q_proj(x)), self.split(self.k_proj(memory))
+            v = self.split(self.v_proj(memory))
+            if self.keys is not None:
+                k, v = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
+            self.keys, self.values = k, v
+            scores = q @ k.mT / q.shape[-1] ** 0.5
+            weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+            return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+
+    return Cached
+
+
+@pytest.mark.parametrize("pieces", [(1, 1, 1, 1, 1), (3, 2), (1, 3, 1)])
+def test_a_cache_built_on_its_parts_gives_the_logits_of_the_parallel_pass(
+    model, example, ids, pieces
+):
+    source, _ = ids
+    words = torch.tensor([[1, 20, 21, 22, 23], [1, 30, 31, 32, 33]])  # (B, L)
+    at_once = model(source, words)
+    memory, mask = model.encode(source)
+    for block in model.decoder:
+        kept = cached(example.MultiHeadAttention)(24, 3).double()
+        kept.load_state_dict(block.self_attn.state_dict())
+        block.self_attn = kept
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    logits, done = [], 0
+    for new in pieces:
+        end = done + new
+        x = model.target_embedding(words[:, done:end]) + example.positions(end, 24)[done:]
+        for block in model.decoder:
+            x = block(x, memory, causal[done:end, :end], mask)
+        logits.append(model.out_proj(model.decoder_norm(x)))
+        done = end
+    torch.testing.assert_close(torch.cat(logits, dim=1), at_once)
+
+
+def test_writing_takes_the_most_probable_next_word_of_the_parallel_pass(example):
+    torch.manual_seed(0)
+    model = example.Transformer(len(example.VOCABULARY), width=24, num_heads=3, num_layers=1)
+    memory, mask = model.encode(example.make_batch([24, 7])[0])
+    for row, said in enumerate(example.write(model, [24, 7])):
+        ids = torch.tensor([[example.START, *map(example.VOCABULARY.index, said)]])
+        best = model.decode(ids, memory[row : row + 1], mask[row : row + 1]).argmax(-1)[0]
+        assert ids[0, 1:].tolist() == best[:-1].tolist()
+        assert len(said) == 12 or best[-1] == example.END
+
+
 def test_it_spells_every_number_as_german_does(example):
     assert all(tuple(example.in_german(n)) == number_words(n, "de") for n in range(10_000))
 
