@@ -29,6 +29,7 @@ PARTS = (
 )
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
+IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
 WIDGET = "<attn-widget"
 BAND = "The number after ± is how far a rerun may differ. It is not a standard error."
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
@@ -71,6 +72,20 @@ def add_static_folder(app: Sphinx, config: Config) -> None:
     """Only the files that a page needs; Jupyter Book would load every script in the folder."""
     config.html_static_path.append(str(STATIC))
     app.add_css_file("book.css", priority=900)
+
+
+def number_pages_in_depth(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Page `07b_…` is 7b, not the section of chapter 7 that follows the last one of its page."""
+    pages = []
+    for page, toc in env.tocs.items():
+        found = IN_DEPTH.fullmatch(page)
+        if found:
+            number = (found[1],)
+            env.titles[page]["secnumber"] = number
+            env.toc_secnumbers[page][""] = number
+            next(toc.findall(nodes.reference))["secnumber"] = number
+            pages.append(page)
+    return pages
 
 
 def typeset_docstring(
@@ -361,5 +376,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
     app.connect("html-page-context", finish_page)
     app.connect("doctree-resolved", fill_solutions_index)
+    # After Sphinx has given its numbers, at priority 500.
+    app.connect("env-get-updated", number_pages_in_depth, priority=600)
     app.connect("env-updated", refresh_solutions_index)
     return {"env_version": checksum_of_extensions()}  # another one: Sphinx reads every page again
