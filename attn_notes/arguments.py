@@ -4,8 +4,8 @@ Numbers first, then tensors, then the shapes that attention asks for, then insta
 """
 
 import math
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
+from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -17,27 +17,27 @@ Device = torch.device | str | None
 
 
 def check_integers(least: int | None = None, /, **numbers: int) -> None:
-    """Raise unless all are integers (of Python, numpy or torch; no bool), and at least `least`."""
+    """Raise unless all are integers (of Python or numpy; no bool), and at least `least`."""
     for name, number in numbers.items():
-        if type(number) is not int and not _is_integer(number):
+        is_integer = isinstance(number, int | torch.SymInt | Integral)  # SymInt: in a traced graph
+        if not is_integer or isinstance(number, bool):
             raise TypeError(f"{name} must be an integer, got {number!r}")
         if least is not None and number < least:
             raise ValueError(f"{name} must be at least {least}, got {number}")
 
 
-def check_finite(**numbers: float) -> None:
-    """Raise unless all are numbers, neither NaN nor infinite."""
-    _check_numbers(numbers, math.isfinite, "a finite number")
-
-
 def check_positive(**numbers: float) -> None:
     """Raise unless all are finite numbers above 0."""
-    _check_numbers(numbers, lambda number: 0 < number < math.inf, "a positive number")
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be a positive number, got {number}")
 
 
 def check_fractions(**numbers: float) -> None:
     """Raise unless all are numbers from 0 to 1."""
-    _check_numbers(numbers, lambda number: 0 <= number <= 1, "from 0 to 1")
+    for name, number in numbers.items():
+        if not 0 <= number <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, got {number}")
 
 
 def check_divides(name: str, parts: int, whole: str, size: int) -> None:
@@ -66,7 +66,7 @@ def check_integer_tensors(**tensors: Tensor) -> None:
     """Raise unless all are tensors of integers; their values are not read."""
     check_tensors(**tensors)
     for name, tensor in tensors.items():
-        if not _holds_integers(tensor):
+        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"{name} must be integers, got {tensor.dtype}")
 
 
@@ -74,8 +74,8 @@ def check_floating(**tensors: Tensor) -> None:
     """Raise unless all are floating-point tensors of the same dtype; autocast may mix dtypes."""
     check_tensors(**tensors)
     dtypes = [tensor.dtype for tensor in tensors.values()]
-    agree = len({*dtypes}) == 1 or _are_autocast(*tensors.values())
-    if not agree or not dtypes[0].is_floating_point:
+    agree = len({*dtypes}) == 1 or is_autocast(next(iter(tensors.values())))
+    if not agree or not all(dtype.is_floating_point for dtype in dtypes):
         must = "floating point" + " and of the same dtype" * (len(tensors) > 1)
         raise TypeError(f"{_listed(tensors)} must be {must}, got {_listed(map(str, dtypes))}")
 
@@ -148,19 +148,14 @@ def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, shape: torch.S
         check_mask(mask, shape)
 
 
-def check_bool(mask: Tensor) -> None:
-    """Raise unless the mask is a bool tensor."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
-
-
 def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
     """Raise unless the mask is bool and broadcasts to scores (the message says `of`) of this shape.
 
     Three axes on four would line the batch up with the heads, and are refused.
     """
-    check_bool(mask)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = getattr(mask, "dtype", type(mask).__name__)
+        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
     if mask.dim() == 3 and len(shape) == 4:
         wanted = f"a head axis for {of} (B, H, L, S), so pass mask[:, None]"
         shapes = f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"
@@ -198,33 +193,7 @@ def check_step(tokens: Tensor, rows: int) -> None:
         raise ValueError(f"{wanted}, got {tuple(tokens.shape)}")
 
 
-def _are_autocast(*tensors: Tensor) -> bool:
-    """Whether autocast is on, and makes the dtypes of these tensors agree."""
-    return is_autocast(tensors[0]) and all(tensor.is_floating_point() for tensor in tensors)
-
-
 def _listed(words: Iterable[str]) -> str:
     """`a`, `a and b`, or `a, b and c`."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _is_integer(number: object) -> bool:
-    """Whether it is an integer of Python (also in an exported graph), numpy or torch; no bool."""
-    if isinstance(number, Tensor):
-        return number.dim() == 0 and _holds_integers(number)
-    return isinstance(number, int | torch.SymInt | Integral) and not isinstance(number, bool)
-
-
-def _holds_integers(tensor: Tensor) -> bool:
-    """Whether its dtype is an integer, bool not among them."""
-    return not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
-
-
-def _check_numbers(numbers: dict[str, Any], fits: Callable[[Any], bool], wanted: str) -> None:
-    """Raise unless all are numbers that fit."""
-    for name, number in numbers.items():
-        if not isinstance(number, Real):
-            raise TypeError(f"{name} must be a number, got {number!r}")
-        if not fits(number):
-            raise ValueError(f"{name} must be {wanted}, got {number}")

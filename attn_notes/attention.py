@@ -56,12 +56,16 @@ def attention_weights(
     mask = attn_mask
     if is_causal:
         mask = and_causal(mask, *scores.shape[-2:], device=scores.device)
-    if attn_mask is None and attn_bias is None:  # every query may read key 0: no row is empty
+    bias_masks = False
+    if attn_bias is not None:
+        scores = scores + attn_bias
+        bias_masks = not (can_look(attn_bias) and is_finite(attn_bias))  # by minus infinity
+    if attn_mask is None and not bias_masks:  # every query may read key 0: no row is empty
         scores = scores if mask is None else scores.masked_fill_(~mask, -math.inf)
         return softmax_in_place(scores).to(query.dtype)
-    if attn_bias is not None:
+    if attn_bias is not None and bias_masks:
         axes = (1,) * (scores.dim() - attn_bias.dim()) + attn_bias.shape  # as many as the scores
-        scores, mask = scores + attn_bias, and_bias(mask, attn_bias.view(axes))
+        mask = and_bias(mask, attn_bias.view(axes))
     return masked_softmax(scores, mask).to(query.dtype)
 
 

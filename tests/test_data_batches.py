@@ -15,6 +15,7 @@ from hypothesis.strategies import DrawFn
 
 from attn_notes import data
 from attn_notes.data import END, PAD, START, UNKNOWN, Batch, Batches, Pair, Vocabulary
+from attn_train import sources
 
 LETTERS = "abcdefg"
 VOCABULARY = Vocabulary([*LETTERS])
@@ -162,8 +163,8 @@ def everything_drawn() -> str:
     train, held_out = data.number_pairs("de", "en", count=300)
     words = Vocabulary.build([*train[0], *train[1]])
     batches = Batches(train, words, words, batch_size=7)
-    dates = data.date_pairs("de", "en", count=9)
-    sides = data.split_text(data.python_documentation())
+    dates = sources.date_pairs("de", "en", count=9)
+    sides = data.split_text(sources.python_documentation())
     letters = Vocabulary([*"toben r"])
     windows = data.TextWindows(["to be or not to be"], letters, length=5, batch_size=6)
     drawn = held_out, words.tokens, batches(3), batches(100), dates, sides, windows(9).tolist()
@@ -185,7 +186,7 @@ def test_another_process_draws_the_same_data():
 
 @given(pairs=SIDES, share=st.floats(0, 1))
 def test_no_source_is_on_both_sides_and_no_pair_is_lost(pairs, share):
-    train, held_out = data.split_pairs(pairs, share=share)
+    train, held_out = sources.split_pairs(pairs, share=share)
     assert not {source for source, _ in train} & {source for source, _ in held_out}
     assert sorted(train + held_out) == sorted(pairs)
     assert [pair for pair in pairs if pair in train] == train
@@ -193,8 +194,8 @@ def test_no_source_is_on_both_sides_and_no_pair_is_lost(pairs, share):
 
 def test_the_side_of_a_source_depends_on_nothing_else():
     pairs = [((str(number),), ("x",)) for number in range(1000)]
-    train, held_out = data.split_pairs(pairs)
+    train, held_out = sources.split_pairs(pairs)
     assert 60 < len(held_out) < 140
     others = [(source, ("y", "z")) for source, _ in reversed(held_out)]
-    assert data.split_pairs(others) == ([], others)
-    assert data.split_pairs(train) == (train, [])
+    assert sources.split_pairs(others) == ([], others)
+    assert sources.split_pairs(train) == (train, [])

@@ -17,6 +17,7 @@ from attn_notes.data import join_words, number_pairs, number_words
 from attn_notes.data import numbers as N
 from attn_notes.data.dates import DATE_LOCALES, DATE_STYLES
 from attn_notes.data.numbers import BELOW_TEN_THOUSAND, NUMBER_LANGUAGES
+from attn_train import sources
 
 # Values with irregular spellings, in some language.
 CORNERS = sorted(
@@ -227,7 +228,7 @@ DATES = [("de", "en"), ("iso", "ja"), ("fr", "es")]
     ("draw", "read", "languages", "every"),
     [
         (partial(number_pairs, digits=(1, 4)), value_of, NUMBERS, range(10_000)),
-        (data.date_pairs, day_of, DATES, DAYS),
+        (sources.date_pairs, day_of, DATES, DAYS),
     ],
     ids=["numbers", "dates"],
 )

@@ -41,7 +41,7 @@ from attn_notes.transformer import (
     Transformer,
     TransformerConfig,
 )
-from attn_train import loop
+from attn_train import loop, sources
 from tests.oracles import DV, B, D, H, L, S
 
 NAN, INF = float("nan"), float("inf")
@@ -70,13 +70,11 @@ def rows(call, *cases: tuple) -> list[tuple]:
 CHECKS = [
     *(
         (partial(A.check_integers, 1, n=n), T, "n must be an integer")
-        for n in ("2", True, torch.tensor(True), [2], 2.0, torch.tensor([2]))
+        for n in ("2", True, [2], 2.0)
     ),
     (partial(A.check_integers, 1, n=0), V, "n must be at least 1, got 0"),
-    *((partial(A.check_finite, x=x), V, "x must be a finite number") for x in (NAN, INF)),
     *((partial(A.check_positive, x=x), V, "x must be a positive") for x in (0, -1.0, NAN, INF)),
     *((partial(A.check_fractions, x=x), V, "x must be from 0 to 1") for x in (-0.1, 1.01, NAN)),
-    (partial(A.check_finite, x="a"), T, "x must be a number"),
     (partial(A.check_tensors, x=[1.0]), T, "x must be a tensor"),
 ]
 
@@ -140,8 +138,6 @@ ATTENTION = [
         (lambda p=p: scaled_dot_product_attention(Q, KEY, VALUE, dropout_p=p), V, "dropout_p must")
         for p in (-0.1, 1.5, NAN)
     ),
-    (lambda: M.and_causal(ids(L, S), L, S), T, "mask must be a bool tensor"),
-    (lambda: M.and_causal([True], 1, 1), T, "mask must be a bool tensor"),
     (lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must"),
     (lambda: [*online_softmax(zeros(L, S), zeros(L, S), tile=1)], V, "scores"),
     (lambda: [*online_softmax(true(5), zeros(5, 2), tile=1)], T, "floating"),
@@ -347,7 +343,7 @@ DATA = [
     (lambda: data.date_characters(dt.date(1969, 7, 21), "tlh"), V, "locale must be one of"),
     (lambda: make_batch([], WORDS, WORDS), V, "at least one pair"),
     (lambda: make_batch([((), ("a",))], WORDS, WORDS), V, "source must have a token"),
-    (lambda: data.read_pairs("no-such-file"), FileNotFoundError, "no-such-file"),
+    (lambda: sources.read_pairs("no-such-file"), FileNotFoundError, "no-such-file"),
     (lambda: data.read_text(__file__, encoding="utf-9"), V, "utf-9"),
     (partial(split_text, "ab"), T, "must be a list of texts"),
     (partial(split_text, []), V, "either side"),
@@ -424,5 +420,5 @@ def test_a_refused_plot_leaves_the_figure_it_was_given_alone():
     plt.close(figure)
 
 
-def test_integers_of_numpy_and_torch_are_integers():
-    A.check_integers(4, of_numpy=np.int64(4), of_torch=torch.tensor(4))
+def test_integers_of_numpy_are_integers():
+    A.check_integers(4, of_numpy=np.int64(4))

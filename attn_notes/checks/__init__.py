@@ -16,7 +16,7 @@ from attn_notes.checks.sequences import (
     check_pieces_match_whole,
     check_step_matches_parallel,
 )
-from attn_notes.checks.texts import check_no_overlap, share_seen
+from attn_notes.checks.texts import share_seen
 
 __all__ = [
     "CheckFailed",
@@ -24,7 +24,6 @@ __all__ = [
     "check_cache_matches_parallel",
     "check_causal",
     "check_masked_loss",
-    "check_no_overlap",
     "check_padding_invariant",
     "check_permutation_equivariant",
     "check_pieces_match_whole",

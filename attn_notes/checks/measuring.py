@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from attn_notes.arguments import check_finite, check_positive
+from attn_notes.arguments import check_positive
 
 
 def measured(value: float | Tensor, tolerance: float) -> str:
@@ -19,7 +19,6 @@ def measured(value: float | Tensor, tolerance: float) -> str:
         held-out exact match 0.998 ± 0.01
     """
     value, tolerance = float(value), float(tolerance)
-    check_finite(value=value)
     check_positive(tolerance=tolerance)
     digit = math.floor(math.log10(tolerance))  # the place of the tolerance's first digit
     if digit >= -4:

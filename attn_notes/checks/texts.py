@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from attn_notes.arguments import check_integers
-from attn_notes.checks.properties import CheckFailed
 from attn_notes.data.text import check_texts, count_characters
 
 
@@ -20,23 +19,6 @@ def share_seen(train: Sequence[str], held_out: Sequence[str], *, length: int = 1
     characters = count_characters(held_out)
     check_integers(1, length=length)
     return sum(sum(marks) for marks in _seen(train, held_out, length)) / characters
-
-
-def check_no_overlap(train: Sequence[str], held_out: Sequence[str], *, length: int = 100) -> None:
-    """No passage of a held-out text stands in a training text; else `CheckFailed`. Chapter 9.
-
-    Example:
-        >>> check_no_overlap(["to be or not to be"], ["to do", "or not"], length=6)
-        Traceback (most recent call last):
-        attn_notes.checks.properties.CheckFailed: 55 % of the held-out characters stand in the \
-training texts too, such as in text 1: 'or not'
-    """
-    share = share_seen(train, held_out, length=length)
-    for number, marks in enumerate(_seen(train, held_out, length)):
-        if 1 in marks:
-            passage = held_out[number][marks.index(1) :][:40]
-            words = f"{100 * share:.2g} % of the held-out characters stand in the training texts"
-            raise CheckFailed(f"{words} too, such as in text {number}: {passage!r}")
 
 
 def _seen(train: Sequence[str], held_out: Sequence[str], length: int) -> Iterator[bytearray]:

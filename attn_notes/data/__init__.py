@@ -1,16 +1,16 @@
-"""What the models learn from: number words, dates, the reader's own sentences, running text.
+"""What the models learn from: number words, dates, running text.
 
 A pair is two tuples of tokens; a `Vocabulary` turns tokens into ids, `Batches` and `TextWindows`
 into the tensors of training (chapters 4 and 8). Nothing is downloaded: number words and dates are
-written on demand (`numbers.NUMBER_LANGUAGES`, `dates.DATE_LOCALES`), the text is Python's `help()`.
+written on demand (`numbers.NUMBER_LANGUAGES`, `dates.DATE_LOCALES`), texts come from files.
 """
 
 from attn_notes.data.batches import Batch, Batches, make_batch
-from attn_notes.data.dates import date_characters, date_pairs
-from attn_notes.data.files import read_pairs, read_text
+from attn_notes.data.dates import date_characters
+from attn_notes.data.files import read_text
 from attn_notes.data.numbers import join_words, number_pairs, number_words, split_number
-from attn_notes.data.split import Pair, is_held_out, split_pairs
-from attn_notes.data.text import TextWindows, encode_text, python_documentation, split_text
+from attn_notes.data.split import Pair, is_held_out
+from attn_notes.data.text import TextWindows, encode_text, split_text
 from attn_notes.data.vocabulary import Vocabulary
 from attn_notes.special_tokens import END, PAD, START, UNKNOWN, SpecialTokens
 
@@ -26,17 +26,13 @@ __all__ = [
     "TextWindows",
     "Vocabulary",
     "date_characters",
-    "date_pairs",
     "encode_text",
     "is_held_out",
     "join_words",
     "make_batch",
     "number_pairs",
     "number_words",
-    "python_documentation",
-    "read_pairs",
     "read_text",
     "split_number",
-    "split_pairs",
     "split_text",
 ]

@@ -3,15 +3,12 @@
 Day, month and year change places between locales. The formats are Unicode's, from Babel.
 """
 
-import random
 from datetime import date
 
-from attn_notes.data.split import Pair, is_held_out
 from attn_notes.extras import extra
 
 DATE_LOCALES = ("de", "en", "es", "fr", "iso", "ja", "zh")
 DATE_STYLES = ("full", "long", "medium")  # the short style may omit the century
-_DAYS = range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())
 
 
 def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, ...]:
@@ -33,24 +30,3 @@ def date_characters(day: date, locale: str, style: str = "long") -> tuple[str, .
         from babel.dates import format_date  # noqa: PLC0415
 
     return tuple(format_date(day, style, locale))
-
-
-def date_pairs(
-    source: str, target: str, *, count: int, style: str = "long", seed: int = 0
-) -> tuple[list[Pair], list[Pair]]:
-    """Distinct days from 1900 to 2099 in two locales, to train on and to test on. Chapter 4.
-
-    Of `count` days in all, about one in ten is held out, by its date alone. Locales and style are
-    those of `date_characters`.
-
-    Example:
-        >>> train, held_out = date_pairs("de", "iso", count=1000)
-        >>> len(train) + len(held_out)
-        1000
-    """
-    sides: tuple[list[Pair], list[Pair]] = ([], [])
-    for ordinal in random.Random(seed).sample(_DAYS, count):
-        day = date.fromordinal(ordinal)
-        pair = date_characters(day, source, style), date_characters(day, target, style)
-        sides[is_held_out(day.isoformat())].append(pair)
-    return sides

@@ -4,7 +4,6 @@ By its own content, not by a random number: no seed moves a pair from one side t
 """
 
 import hashlib
-from collections.abc import Iterable
 
 from attn_notes.arguments import check_fractions
 
@@ -26,17 +25,3 @@ def is_held_out(key: int | str, share: float = 0.1) -> bool:
     check_fractions(share=share)
     digest = hashlib.sha256(str(key).encode()).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
-
-
-def split_pairs(pairs: Iterable[Pair], *, share: float = 0.1) -> tuple[list[Pair], list[Pair]]:
-    """The pairs to train on, and the `share` held out; no source is on both sides. Chapter 4.
-
-    Example:
-        >>> train, held_out = split_pairs([(("a",), ("b",)), (("c",), ("d",))], share=0)
-        >>> len(train), len(held_out)
-        (2, 0)
-    """
-    sides: tuple[list[Pair], list[Pair]] = ([], [])
-    for pair in pairs:
-        sides[is_held_out(" ".join(pair[0]), share)].append(pair)
-    return sides

@@ -18,17 +18,6 @@ from attn_notes.special_tokens import END, START
 _PARAGRAPH = 60  # characters, runs of white space counted once: shorter ones recur by chance
 
 
-def python_documentation() -> list[str]:
-    """The text that `help()` shows for Python's own topics, from "assert" to "yield".
-
-    About 80 documents of half a million characters, in alphabetical order. Releases of Python
-    differ in it, so the book stores that of one (`book/_data/python-topics`).
-    """
-    from pydoc_data.topics import topics  # noqa: PLC0415, half a megabyte
-
-    return [topics[name] for name in sorted(topics)]
-
-
 def split_text(texts: Sequence[str], *, share: float = 0.1) -> tuple[list[str], list[str]]:
     r"""Documents to train on and documents to test on, each in their original order. Chapter 9.
 
