@@ -247,6 +247,13 @@ def test_every_part_of_a_drawing_leads_somewhere(opened):
 
 
 @every_chapter
+def test_a_page_of_a_chapter_is_numbered_as_its_file_is(opened):
+    number = re.findall(r"/0?(\d+[a-z]?)_", opened.name)
+    shown = opened.page.locator("h1 .section-number").all_inner_texts()
+    assert [text.rstrip(". ") for text in shown] == number
+
+
+@every_chapter
 def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened):
     if re.search(r"/\d\d[a-z]_", opened.name):
         pytest.skip("a page in depth, which needs no widget; its tables stand in for one in print")
