@@ -1,4 +1,4 @@
-"""The exercises of chapter 7: who mixes what, norms, sublayers, and the work of a block."""
+"""The exercises of chapter 7: norms, sublayers, a block, its work, and a piece after a cache."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn_exercises.base import AUTOGRAD, compare, draw, exercise, of_function, refuse
+from attn_exercises.base import AUTOGRAD, compare, draw, exercise, of_function, pair, refuse
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
 from attn_notes.transformer import DecoderBlock, TransformerConfig
@@ -98,6 +98,36 @@ def block_flops(answer: Any) -> None:
         }
         case = f"with L = {L}, E = {E}, m = {m}, {H} heads, {G} for keys and values: "
         compare(answer(L, E, m, H, G), right, "the work", mistakes, case)
+
+
+@of_function
+def piece_after_cache(answer: Any) -> None:
+    """The positions of new words and the keys that they may read, when others are cached."""
+    for cached, new in ((2, 4), (3, 2), (0, 3), (5, 1)):
+        places, mask = pair(answer(cached, new), "the positions and the mask")
+        case = f"with {cached} cached and {new} new: "
+        keys, first = torch.arange(cached + new, device="cpu"), torch.arange(new, device="cpu")
+        right = first + cached
+        mistakes = {
+            "the cached words come first: a new word does not stand at position 0": first,
+            "positions count from 0: the first new word stands where the cached ones end": right
+            + 1,
+            "only the new words need positions: the cached ones have theirs": keys,
+        }
+        compare(places, right, "the positions", mistakes, case)
+        causal = keys <= right[:, None]
+        mistakes = {
+            "the cached words are keys too: the mask is (new, cached + new)": causal[:, cached:],
+            "the cached words come first: the diagonal begins at column cached": (
+                keys <= first[:, None]
+            ),
+            "a new word must not read the words after it": torch.ones_like(causal),
+            "a new word may read itself": keys < right[:, None],
+            "the mask lets a new word read one word too far": keys <= right[:, None] + 1,
+            "queries are rows and keys are columns": causal.T,
+            "True means that a word may read": ~causal,
+        }
+        compare(mask, causal, "the mask", mistakes, case)
 
 
 @of_function

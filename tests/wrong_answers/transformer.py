@@ -54,6 +54,12 @@ def measure(model, run):
     names = {n: f"Sequential.{n}" for n, m in model.named_modules() if isinstance(m, nn.Linear)}
     return {n: sum(counts[name].values()) for n, name in names.items()}
 """
+PIECE = """
+def piece(cached, new):
+    places = torch.arange(cached, cached + new)
+    keys = torch.arange(cached + new)
+    return places, keys <= places[:, None]
+"""
 LAYER = "\ndef sublayer(x, f, norm, first):\n    return "
 OWN_NORM = """
 def sublayer(x, f, norm, first):
@@ -161,6 +167,23 @@ ANSWERS = answers(
         (MEASURE, "run() -> run(), run()", "was called 2 times"),
         (MEASURE, "return found -> return sum(found.values())", "dictionary, got int"),
         (MEASURE, "return found -> return dict.fromkeys(found)", "be a number, got NoneType"),
+    ],
+    piece_after_cache=[
+        (PIECE, "return places, -> return places - cached,", "does not stand at position 0"),
+        (PIECE, "return places, -> return places + 1,", "positions count from 0"),
+        (PIECE, "return places, -> return keys,", "only the new words need positions"),
+        (PIECE, "[:, None] -> [:, None] - cached", "the diagonal begins at column cached"),
+        (PIECE, "keys <= places[:, None] -> torch.ones(new, new).tril().bool()", "are keys too"),
+        (
+            PIECE,
+            "keys <= places[:, None] -> torch.ones(new, len(keys)).bool()",
+            "must not read the words after it",
+        ),
+        (PIECE, "keys <= -> keys <", "a new word may read itself"),
+        (PIECE, "[:, None] -> [:, None] + 1", "one word too far"),
+        (PIECE, "keys <= places[:, None] -> keys[:, None] <= places", "keys are columns"),
+        (PIECE, "keys <= -> keys >", "True means that a word may read"),
+        (PIECE, "return places, keys <= places[:, None] -> return places", "and the mask, got"),
     ],
     count_parameters=[
         (COUNT, "2 * attention -> attention", "the decoder's block has two attentions"),
