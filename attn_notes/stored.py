@@ -6,29 +6,27 @@ Loaded, a model takes text and gives text.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attn_notes import scores
-from attn_notes.arguments import Device, check_choices
+from attn_notes.arguments import Device
 from attn_notes.data import Batch, Vocabulary, join_words, make_batch, split_number
 from attn_notes.decoding import Decoded, beam_search, sample
 from attn_notes.extras import extra
 from attn_notes.seq2seq import AttentionDecoder, RNNDecoder, RNNEncoder, Seq2Seq
 from attn_notes.special_tokens import END, START
 from attn_notes.transformer import DecoderOnly, Transformer, TransformerConfig, TransformerWeights
-from attn_notes.transformer.config import Activation, Norm, Positions
 
 with extra("train"):
     import safetensors
     import safetensors.torch
 
-Score = Literal["additive", "concat", "bilinear", "dot", "scaled", "gaussian", "none"]
 SETTINGS, WEIGHTS = "settings.json", "weights.safetensors"
 BLANK = "0" * 64  # in place of a file's digest while the digest is computed
 SCORES: dict[str, Callable[[int], nn.Module]] = {
@@ -41,134 +39,84 @@ SCORES: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PairData:
-    """What a translator learns from."""
+    """What a translator reads and writes."""
 
-    data: Literal["numbers", "dates", "pairs"] = "numbers"  # Where from; --pairs names a file
-    source: str = "de"  # Language that is read; of numbers several, as in digits,en
-    target: str = "en"  # Language that is written, or several
-    count: int = 20_000  # How many numbers or dates are drawn
-    digits: tuple[int, int] = (1, 12)  # Of numbers: fewest and most digits
-    balance: float = 0.0  # Short and round numbers are repeated up to this fraction
-    style: Literal["full", "long", "medium"] = "long"  # Of dates: how they are written
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seq2SeqShape:
-    """A recurrent encoder-decoder (chapter 4)."""
-
-    kind: ClassVar = "seq2seq"
-    score: Score = "additive"  # Score of the attention; none is one fixed context
-    embed_dim: int = 32  # Width of the token embeddings
-    hidden_dim: int = 128  # Width of the GRU's state; each direction has half of it
-    num_layers: int = 1  # GRUs on top of one another
-    bidirectional: bool = True  # Whether half of the encoder reads from the end
-    dropout: float = 0.0  # Dropout between layers
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerShape:
-    """A Transformer (chapter 7); `TransformerConfig` checks the numbers."""
-
-    kind: ClassVar = "transformer"
-    embed_dim: int = 48  # Width of the residual stream
-    num_heads: int = 4  # Heads of every attention
-    num_kv_heads: int | None = None  # Key-value heads; as many as heads by default
-    num_layers: int = 2  # Blocks on top of one another, in the encoder and in the decoder
-    ffn_dim: int = 96  # Width inside the feed-forward networks
-    norm: Norm = "pre"  # Layer norm before or after each sublayer
-    positions: Positions = "sinusoidal"  # How positions enter
-    activation: Activation = "relu"  # Activation of the feed-forward networks
-    tie_embeddings: bool = True  # Whether the embedding of the target is also the map to the logits
-    dropout: float = 0.0  # Dropout
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageModelShape(TransformerShape):
-    """A model that predicts the next character (chapter 9)."""
-
-    kind: ClassVar = "language-model"
-    embed_dim: int = 128
-    num_layers: int = 4  # Blocks on top of one another
-    ffn_dim: int = 512
-    positions: Positions = "learned"
-    activation: Activation = "gelu"
-    max_length: int = 128  # Most characters that are read at once
-
-
-Shape = Seq2SeqShape | TransformerShape | LanguageModelShape
-SHAPES = {shape.kind: shape for shape in get_args(Shape)}
+    data: str = "numbers"  # or "dates", or "pairs" of words
+    source: str = "de"  # the language that is read; of numbers several, as in digits,en
+    target: str = "en"  # the language that is written, or several
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """All that a model is built from."""
 
-    model: Shape
+    kind: str  # "seq2seq", "transformer" or "language-model"
+    model: Mapping[str, Any]  # sizes and choices of this kind
     data: PairData | None = None
-    vocabularies: tuple[tuple[str, ...], ...]  # Of source and target, or of texts
-    max_length: int = 100  # Most tokens of a translation; learned positions reach as far
-
-    def __post_init__(self) -> None:
-        check_choices(self.model)
-        check_choices(self.data)
+    vocabularies: tuple[tuple[str, ...], ...]  # of source and target, or of texts
+    max_length: int = 100  # the most tokens of a translation; learned positions reach as far
 
     def vocabs(self) -> tuple[Vocabulary, ...]:
         """The vocabularies, ready to encode."""
         return tuple(map(Vocabulary, self.vocabularies))
 
 
-def _spec(*, training: Any, digest: str = "", **parts: Any) -> Spec:  # noqa: ARG001
-    """How a model was trained says nothing of how to build it."""
-    return Spec(**parts)
-
-
-def read_settings(folder: str | Path, make: Callable[..., Any] = _spec) -> Any:
-    """Read `settings.json` in a folder; `make` gets its entries, by default a `Spec`."""
+def read_spec(folder: str | Path) -> Spec:
+    """The spec that `settings.json` in a folder states."""
     path = Path(folder, SETTINGS)
     content = path.read_bytes()
     try:
         stated = json.loads(content)
-        data = stated.pop("data")
-        return make(
-            model=SHAPES[stated.pop("kind")](**stated.pop("model")),
-            data=data and PairData(**data | {"digits": tuple(data["digits"])}),
-            vocabularies=tuple(map(tuple, stated.pop("vocabularies"))),
-            **stated,
+        data = stated["data"]
+        return Spec(
+            kind=stated["kind"],
+            model=stated["model"],
+            data=data and PairData(data["data"], data["source"], data["target"]),
+            vocabularies=tuple(map(tuple, stated["vocabularies"])),
+            max_length=stated["max_length"],
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} must be the settings of a training, got: {error}") from error
 
 
 def build_model(spec: Spec, *, seed: int = 0) -> Seq2Seq | Transformer | DecoderOnly:
     """The untrained model of a spec, on the CPU; the same for the same seed on every machine."""
     sizes = [len(vocab) for vocab in spec.vocabs()]
-    shape = spec.model
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        if isinstance(shape, Seq2SeqShape):
-            return _seq2seq(shape, *sizes)
-        if isinstance(shape, LanguageModelShape):
-            return DecoderOnly(TransformerConfig(vocab_size=sizes[0], **vars(shape)))
-        fixed = vars(shape) | {"scale_embeddings": True, "target_vocab_size": sizes[1]}
-        fixed["max_length"] = spec.max_length + 1  # one more, for START
-        return Transformer(TransformerConfig(vocab_size=sizes[0], **fixed))
+        if spec.kind == "seq2seq":
+            return _seq2seq(*sizes, **spec.model)
+        if spec.kind == "language-model":
+            return DecoderOnly(TransformerConfig(vocab_size=sizes[0], **spec.model))
+        fixed: Any = {"vocab_size": sizes[0], "target_vocab_size": sizes[1]}
+        fixed |= {"scale_embeddings": True, "max_length": spec.max_length + 1}  # one more: START
+        return Transformer(TransformerConfig(**fixed, **spec.model))
 
 
-def _seq2seq(shape: Seq2SeqShape, source: int, target: int) -> Seq2Seq:
+def _seq2seq(
+    source: int,
+    target: int,
+    *,
+    score: str,
+    embed_dim: int,
+    hidden_dim: int,
+    num_layers: int,
+    bidirectional: bool,
+    dropout: float,
+) -> Seq2Seq:
     """Each direction of an encoder gets half the width: keys as wide as queries fit any score."""
-    width, embed_dim, layers = shape.hidden_dim, shape.embed_dim, shape.num_layers
-    both, dropout = shape.bidirectional, shape.dropout
-    if both and width % 2:
-        raise ValueError(f"hidden_dim must be even for two directions, got {width}")
-    half = width // 2 if both else width
-    encoder = RNNEncoder(source, embed_dim, half, layers, bidirectional=both, dropout=dropout)
-    sizes = target, embed_dim, width, width, layers
-    if shape.score == "none":
+    if bidirectional and hidden_dim % 2:
+        raise ValueError(f"hidden_dim must be even for two directions, got {hidden_dim}")
+    half = hidden_dim // 2 if bidirectional else hidden_dim
+    how: Any = {"bidirectional": bidirectional, "dropout": dropout}
+    encoder = RNNEncoder(source, embed_dim, half, num_layers, **how)
+    sizes = target, embed_dim, hidden_dim, hidden_dim, num_layers
+    if score == "none":
         return Seq2Seq(encoder, RNNDecoder(*sizes, dropout=dropout))
-    score = SCORES[shape.score](width)
-    return Seq2Seq(encoder, AttentionDecoder(*sizes, score=score, dropout=dropout))
+    attention = SCORES[score](hidden_dim)
+    return Seq2Seq(encoder, AttentionDecoder(*sizes, score=attention, dropout=dropout))
 
 
 class Translator:
@@ -298,9 +246,9 @@ def load_language_model(
 
 def _load(folder: str | Path, weights: str, device: Device, kind: str) -> tuple[Spec, Any]:
     """The spec in a folder, and the model with these weights."""
-    spec = read_settings(folder)
-    if (kind == "language-model") != isinstance(spec.model, LanguageModelShape):
-        raise ValueError(f"{folder} must hold a {kind}, got a {spec.model.kind}")
+    spec = read_spec(folder)
+    if (kind == "language-model") != (spec.kind == "language-model"):
+        raise ValueError(f"{folder} must hold a {kind}, got a {spec.kind}")
     model = build_model(spec)
     load_weights(Path(folder, weights), model)
     return spec, model.to(device or torch.get_default_device())

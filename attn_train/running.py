@@ -99,7 +99,7 @@ class Job:
 
     def untrained(self) -> Any:
         """The model before the first update, on the CPU."""
-        return build_model(self.settings, seed=self.settings.training.seed)
+        return build_model(self.settings.spec(), seed=self.settings.training.seed)
 
     def whole(self) -> Any:
         """A copy on the CPU, not divided; all processes must call it together."""

@@ -15,9 +15,15 @@ from attn_notes.checks import share_seen
 from attn_notes.data import Batches, Pair, Vocabulary
 from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
-from attn_notes.stored import LanguageModelShape, PairData, Seq2SeqShape, TransformerShape
 from attn_train.running import Job, Run, log_error, report
-from attn_train.settings import Settings, Training
+from attn_train.settings import (
+    LanguageModelShape,
+    Seq2SeqShape,
+    Settings,
+    Task,
+    Training,
+    TransformerShape,
+)
 from attn_train.sources import date_pairs, python_documentation, read_pairs, split_pairs
 
 Pairs = tuple[list[Pair], list[Pair]]
@@ -32,7 +38,7 @@ MOST_COUNTED = 2_000_000  # characters whose runs fit into memory
 class _TrainTranslator(Run):
     """What both kinds of translator need."""
 
-    data: PairData = field(default_factory=PairData)
+    data: Task = field(default_factory=Task)
     model: Any
     training: Training = field(default_factory=Training)
     pairs: Path | None = None  # File to learn from: lines of source, a tab, target
@@ -50,7 +56,7 @@ class _TrainTranslator(Run):
         """Train, and print a table of the held-out pairs."""
         settings, (pairs, held_out) = self.prepare()
         report(f"{len(pairs)} pairs to train on, {len(held_out)} held out")
-        vocabs, size = settings.vocabs(), self.training.batch_size
+        vocabs, size = settings.spec().vocabs(), self.training.batch_size
         batches = Batches(pairs, *vocabs, batch_size=size, seed=self.training.seed)
         some = Batches(held_out[: MEASURED[0]], *vocabs, batch_size=size)
         measure = partial(_bits_per_token, some)
@@ -97,7 +103,7 @@ class TrainLanguageModel(Run):
         characters = sum(map(len, train)), sum(map(len, held_out))
         report("{:,} characters to train on, {:,} held out".format(*characters))
         settings = _settings_of(self, sides, map(list, train))
-        (vocab,), length = settings.vocabs(), self.model.max_length
+        (vocab,), length = settings.spec().vocabs(), self.model.max_length
         sizes = {"batch_size": self.training.batch_size, "seed": self.training.seed}
         windows = data.TextWindows(train, vocab, length=length, **sizes)
         per_character, loss = training.bits_per_character, training.language_model_loss
@@ -113,7 +119,7 @@ class TrainLanguageModel(Run):
 
 
 def load_pairs(
-    asked: PairData, seed: int, path: Path | None = None, encoding: str | None = None
+    asked: Task, seed: int, path: Path | None = None, encoding: str | None = None
 ) -> Pairs:
     """The pairs to train on and those held out."""
     drawn: dict[str, Any] = {"count": asked.count, "seed": seed}

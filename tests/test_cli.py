@@ -16,8 +16,6 @@ import torch
 
 import attn_notes
 from attn_notes.stored import (
-    LanguageModelShape,
-    Seq2SeqShape,
     Translator,
     build_model,
     load_language_model,
@@ -26,7 +24,13 @@ from attn_notes.stored import (
 from attn_train.__main__ import main
 from attn_train.files import load_checkpoint
 from attn_train.running import Job, Run
-from attn_train.settings import Settings, Training, read_training
+from attn_train.settings import (
+    LanguageModelShape,
+    Seq2SeqShape,
+    Settings,
+    Training,
+    read_training,
+)
 from tests.test_training_files import contents, names
 
 QUICK = ["--steps=4", "--batch-size=8", "--embed-dim=8", "--device=cpu"]
@@ -89,7 +93,7 @@ def test_a_training_leaves_a_translator_behind(folder):
     }  # fmt: skip
     translator = load_translator(folder, device="cpu")
     settings = translator.spec
-    assert (settings.model.kind, settings.model.hidden_dim) == ("seq2seq", 8)
+    assert (settings.kind, settings.model["hidden_dim"]) == ("seq2seq", 8)
     tokens, said, weights = translator.steps("siebzehn")
     assert tokens == ("siebzehn",)
     assert weights.shape == (len(said), 1)
@@ -139,7 +143,7 @@ def test_every_schedule_warms_up_for_half_of_the_steps_at_most(name):
 def test_every_score_fits_both_encoders(score, bidirectional):
     shape = Seq2SeqShape(score=score, bidirectional=bidirectional, hidden_dim=8, num_layers=2)
     words = ("drei",), ("three",)
-    model = build_model(Settings(model=shape, training=Training(), vocabularies=words))
+    model = build_model(Settings(model=shape, training=Training(), vocabularies=words).spec())
     logits, _ = model(torch.tensor([[4, 4]]), torch.tensor([2]), torch.tensor([[1, 4]]))
     assert logits.shape == (1, 2, 5)
 
@@ -230,7 +234,7 @@ def test_beyond_its_window_a_model_goes_on_from_the_last_half(written):
     read = []
     model.model.body.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
     assert len(model.sample("line " * 10, length=40)) <= 40
-    assert max(read) <= model.spec.model.max_length
+    assert max(read) <= model.model.config.max_length
     assert read[0] == 8
 
 

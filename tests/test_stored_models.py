@@ -18,7 +18,6 @@ from attn_notes.decoding import translate
 from attn_notes.ngrams import NGramModel
 from attn_notes.stored import (
     LanguageModel,
-    Spec,
     Translator,
     build_model,
     load_language_model,
@@ -68,8 +67,8 @@ def tokens_right(translator: Translator, pairs: list[Pair]) -> float:
 sides = cache(load_pairs)
 
 
-def held_out(settings: Spec) -> list[Pair]:
-    return sides(settings.data, 0, None, None)[1]
+def held_out(name: str) -> list[Pair]:
+    return sides(read_training(DATA / name).data, 0, None, None)[1]
 
 
 def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
@@ -81,7 +80,7 @@ def test_every_stored_model_is_stated_and_every_stated_one_is_stored():
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_stored_model_scores_what_is_stated(name):
     translator = load_translator(DATA / name)
-    pairs = held_out(translator.spec)
+    pairs = held_out(name)
     count, stated = STATED[name]
     assert f"{len(pairs):,}" == count
     # A part of them, drawn from all: it may miss the whole's score by two examples.
@@ -108,7 +107,7 @@ def rounded() -> Translator:
 def test_the_model_of_the_page_scores_what_is_stated_in_each_language_after_rounding(rounded):
     words = r"In 8 bits a weight,[^.]*scores\s([\d.]+),\sand\sat\sleast\s([\d.]+)\sin"
     (stated,) = re.findall(words, README)
-    scores = in_each_direction(rounded, held_out(rounded.spec))
+    scores = in_each_direction(rounded, held_out("transformer-numbers"))
     assert sorted(scores) == sorted(product(("<de>", "<fr>", "<es>"), (False, True)))
     whole = sum(scores.values()) / len(scores)
     assert whole == pytest.approx(float(stated[0]), abs=2e-3)
@@ -118,10 +117,9 @@ def test_the_model_of_the_page_scores_what_is_stated_in_each_language_after_roun
 
 def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded):
     """Short ones and round ones, which are too few to move an average."""
-    settings = rounded.spec
     values = [*range(100), *range(100, 10_000, 100), 1066, 1492, 1789, 1969, 1999, 2001, 2024]
     wanted = {number_words(value, "digits") for value in values}
-    both = sides(settings.data, 0, None, None)
+    both = sides(read_training(DATA / "transformer-numbers").data, 0, None, None)
     there = {pair for side in both for pair in side if pair[0][1:] in wanted}
     assert len(there) == 3 * len(wanted)
     pairs = sorted(there)
@@ -131,7 +129,7 @@ def test_the_numbers_that_a_reader_types_first_are_right_after_rounding(rounded)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_model_learns_between_its_snapshots(name):
     settings = load_translator(DATA / name).spec
-    part = held_out(settings)[:100]
+    part = held_out(name)[:100]
     snapshots = [path.name for path in (DATA / name).glob("weights-*")]  # the Transformer has none
     snapshots.sort(key=lambda file: int(re.findall(r"\d+", file)[0]))
     stages = [Translator(settings, build_model(settings))]  # untrained, from the seed
@@ -181,7 +179,7 @@ def test_a_stored_language_model_needs_the_bits_that_are_stated(stored, texts):
     page = unpack_transformer(pack_transformer(writer.model)).float()  # a byte a weight
     models = writer, LanguageModel(writer.spec, page)
     for model, figure in zip(models, stated, strict=True):
-        length = writer.spec.model.max_length
+        length = writer.model.config.max_length
         bits = bits_per_character(model.model, texts[1], model.vocab, length=length)
         assert bits == pytest.approx(float(figure), abs=0.002)
 
@@ -197,10 +195,10 @@ def test_counts_need_the_bits_that_are_stated_beside_a_language_models(texts):
 
 
 def test_the_command_of_a_language_model_is_the_one_that_was_run(stored, texts):
-    name, writer = stored
+    name, _ = stored
     command = parse(words_of_the_command(name))
     stated = read_training(DATA / name)
-    assert (command.model, command.training) == (writer.spec.model, stated.training)
+    assert (command.model, command.training) == (stated.model, stated.training)
     assert stated.training.seed == 0
     read = [path for words in command.text for path in sorted(ROOT.glob(str(words)))]
     assert read == sorted((DATA / "python-topics").glob("*.txt"))
