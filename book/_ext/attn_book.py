@@ -80,7 +80,7 @@ def number_pages_in_depth(app: Sphinx, env: BuildEnvironment) -> list[str]:
     for page, toc in env.tocs.items():
         found = IN_DEPTH.fullmatch(page)
         if found:
-            number = (found[1],)
+            number: Any = (found[1],)  # Sphinx has whole numbers here
             env.titles[page]["secnumber"] = number
             env.toc_secnumbers[page][""] = number
             next(toc.findall(nodes.reference))["secnumber"] = number
