@@ -6,30 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_exercises.base import compare, difference, draw, exercise, numbers, of_function
-from attn_notes.checks.properties import CheckFailed
+from attn_exercises.base import compare, draw, of_function
 from attn_notes.device import get_device
 from attn_notes.kernels import epanechnikov_kernel
 from attn_notes.masks import masked_softmax
-
-
-@exercise
-def three_rows(answer: Any) -> None:
-    """Average pooling at the queries 0 and 100, and the Gaussian of width 1 at 100."""
-    rows = numbers(answer, "write three lists of five numbers each")
-    if rows.shape != (3, 5):
-        raise CheckFailed(f"the table should have shape (3, 5), got {tuple(rows.shape)}")
-    if difference(rows.double().sum(-1), torch.ones(3, device="cpu")):
-        raise CheckFailed("each row must sum to 1, however low its scores are")
-    even, last = [0.2] * 5, [0.0, 0.0, 0.0, 0.0, 1.0]
-    reasons = {
-        "row 0: average pooling weighs all five keys alike": even,
-        "row 1: average pooling never looks at the query, not even far away": even,
-        "row 2: the score of key 4 is the largest by 96.5, whatever the others are": last,
-    }
-    for row, (why, right) in zip(rows, reasons.items(), strict=True):
-        if difference(row.double(), right):
-            raise CheckFailed(why)
 
 
 @of_function

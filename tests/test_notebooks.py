@@ -36,8 +36,8 @@ def complaints_of(tmp_path, capsys, name, *cells):
 
 def test_a_broken_rule_is_named_with_its_notebook(tmp_path, capsys):
     late = cell("late", "torch.ones(3)") | {"execution_count": None}
-    said = complaints_of(tmp_path, capsys, "01_kernel_regression.ipynb", late)
-    assert "01_kernel_regression.ipynb: every_cell_is_executed: late: not executed" in said
+    said = complaints_of(tmp_path, capsys, "09_three_families.ipynb", late)
+    assert "09_three_families.ipynb: every_cell_is_executed: late: not executed" in said
     assert "tensors_on_a_device: late: line 1" in said
 
 

@@ -112,13 +112,13 @@ def test_references_read_as_they_do_in_the_book():
         "{doc}`api/kernels`": "`attn_notes.kernels`",
         "{cite:t}`vaswani2017`": "[Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762)",
         "{cite}`bartlett1963`": "(Bartlett, 1963)",
-        "{eq}`eq-kr-mean`": "[(chapter 1)](01_kernel_regression.ipynb)",
-        "{ref}`an exercise <ex-kr-shape>`": "[an exercise](01_kernel_regression.ipynb)",
+        "{eq}`eq-kr-mean`": "[(chapter 1)](01b_densities_and_widths.ipynb)",
+        "{ref}`an exercise <ex-kr-twice>`": "[an exercise](01_kernel_regression.ipynb)",
         "See the [API pages](api/index.md).": "See the API pages.",
         "code in `x`, a set {a}, $x_{i}$": "code in `x`, a set {a}, $x_{i}$",
     }.items():
         assert plain(text, "02_score_functions.ipynb") == wanted
-    assert plain("{eq}`eq-kr-mean`", "01_kernel_regression.ipynb") == "{eq}`eq-kr-mean`"
+    assert plain("{eq}`eq-kr-mean`", "01b_densities_and_widths.ipynb") == "{eq}`eq-kr-mean`"
 
 
 def test_code_and_outputs_are_those_of_the_book(copies):

@@ -1,8 +1,8 @@
 """Typical wrong answers to the exercises of chapter 1, and how each is named."""
 
-from tests.wrong_answers import answers
+from tests.wrong_answers import answers, guesses
 
-EVEN, LAST = [0.2] * 5, [0, 0, 0, 0, 1]
+POND = {"a": "rises", "b": "stays", "c": "stays", "d": "rises", "e": "falls", "f": "rises"}
 KERNEL = "def my_kernel(u):\n    return "
 ERROR = """
 def my_error(weights, values):
@@ -36,9 +36,9 @@ GROUP = """
 def my_prediction(keys, values, groups, bandwidth):
     scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2
     other = groups[:, None] != groups
-    return masked_softmax(scores, other) @ values
+    return scores.masked_fill(~other, -math.inf).softmax(-1) @ values
 """
-
+CLOSED = "scores.masked_fill(~other, -math.inf).softmax(-1)"
 MASKED_LATE = """
 def my_prediction(keys, values, groups, bandwidth):
     scores = -(((keys[:, None] - keys) / bandwidth) ** 2) / 2
@@ -51,16 +51,17 @@ def my_kernel(u):
     return torch.tensor(rows, device=u.device)
 """
 
-ANSWERS = answers(
-    three_rows=[
-        (f"answer = {[EVEN, LAST, LAST]}", "row 1: average pooling never looks at the query"),
-        (f"answer = {[[1.0] * 5, [1.0] * 5, LAST]}", "each row must sum to 1"),
-        (f"answer = {[EVEN, LAST]}", "should have shape (3, 5), got (2, 5)"),
-        (f"answer = {[EVEN, EVEN, [0.0] * 5]}", "each row must sum to 1"),
-        (f"answer = {[EVEN] * 3}", "row 2: the score of key 4 is the largest by 96.5"),
-        (f"answer = {[[0.5, 0.5, 0, 0, 0], EVEN, LAST]}", "row 0: average pooling"),
-        (f"answer = {[EVEN, EVEN, None]}", "write three lists of five numbers each"),
-    ],
+ANSWERS = {
+    "rises_or_falls": guesses(
+        POND,
+        ("a", "stays", "the weights do not change, and what they average does"),
+        ("b", "falls", "does any distance between the query and a key change?"),
+        ("c", "falls", "does any distance change, when it is measured in widths?"),
+        ("d", "stays", "a key that is there twice has two shares"),
+        ("e", "stays", "every key is now near, in widths"),
+        ("f", "falls", "only differences of scores count"),
+    ),
+} | answers(
     biweight=[
         (KERNEL + "15 / 16 * (1 - u**2) ** 2", "clamp the parabola at 0 before you square it"),
         (KERNEL + "(1 - u**2).clamp(min=0) ** 2", "its area is 16/15"),
@@ -95,15 +96,11 @@ ANSWERS = answers(
     leave_group_out=[
         (MASKED_LATE, "far from all other groups the heights underflow"),
         (GROUP, "groups[:, None] != groups -> scores <= 0", "output 0 depends on value 0, its own"),
-        (GROUP, "masked_softmax(scores, other) -> (scores.softmax(-1) * other)", "sums to less"),
+        (GROUP, CLOSED + " -> (scores.softmax(-1) * other)", "sums to less"),
         (GROUP, "groups[:, None] != groups -> keys[:, None] != keys", "two groups may share a key"),
         (GROUP, "groups[:, None] != groups -> values[:, None] != values", "share a value"),
         (GROUP, "groups[:, None] != groups -> ~torch.eye(7, dtype=bool)", "and keeps its copy"),
-        (
-            GROUP,
-            "masked_softmax(scores, other) -> (scores - 1e4 * ~other).softmax(-1)",
-            "should be",
-        ),
+        (GROUP, CLOSED + " -> (scores - 1e4 * ~other).softmax(-1)", "should be"),
         (GROUP, "!= -> ==", "the mask is inverted"),
     ],
 )
