@@ -5,7 +5,7 @@ from tests.wrong_answers import answers, guesses
 EMPTY = {"a": set(), "b": set(), "c": {0, 1}, "d": {0}, "e": {2, 3}}
 LENGTHS = """
 def mask_from_lengths(lengths, size):
-    mask = torch.arange(size, device=lengths.device) < lengths[:, None, None]
+    mask = torch.arange(size) < lengths[:, None, None]
     return mask
 """
 SOFTMAX = """
@@ -19,7 +19,7 @@ def softmax_over_open(scores, mask):
 """
 DILATED = """
 def dilated_window(L, window, dilation):
-    i = torch.arange(L, device=device)
+    i = torch.arange(L)
     back = i[:, None] - i
     mask = (back >= 0) & (back % dilation == 0) & (back < window * dilation)
     return mask
@@ -54,18 +54,24 @@ ANSWERS = answers(
         (SOFTMAX + "filled.softmax(2).nan_to_num()", "scores of four axes, of which the last"),
         (SOFTMAX + "filled.clamp(min=-1e9).softmax(-1)", "the empty row attends to padding"),
         (SOFTMAX + "(scores + mask.log()).softmax(-1).nan_to_num()", "the gradient is NaN"),
-        (SOFTMAX + "masked_softmax(scores, ~mask)", "is the mask inverted?"),
-        (SOFTMAX + "masked_softmax(scores, mask)", "masked_softmax is the package's own"),
-        ("softmax_over_open = masked_softmax", "attn_notes.masks's own: write one yourself"),
+        (SOFTMAX + "masks.masked_softmax(scores, ~mask)", "is the mask inverted?"),
+        (SOFTMAX + "masks.masked_softmax(scores, mask)", "masked_softmax is the package's own"),
+        ("softmax_over_open = masks.masked_softmax", "attn_notes.masks's own: write one yourself"),
         (SOFTMAX + "scores.masked_fill(~mask, -1e9).softmax(-1) * mask", "near -1e38 (fill with"),
         (SOFTMAX + "(scores + ~mask * -1.5e38).softmax(-1) * mask", "near -1e38 (fill with -inf"),
-        (SOFTMAX + "masked_softmax(filled.clamp(-500, 500), mask)", "do not clamp them"),
-        (SOFTMAX + "masked_softmax(filled.mT).mT", "the softmax runs over the queries"),
+        (SOFTMAX + "masks.masked_softmax(filled.clamp(-500, 500), mask)", "do not clamp them"),
+        (SOFTMAX + "masks.masked_softmax(filled.mT).mT", "the softmax runs over the queries"),
         (SOFTMAX + "scores.softmax(-1) * mask", "rows must sum to 1 again"),
         (DIVIDED, "a closed score of 200 decides its row (mask before the softmax)"),
         (DIVIDED, ".softmax(-1) -> .exp()", "overflow (subtract each row's maximum)"),
-        (SOFTMAX + "masked_softmax(filled).clamp_min(1e-7)", "a closed key has a small weight"),
-        (SOFTMAX + "masked_softmax(filled).detach()", "gradient of the sum of squared weights"),
+        (
+            SOFTMAX + "masks.masked_softmax(filled).clamp_min(1e-7)",
+            "a closed key has a small weight",
+        ),
+        (
+            SOFTMAX + "masks.masked_softmax(filled).detach()",
+            "gradient of the sum of squared weights",
+        ),
     ],
     dilated_window=[
         (DILATED, "back % dilation == 0 -> True", " * dilation) -> )", "a dilation of 2 steps"),
