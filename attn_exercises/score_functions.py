@@ -1,5 +1,6 @@
-"""The exercises of chapter 2: scores, the axis of the softmax, and the width to divide by."""
+"""The exercises of chapter 2: scores, the axis of the softmax, what to divide by, and entropy."""
 
+import itertools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch.nn import functional as F
 
 from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
+from attn_notes.device import get_device
 
 
 @of_function
@@ -116,6 +118,47 @@ def divide_by_width(answer: Any) -> None:
 
 def _divided(d: int) -> Tensor:
     """The scores (400, 64) of the queries and keys that the stub draws, divided by d."""
-    rng = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(n, d, generator=rng, device="cpu") for n in (400, 64))
-    return query.double() @ key.double().T / d
+    devices = [device] if (device := get_device()).type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(0)
+        drawn = [torch.randn(n, d, device=device).cpu().double() for n in (400, 64)]
+    return drawn[0] @ drawn[1].T / d
+
+
+@of_function
+def entropy_to_order(answer: Any) -> None:
+    """The temperature at which the softmax of scores of any size has a given entropy."""
+    (unit,) = draw((12,), seed=3)
+    for size, wanted in itertools.product((1.0, 100.0, 0.01), (0.9, 0.3, 2.4)):  # ln 12 is 2.48
+        scores = size * unit
+        case = f"for scores of size {size:g} and an entropy of {wanted} "
+        temperature = _above_zero(answer(scores, wanted), case)
+        got = _entropy(scores / temperature)
+        if abs(got - wanted) <= 1e-3:
+            continue
+        if abs(_entropy(scores * temperature) - wanted) <= 1e-3:
+            raise CheckFailed(f"{case}this is 1/T: divide the scores by the answer, don't multiply")
+        if abs(got / math.log(2) - wanted) <= 2e-3:
+            raise CheckFailed(f"{case}this fits an entropy in bits: use the natural logarithm")
+        if abs(got / math.log(12) - wanted) <= 1e-3:
+            raise CheckFailed(f"{case}this fits a share of ln 12: the entropy itself is asked for")
+        way = "raise" if got < wanted else "lower"
+        words = f"the temperature {temperature:.4g} gives {got:.4f}: {way} it"
+        raise CheckFailed(case + words)
+
+
+def _above_zero(got: Any, case: str) -> float:
+    """The temperature that an answer gives."""
+    try:
+        temperature = float(got)
+    except (TypeError, ValueError, RuntimeError):
+        words = f"return one number, got {type(got).__name__}"
+        raise CheckFailed(case + words) from None
+    if not 0 < temperature < math.inf:
+        raise CheckFailed(f"{case}a temperature is a number above 0, got {temperature:g}")
+    return temperature
+
+
+def _entropy(scores: Tensor) -> float:
+    """The entropy of the softmax of scores (m,), in nats."""
+    return float(torch.special.entr(scores.cpu().double().softmax(-1)).sum())

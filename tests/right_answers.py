@@ -6,12 +6,24 @@ Where there are several to an exercise, a line `# or` parts them.
 ANSWERS = {
     "divide_by_width": """
 def measure(d):
-    rng = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(n, d, generator=rng).to(device).float() for n in (400, 64))
+    torch.manual_seed(0)
+    query, key = torch.randn((400, d)), torch.randn((64, d))
     scores = torch.einsum("id,jd->ij", query, key).cpu().double() / d
     weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
     bits = -(weights * weights.log2()).sum(-1)
     return float((scores**2).mean() - scores.mean() ** 2), float(bits.mean() / 6)
+""",
+    "entropy_to_order": """
+def temperature_for(scores, entropy):  # Newton's method on 1/T, from below
+    beta = 1e-3 / scores.double().std()
+    for _ in range(10000):
+        weights = (beta * scores.double()).softmax(-1)
+        gap = torch.special.entr(weights).sum() - entropy
+        spread = weights @ scores.double() ** 2 - (weights @ scores.double()) ** 2
+        if abs(gap) < 1e-5:
+            break
+        beta = beta * (1 + (gap / (beta**2 * spread)).clamp(-0.1, 0.1))
+    return 1 / beta
 """,
     "length_penalty": """
 def pick(log_probs, lengths, alpha):

@@ -22,13 +22,24 @@ def weights_of(query, key):
 """
 MEASURE = """
 def measure(d):
-    rng = torch.Generator().manual_seed(0)
-    query = torch.randn(400, d, generator=rng).to(device)
-    key = torch.randn(64, d, generator=rng).to(device)
+    torch.manual_seed(0)
+    query, key = torch.randn(400, d), torch.randn(64, d)
     scores = query @ key.T / d
     entropy = torch.special.entr(scores.softmax(-1)).sum(-1)
     variance, share = scores.var().item(), entropy.mean().item() / math.log(64)
     return variance, share
+"""
+TEMPERATURE = """
+def temperature_for(scores, entropy):
+    low, high = 1e-6, 1e6
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        weights = (scores / middle).softmax(-1)
+        if torch.special.entr(weights).sum() < entropy:
+            low = middle
+        else:
+            high = middle
+    return middle
 """
 FORMULA_SHARE = "1 - 1 / (2 * d * math.log(64))"
 FORMULA = """
@@ -89,5 +100,16 @@ ANSWERS = answers(
         (MEASURE, "randn(400 -> randn(401", "keep the draws"),
         (MEASURE, "scores.var() -> scores.std()", "square it"),
         (MEASURE, "return variance, -> return", "return two numbers"),
+    ],
+    entropy_to_order=[
+        (TEMPERATURE, "return middle -> return 1 / middle", "this is 1/T"),
+        (TEMPERATURE, ".sum() -> .sum() / math.log(2)", "an entropy in bits"),
+        (TEMPERATURE, ".sum() -> .sum() / math.log(12)", "a share of ln 12"),
+        (TEMPERATURE, ".sum() -> .sum().exp()", "gives 0.0000: raise it"),
+        (TEMPERATURE, "1e-6, 1e6 -> 0.1, 10", "the temperature 0.1 gives 0.5870: lower it"),
+        (TEMPERATURE, "< entropy -> > entropy", "and an entropy of 0.9 the temperature"),
+        (TEMPERATURE, "range(100) -> range(9)", "and an entropy of 0.9 the temperature"),
+        (TEMPERATURE, "return middle -> return scores", "return one number, got Tensor"),
+        (TEMPERATURE, "return middle -> return math.log(middle)", "a number above 0"),
     ],
 )
