@@ -25,10 +25,6 @@ class Tile(NamedTuple):
     """What is known of one query after the keys from `start` to `end`.
 
     `output / total` is the attention to the keys so far.
-
-    Example:
-        >>> Tile(0, 2, *torch.tensor([3.0, 0.0, 1.5]), torch.tensor([6.0])).end
-        2
     """
 
     start: int  # the first key of the tile last read

@@ -99,14 +99,10 @@ def rotation_between(
 ) -> Tensor:
     r"""The one matrix that carries every encoding $\delta$ positions on: $R\,p_i=p_{i+\delta}$.
 
-    With $\theta=\delta\omega_j$ and $\phi=i\omega_j$, wherever hand j stands, the addition theorems
-    say that $\begin{pmatrix}\cos\theta&\sin\theta\\-\sin\theta&\cos\theta\end{pmatrix}
-    \begin{pmatrix}\sin\phi\\\cos\phi\end{pmatrix}
-    =\begin{pmatrix}\sin(\phi+\theta)\\\cos(\phi+\theta)\end{pmatrix}$. Such a hand turns as a
-    clock's does, from (0, 1) to (1, 0); `apply_rotary` turns the other way. Vaswani et al. (2017),
-    section 3.5; chapter 6. $\delta$ is the `offset`, negative for back; the other arguments are
-    those of `sinusoidal_encoding`. (E, E), blocks of 2 × 2 along the diagonal, its transpose its
-    inverse.
+    Vaswani et al. (2017), section 3.5; chapter 6. By the addition theorems hand j turns by
+    $\delta\omega_j$ wherever it stands, as a clock's does, from (0, 1) to (1, 0); `apply_rotary`
+    turns the other way. $\delta$ is the `offset`, negative for back; the other arguments are those
+    of `sinusoidal_encoding`. (E, E), blocks of 2 × 2 along the diagonal.
 
     Example:
         >>> p = sinusoidal_encoding(1000, 16)
@@ -121,13 +117,7 @@ def rotation_between(
 
 
 class SinusoidalEncoding(nn.Module):
-    """Adds `sinusoidal_encoding` to a sequence: no parameters, no last position. Chapter 6.
-
-    Example:
-        >>> SinusoidalEncoding(4)(torch.ones(1, 2, 4))
-        tensor([[[1.0000, 2.0000, 1.0000, 2.0000],
-                 [1.8415, 1.5403, 1.0100, 1.9999]]])
-    """
+    """Adds `sinusoidal_encoding` to a sequence: no parameters, no last position. Chapter 6."""
 
     def __init__(self, embed_dim: int, *, base: float = 10000.0) -> None:
         super().__init__()

@@ -68,12 +68,7 @@ class ScaledDotProductScore(nn.Module):
 
 
 class BilinearScore(nn.Module):
-    r"""$q^\top W k$: query and key may differ in width. Luong et al. (2015), "general".
-
-    Example:
-        >>> BilinearScore(2, 3)(torch.ones(5, 2), torch.ones(7, 3)).shape
-        torch.Size([5, 7])
-    """
+    r"""$q^\top W k$: query and key may differ in width. Luong et al. (2015), "general"."""
 
     def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()
@@ -112,10 +107,6 @@ class ConcatScore(nn.Module):
     r"""$v^\top\tanh(W[q;k])$: `AdditiveScore` with $W=[W_q\ W_k]$ in one layer (chapter 2).
 
     Luong et al. (2015), "concat". It needs (..., L, S, query_dim + key_dim) of memory.
-
-    Example:
-        >>> ConcatScore(2, 3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
-        torch.Size([5, 7])
     """
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:

@@ -23,10 +23,6 @@ def translate(
 
     Each sentence is a sequence of tokens, none empty. The other arguments are those of
     `beam_search`; a beam of one is greedy.
-
-    Example:
-        >>> translate(nn.Linear(1, 1), [], Vocabulary([]), Vocabulary([]), max_length=5)
-        []
     """
     for sentence in sources:
         if isinstance(sentence, str):  # its characters would be read as tokens

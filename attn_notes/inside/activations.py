@@ -23,9 +23,7 @@ STREAMS = (Embeddings, EncoderBlock, DecoderBlock)  # their outputs are the resi
 class Head:
     """A head by its place: the name of its `MultiHeadAttention` in the model, and its number there.
 
-    Example:
-        >>> print(Head("decoder.blocks.1.cross_attn", 2))
-        decoder.blocks.1.cross_attn.2
+    As text, such as `decoder.blocks.1.cross_attn.2`.
     """
 
     layer: str

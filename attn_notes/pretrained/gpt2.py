@@ -35,11 +35,6 @@ def load_decoder(
     Radford et al. (2019). The logits are tied as in `load_masked_language_model`. Arguments,
     results and errors are those of `load_encoder`; the decoder's `special_tokens` hold the
     published end of text.
-
-    Example:
-        >>> load_decoder(Path("nowhere"))
-        Traceback (most recent call last):
-        attn_notes.pretrained.folders.WeightsNotFound: nowhere must be a folder, or owner/name
     """
     folder = find_folder(source, revision)
     config, published = read_config(folder, "gpt2", norm="pre", positions="learned", packed=True)

@@ -22,12 +22,6 @@ class FeedForward(nn.Module):
     r"""$f(x)=W_2\,\sigma(W_1x+b_1)+b_2$, the same at every position. Chapter 7.
 
     Vaswani et al. (2017), equation 2, with torch's dropout after the activation.
-
-    Example:
-        >>> import torch
-        >>> network = FeedForward(TransformerConfig(vocab_size=1, embed_dim=4, ffn_dim=16))
-        >>> network(torch.zeros(2, 3, 4)).shape
-        torch.Size([2, 3, 4])
     """
 
     def __init__(self, config: TransformerConfig) -> None:

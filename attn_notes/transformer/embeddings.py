@@ -24,11 +24,6 @@ class Embeddings(nn.Module):
     Devlin et al. (2019), section 3; token embeddings times $\sqrt E$ if the config says so: Vaswani
     et al. (2017), section 3.4. Positions that act inside attention add nothing here: see
     `attention_positions`.
-
-    Example:
-        >>> embeddings = Embeddings(TransformerConfig(vocab_size=100, embed_dim=8))
-        >>> embeddings(torch.tensor([[7, 7]])).shape
-        torch.Size([1, 2, 8])
     """
 
     def __init__(self, config: TransformerConfig) -> None:
