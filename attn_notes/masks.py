@@ -128,7 +128,7 @@ def prefix_mask(
     """Causal, but for the first `prefix` keys, which every query sees.
 
     Chapter 3; the prefix language model of T5 (Raffel et al., 2020). A prefix of 0 is causal, one
-    of S masks nothing. The other arguments are those of `causal_mask`.
+    of S or more masks nothing. The other arguments are those of `causal_mask`.
 
     Example:
         >>> prefix_mask(3, prefix=2).int()
@@ -136,10 +136,8 @@ def prefix_mask(
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    check_integers(prefix=prefix)
+    check_integers(0, prefix=prefix)
     mask = causal_mask(L, S, offset=offset, device=device)
-    if not 0 <= prefix <= mask.shape[-1]:
-        raise ValueError(f"prefix must be from 0 to S = {mask.shape[-1]}, got {prefix}")
     mask[:, :prefix] = True
     return mask
 

@@ -75,7 +75,6 @@ ON_THE_CPU = {
     "built": lambda: stored.build_model(TRANSLATOR.spec).state_dict(),
     "influence": lambda: checks.influence(lambda x: x.cumsum(-2), X),
     "causal": lambda: checks.check_causal(lambda x: x.cumsum(-2), X),
-    "permutation": lambda: checks.check_permutation_equivariant(lambda x: x * 2, X),
     "steps": lambda: checks.check_cache_matches_parallel(TRANSFORMERS["rotary"], *BATCH),
     "patterns": lambda: patterns.pattern_score(WEIGHTS, MASK),
     "rollout": lambda: inside.rollout(list(WEIGHTS)),

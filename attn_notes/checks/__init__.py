@@ -5,7 +5,6 @@ from attn_notes.checks.properties import (
     CheckFailed,
     check_causal,
     check_padding_invariant,
-    check_permutation_equivariant,
     check_weights,
     influence,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "check_causal",
     "check_masked_loss",
     "check_padding_invariant",
-    "check_permutation_equivariant",
     "check_pieces_match_whole",
     "check_step_matches_parallel",
     "check_weights",

@@ -53,24 +53,6 @@ def check_causal(layer: Layer, x: Tensor, *, atol: float = 1e-6) -> None:
     check_small(leak, atol, "output {} changes by {size} when only the later input {} does")
 
 
-def check_permutation_equivariant(
-    layer: Layer, x: Tensor, *, atol: float = 1e-5, seed: int = 0
-) -> None:
-    """Permuting the input permutes the output in the same way: the layer knows no order. Chapter 6.
-
-    The arguments are those of `influence`; a difference up to `atol` is ignored.
-
-    Example:
-        >>> check_permutation_equivariant(lambda x: x - x.mean(-2, keepdim=True), torch.rand(5, 2))
-    """
-    cycle = torch.randperm(x.shape[-2], generator=noise_source(seed), device="cpu").to(x.device)
-    order = cycle.roll(1)[cycle.argsort()]  # one cycle: every position moves
-    with torch.no_grad():
-        before = _output(layer, x)
-        difference = _largest((layer(x[..., order, :]) - before[..., order, :]).abs())
-    check_small(difference, atol, "permuting the input changes the output at position {} by {size}")
-
-
 def check_padding_invariant(
     layer: Callable[[Tensor, Tensor], Tensor], x: Tensor, lengths: Tensor, *, atol: float = 1e-5
 ) -> None:

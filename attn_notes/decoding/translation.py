@@ -1,6 +1,7 @@
 """Decoding many sentences in batches (chapter 4)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
@@ -24,16 +25,13 @@ def translate(
     Each sentence is a sequence of tokens, none empty. The other arguments are those of
     `beam_search`; a beam of one is greedy.
     """
-    for sentence in sources:
-        if isinstance(sentence, str):  # its characters would be read as tokens
-            raise TypeError(f"a sentence must be a sequence of tokens, got the string {sentence!r}")
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     found: dict[int, tuple[str, ...]] = {}
     how = {"max_length": max_length, "beam_size": beam_size, "length_penalty": length_penalty}
     for first in range(0, len(order), batch_size):
         chunk = order[first : first + batch_size]
-        pairs = [(tuple(sources[n]), ()) for n in chunk]
+        pairs: Any = [(sources[n], ()) for n in chunk]
         with device:
             source, lengths, _ = make_batch(pairs, source_vocab, target_vocab)
         decoded = beam_search(model, source, lengths, **how)  # type: ignore[arg-type]

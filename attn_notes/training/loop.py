@@ -59,7 +59,7 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
-    check_optimiser(steps=steps, seed=seed, lr=lr, max_norm=max_norm)
+    check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
     parameters = trainable(model)
     optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay, fused=True)
     losses: list[float] = []
@@ -91,10 +91,14 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return parameters
 
 
-def check_optimiser(*, steps: int, seed: int, lr: float, max_norm: float) -> None:
+def check_optimiser(
+    *, steps: int, seed: int, lr: float, weight_decay: float, max_norm: float
+) -> None:
     """Raise for what would train another way without a word, such as uphill."""
     check_integers(0, steps=steps, seed=seed)
     check_positive(lr=lr, max_norm=min(max_norm, 1e30))  # infinity clips nothing
+    if not 0 <= weight_decay < math.inf:
+        raise ValueError(f"weight_decay must be 0 or more, and finite, got {weight_decay}")
 
 
 def check_update(loss: float, norm: float, step: int) -> None:

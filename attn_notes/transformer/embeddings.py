@@ -35,7 +35,7 @@ class Embeddings(nn.Module):
             self.positions = LearnedEncoding(config.max_length, E)
         if config.positions == "sinusoidal":
             self.positions = SinusoidalEncoding(E)
-        self.token_types: nn.Module | None = None
+        self.token_types: nn.Embedding | None = None
         if config.num_token_types:
             self.token_types = nn.Embedding(config.num_token_types, E)
         self.norm = nn.LayerNorm(E, config.layer_norm_eps) if config.embed_norm else nn.Identity()
@@ -55,18 +55,12 @@ class Embeddings(nn.Module):
             x = x * self.scale
         if self.positions is not None:
             x = self.positions(x, offset=offset)
-        if self.token_types is not None or token_types is not None:
-            x = x + self._of_segments(tokens, token_types)
+        if self.token_types is not None:
+            types = torch.zeros_like(tokens) if token_types is None else token_types
+            x = x + look_up(self.token_types, types, "token_types")
+        elif token_types is not None:
+            raise ValueError("token_types must be None where num_token_types is 0")
         return self.dropout(self.norm(x))
-
-    def _of_segments(self, tokens: Tensor, token_types: Tensor | None) -> Tensor:
-        """(B, L, E), the embedding of each token's segment."""
-        token_types = torch.zeros_like(tokens) if token_types is None else token_types
-        if not isinstance(self.token_types, nn.Embedding) or token_types.shape != tokens.shape:
-            wanted = "the shape of tokens, and be None where num_token_types is 0"
-            got = f"token_types {tuple(token_types.shape)} and tokens {tuple(tokens.shape)}"
-            raise ValueError(f"token_types must have {wanted}, got {got}")
-        return look_up(self.token_types, token_types, "token_types")
 
 
 def attention_positions(config: TransformerConfig, x: Tensor, *, offset: int = 0) -> dict[str, Any]:
