@@ -52,6 +52,8 @@ class AlignmentSteps(AnsweringWidget):
         model: an encoder-decoder of chapter 4 with its source and target vocabulary, the last of
             the states: on a page a rounded copy translates greedily what the reader types.
         asks: what the reader is to type there, as in "a number in German words".
+        example: the decoding to open on.
+        step: and the step of it: the word of the output whose row is shown.
 
     Example:
         >>> import torch
@@ -75,17 +77,23 @@ class AlignmentSteps(AnsweringWidget):
         translate: Callable[[str], Example] | None = None,
         model: tuple[Seq2Seq, Vocabulary, Vocabulary] | None = None,
         asks: str = "a text",
+        example: int = 0,
+        step: int = 0,
     ) -> None:
-        encoded = [_encode_example(example) for example in examples]
+        encoded = [_encode_example(one) for one in examples]
         names = dict.fromkeys(state["name"] for one in encoded for state in one["states"])
         data: dict[str, Any] = {"examples": encoded, "states": [*names]}
         if model is not None:
             vocabs = zip(("source", "target"), model[1:], strict=True)
             words = {name: encoding.check_tokens(name, vocab.tokens) for name, vocab in vocabs}
             data["model"] = {"weights": pack_seq2seq(model[0]), "most": MOST, "asks": asks, **words}
-        super().__init__(
-            translate, _encode_example, data=data, state=encoded[0]["states"][-1]["name"]
-        )
+        if not 0 <= example < len(encoded):
+            raise ValueError(f"example must be from 0 to {len(encoded) - 1}, got {example}")
+        state = encoded[example]["states"][-1]
+        if not 0 <= step < len(state["target"]):
+            raise ValueError(f"step must be from 0 to {len(state['target']) - 1}, got {step}")
+        opening = {"example": example, "state": state["name"], "step": step}
+        super().__init__(translate, _encode_example, data=data, **opening)
 
     def page_state(self) -> dict[str, Any]:
         """As that of the base class; a page with the model needs no kernel to answer a text."""

@@ -19,6 +19,9 @@ WIDGETS = (
 HOST = "host"  # mounts them on a page
 IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?:default )?(?=\{)", re.MULTILINE)
+ELEMENT = re.compile(
+    r'<attn-widget>(?=<script type="application/json">[^<]*"widget": "([a-z]+)"\}</script>)'
+)
 TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)  # nobody reads them in a page
 
 
@@ -72,6 +75,14 @@ def page_script(*widgets: str) -> str:
     shown = "".join(f"  {name}: FILES.{name},\n" for name in chosen)
     start = f"FILES.{HOST}.start({{\n{shown}}});"
     return f'(() => {{\n"use strict";\nconst FILES = {{}};\n{scopes}{start}\n}})();\n'
+
+
+def name_elements(html: str) -> str:
+    """A page whose elements say which widget they are: the style sheet reserves its height by it.
+
+    The script says so too, but it comes later.
+    """
+    return ELEMENT.sub(r'<attn-widget data-widget="\1">', html)
 
 
 def page_style() -> str:

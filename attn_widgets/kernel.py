@@ -31,7 +31,7 @@ class KernelExplorer(DataWidget):
     kernel = traitlets.Enum(KERNELS, "gaussian").tag(sync=True)
     bandwidth = traitlets.Float(0.5, min=0.01, max=100.0).tag(sync=True)
     point = traitlets.Int(0, min=0).tag(sync=True)
-    shared_scale = traitlets.Bool(True).tag(sync=True)
+    shared_scale = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
         self,

@@ -12,7 +12,8 @@ from attn_widgets import encoding
 from attn_widgets.base import DataWidget, Table, plural
 from attn_widgets.heatmap import weights_table
 
-PRESETS = ("none", "causal", "window", "prefix", "padding", "block")
+SIZED = ("window", "prefix", "padding", "block")  # patterns that a size changes
+PRESETS = ("none", "causal", *SIZED)
 
 
 class MaskPainter(DataWidget):

@@ -44,7 +44,6 @@ class ScoreExplorer(DataWidget):
     score = Offered(lambda self: self.data["offered"], "dot")
     temperature = traitlets.Float(1.0, min=0.05, max=20.0).tag(sync=True)
     arrow = traitlets.Int(-1, min=-1).tag(sync=True)  # -1 is the query
-    shared_scale = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
         self,

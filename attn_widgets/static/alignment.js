@@ -6,6 +6,7 @@
 
 import { decode, joined, quoted, visible } from "./numbers.js";
 import { choice, frame, h, lifetime, put } from "./controls.js";
+import { folded } from "./folds.js";
 import { colourScale, scaleTop, sharedScale } from "./weights.js";
 import { heatmap } from "./map.js";
 import { cut } from "./cutting.js";
@@ -93,7 +94,7 @@ function render({ model, el }) {
     captions: ["source (is read)", "output (reads)"], onPick: look });
   const map = heatmap(life, { label: "Weights of the steps so far. Arrow keys walk the cells.", tallest: 26,
     onPick: look });
-  const scale = colourScale(life);
+  const scale = colourScale(life), aside = h("div", { class: "attn-map" }, map.el, scale.el);
   const sentence = h("p", { class: "attn-said", role: "status" });
   const verdict = h("p", { class: "attn-note attn-verdict" });
   const menus = menusOf(model, life, data);
@@ -107,19 +108,22 @@ function render({ model, el }) {
     map.show({ values: weights.subarray(0, (step + 1) * S), L: step + 1, S, mask: null, room: T, mark: chosen,
       queries: state.target, keys: example.source, top });
     scale.show(top);
+    aside.parentElement.style.setProperty("--attn-map", `${map.wanted()}px`);
     sentence.textContent = stepWords(shows, weights);
     verdict.textContent = judgement(shows);
     menus.draw(shows);
     steps.draw();
   }
-  /** @type {HTMLElement[]} */
-  const controls = [menus.examples, menus.states, steps.el, sharedScale(model, life)];
-  if (model.get("typing") !== "off") {
-    const label = model.get("typing") === "page" && data.model ? `Type ${data.model.asks}` : "Type your own";
-    controls.push(typingBox(model, life, { label, send: "Decode", waiting: "The network reads \u2026",
-      page: "Run the notebook to try a text of your own.", answer: data.model ? pageAnswer(model, data) : null }));
-  }
-  frame(el, life, { controls, body: [figure.el, sentence, verdict, map.el, scale.el, map.table] });
+  const isTyped = model.get("typing") !== "off", { length: count } = data.examples;
+  menus.examples.hidden = count < 2 && !isTyped;
+  menus.states.hidden = data.states.length < 2;
+  const label = model.get("typing") === "page" && data.model ? `Type ${data.model.asks}` : "Type your own";
+  const box = isTyped ? [typingBox(model, life, { label, send: "Decode", waiting: "The network reads \u2026",
+    page: "Run the notebook to try a text of your own.", answer: data.model ? pageAnswer(model, data) : null })] : [];
+  const more = folded(model, life, isTyped ? "A text of your own; colours" : "Colours", { opens: ["text"] },
+    h("div", { class: "attn-controls" }, ...box, sharedScale(model, life)));
+  frame(el, life, { picture: [figure.el, sentence, verdict], controls: [steps.el, menus.examples, menus.states],
+    more: [more], aside, body: [map.table] });
   life.listen(menus.exampleMenu, "change", () => { steps.stop(); put(model, { step: 0 }); });
   life.watch(["example", "state", "step"], () => { peek = null; draw(); });
   life.watch(["shared_scale", "reply"], draw);

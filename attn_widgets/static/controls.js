@@ -458,16 +458,39 @@ const renewed = (render) => (/** @type {Mount} */ { model, el }) => {
   return life.end;
 };
 
-// The frame of a widget: title, controls, then whatever it draws.
+// A picture stays in view on a phone, unless it is so tall that it would leave no room for what moves it.
+/**
+ * @param {Life} life
+ * @param {HTMLElement} picture
+ */
+function staysInView(life, picture) {
+  const check = () => picture.classList.toggle("attn-stays", picture.offsetHeight < 0.6 * innerHeight);
+  const observer = new ResizeObserver(check);
+  observer.observe(picture);
+  life.onEnd(() => observer.disconnect());
+  life.listen(window, "resize", check);
+}
+
+// The frame of a widget: title, the picture, the controls that move it, more of them folded, beside them what there
+// is room for on a wide page, then the rest. On a phone the picture stays in view while the controls are moved.
 /**
  * @param {HTMLElement} el
  * @param {Life} life
- * @param {{ title?: string, controls?: Node[], body: (Node | string)[] }} parts
+ * @param {{ title?: string, picture?: Node[], controls?: Node[], more?: Node[], aside?: HTMLElement,
+ *   body?: (Node | string)[] }} parts
  */
-function frame(el, life, { title, controls = [], body }) {
+function frame(el, life, { title, picture = [], controls = [], more = [], aside, body = [] }) {
   const root = h("div", { class: "attn-root" });
   if (title) root.append(h("p", { class: "attn-title" }, title));
-  if (controls.length) root.append(h("div", { class: "attn-controls" }, ...controls));
+  const row = controls.length ? [h("div", { class: "attn-controls" }, ...controls)] : [];
+  if (picture.length) {
+    const seen = h("div", { class: "attn-picture" }, ...picture);
+    const stage = h("div", { class: "attn-stage" }, seen, ...row, ...more);
+    staysInView(life, seen);
+    root.append(aside ? h("div", { class: "attn-beside" }, stage, aside) : stage);
+  } else {
+    root.append(...row, ...more);
+  }
   root.append(...body);
   el.append(root);
   life.onEnd(() => root.remove());

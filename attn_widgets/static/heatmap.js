@@ -1,16 +1,20 @@
 // The heatmap every chapter uses: weights, or scores that it turns into weights itself.
 // Traits: data {kind, values, mask, queries, keys, title, heads, layers}, and the controls layer,
-// head, temperature, mask_choice, shared_scale, scale, overview.
+// head, temperature, mask_choice, shared_scale, scale, overview; row and column are the cell that the reader is at.
 
 import { decode, largest, maskedSoftmax, namedMask } from "./numbers.js";
 import {
   choice, frame, h, lifetime, numbered, put, renewed, sized, slider, tick, twoDigits,
 } from "./controls.js";
+import { folded } from "./folds.js";
 import { colourScale, SCALES, sharedScale } from "./weights.js";
 import { heatmap } from "./map.js";
 import { headGrid } from "./grid.js";
+import { within } from "./map_layout.js";
+import { isSentence, rowName, rowWords } from "./row_words.js";
 
 const MANY = 24; // tokens from which on weights may be too small for a linear scale
+const FIRST = 3; // controls at first sight
 
 // What the data and the controls say is shown: {values, mask} of one head.
 function headReader(model) {
@@ -60,11 +64,25 @@ function overviewOf(model, life, { layers, heads, L, S, mask, read }, room, top)
   } };
 }
 
+// The chosen row as a sentence, where the keys are words.
+function sentenceOf(model, { data, L, S, mask }) {
+  const { queries, keys } = data, words = isSentence(keys) ? rowWords(keys) : null;
+  const isShared = JSON.stringify(queries) === JSON.stringify(keys); // the tokens read one another
+  const sentence = { el: words && words.el, row: within(model.get("row"), L - 1), draw(values, top) {
+    const { row } = sentence, [from, to] = [row * S, (row + 1) * S], now = mask();
+    words.show({ query: rowName(queries, row), itself: isShared ? row : -1, weights: values.subarray(from, to),
+      mask: now && now.subarray(from, to), top });
+  } };
+  return sentence;
+}
+
 /** @param {import("./controls.js").Mount} mount */
 function renderOnce({ model, el }) {
   const life = lifetime(model), reader = headReader(model), { data, layers, heads, L, S } = reader;
+  const sentence = sentenceOf(model, reader);
+  const look = (row) => { if (row !== sentence.row) { sentence.row = row; draw(); } };
   const map = heatmap(life, { label: "Attention weights. Arrow keys walk the cells.",
-    onPick: (row, column) => put(model, { row, column }) });
+    onPick: (row, column) => { put(model, { row, column }); look(row); }, onHover: look });
   const scale = colourScale(life), room = new Float64Array(L * S); // for one head after the other
   let top = 1, overview = null;
 
@@ -77,23 +95,31 @@ function renderOnce({ model, el }) {
     return most;
   }
   function draw() {
-    const values = reader.read(model.get("layer"), model.get("head"));
+    const values = reader.read(model.get("layer"), model.get("head")), mask = reader.mask();
     top = findTop();
     const { queries, keys } = data, colours = model.get("scale");
-    map.show({ values, L, S, mask: reader.mask(), queries, keys, top, scale: colours });
-    scale.show(top, false, colours);
+    map.show({ values, L, S, mask, queries, keys, top, scale: colours, mark: sentence.el ? sentence.row : null });
+    scale.show(top, false, colours, Boolean(mask));
     shared.querySelector("input").disabled = colours === "row"; // where each row has an end of its own
     if (overview) overview.draw();
+    if (!sentence.el) return;
+    sentence.draw(values, top);
+    sentence.el.parentElement.style.setProperty("--attn-map", `${map.wanted()}px`);
   }
 
-  const { controls, shared } = controlsFor(model, life, reader), body = [map.el, scale.el, map.table];
+  const { controls, shared } = controlsFor(model, life, reader), picture = [map.el, scale.el];
   if (layers * heads > 1) {
     controls.push(tick(model, life, "overview", { label: "All heads at once" }));
     overview = overviewOf(model, life, reader, room, () => top);
-    body.unshift(overview.el);
+    picture.unshift(overview.el);
   }
-  frame(el, life, { title: data.title, controls, body });
+  const opens = ["mask_choice", "scale", "shared_scale", "overview"];
+  const rest = controls.length > FIRST ? controls.splice(FIRST - 1) : [];
+  const more = rest.length
+    ? [folded(model, life, "More controls", { opens }, h("div", { class: "attn-controls" }, ...rest))] : [];
+  frame(el, life, { title: data.title, picture, controls, more, aside: sentence.el, body: [map.table] });
   life.watch(["layer", "head", "temperature", "mask_choice", "shared_scale", "overview", "scale"], draw);
+  life.watch(["row"], () => look(within(model.get("row"), L - 1)));
   draw();
   return life.end;
 }

@@ -19,6 +19,7 @@ import { zooming } from "./map_zoom.js";
  * @property {number} [tallest] pixels of a row, at most
  * @property {number} [shortest] pixels of a row, at least
  * @property {number} [widest] pixels of a column, even where many rows would make it narrower
+ * @property {boolean} [sparse] whether columns are named as far as names fit unturned, as those of numbers in order
  * @property {boolean} [zooms] whether a large map can be zoomed into
  * @property {(row: number, column: number) => void} [onPick] hears of the cell that is chosen
  * @property {(row: number, column: number) => void} [onHover] hears of the cell that is pointed at
@@ -26,9 +27,10 @@ import { zooming } from "./map_zoom.js";
  */
 
 const HINT = ["Point at a cell, or focus the map and walk it with the arrow keys.", "Tap a cell to read it."];
+const AMPLE = 10_000; // pixels, more than any map needs
 const MOST_CELLS = 10_000, STRONGEST = 5; // of a table; beyond, keys of each row
-const DEFAULTS = { hint: HINT, tableLabel: "The numbers as a table", tallest: 42, shortest: 0, widest: 3, zooms: true,
-  onPick: () => {}, onHover: () => {}, onPaint: null };
+const DEFAULTS = { hint: HINT, tableLabel: "The numbers as a table", tallest: 42, shortest: 0, widest: 3, sparse: false,
+  zooms: true, onPick: () => {}, onHover: () => {}, onPaint: null };
 
 /**
  * What the table of a map holds: all cells, or the strongest of each row.
@@ -100,6 +102,11 @@ function heatmap(life, given) {
   const table = foldedTable(life, options.tableLabel, () => tableOf(map));
   return {
     el: h("div", { class: "attn-heatmap" }, map.view.el, tip.el, readout), table: table.el, canvas: map.view.canvas,
+    /** @returns {number} the pixels from left to right that it needs where there is more than enough room */
+    wanted() {
+      const { left, width } = measure(map, AMPLE);
+      return Math.ceil(left + width + 16); // with the frames around it
+    },
     /** @param {MapData} next */
     show(next) {
       take(map, next, reader.leave);

@@ -42,6 +42,7 @@ import { distinct, inQuotes, shown } from "./numbers.js";
  * @property {number} cellWidth
  * @property {number} cellHeight
  * @property {boolean} upright whether the names of the columns need no turning
+ * @property {number} every which columns have a name: each so many
  * @property {number} width of all cells
  * @property {number} height of all cells
  */
@@ -65,6 +66,7 @@ import { distinct, inQuotes, shown } from "./numbers.js";
 const ATTENTION = { columns: "keys (are read)", rows: "queries (read)", corner: "query \u2193 key \u2192" };
 const ZOOMABLE = 64; // more tokens than can be told apart on a page
 const LARGEST_CELL = 42, LABEL = 14, LONG_LABEL = 24; // pixels; characters on an axis, and in words
+const LINE = 12, APART = 12; // pixels of a line of text, and between two names beside each other
 
 // ---------------------------------------------------------------- words
 
@@ -158,7 +160,7 @@ function longestLabel(pen, names, tokens, size) {
  * @returns {Place}
  */
 function measure(map, width) {
-  const { data, names, view, options: { tallest, shortest, widest } } = map;
+  const { data, names, view, options: { tallest, shortest, widest, sparse } } = map;
   const pen = view.canvas.getContext("2d"), shows = onShow(map), near = isNear(map);
   const L = near ? shows.rows : data.room ?? data.L, S = near ? shows.columns : data.broad ?? data.S;
   pen.font = `600 12px ${view.colours.font}`;
@@ -169,10 +171,11 @@ function measure(map, width) {
     Math.max(widest, Math.floor(640 / Math.max(L, 1))));
   // a long row is no hairline
   const cellHeight = Math.min(tallest, Math.max(cellWidth, shortest, Math.min(24, 60 / Math.max(L, 1))));
-  const upright = across + 4 < cellWidth; // short labels need no turning
+  const upright = sparse || across + 4 < cellWidth; // short labels need no turning
+  const every = Math.max(1, Math.ceil((sparse ? across + APART : LINE) / cellWidth));
   const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
-  return { ...shows, left, top: 6, cellWidth, cellHeight, below, upright, width: cellWidth * shows.columns,
-    height: cellHeight * L };
+  return { ...shows, left, top: 6, cellWidth, cellHeight, below, upright, every,
+    width: cellWidth * shows.columns, height: cellHeight * L };
 }
 
 /**
@@ -210,6 +213,6 @@ function cellAt({ data, place }, [x, y]) {
 }
 
 export {
-  ATTENTION, cellAt, columnX, describe, isClosed, isLarge, isNear, isOnShow, measure, nameTokens, onShow, pairText,
-  rowY, valueText, wholeSize, within, ZOOMABLE,
+  ATTENTION, cellAt, columnX, describe, isClosed, isLarge, isNear, isOnShow, LINE, measure, nameTokens, onShow,
+  pairText, rowY, valueText, wholeSize, within, ZOOMABLE,
 };

@@ -1,16 +1,15 @@
 // How a heatmap is painted: its cells, the numbers in them, and what stands around them.
 
-import { channels, DIVERGING, inkOn, level, mix, packed } from "./numbers.js";
+import { channels, DIVERGING, inkOn, level, minus, mix, packed } from "./numbers.js";
 import { byFinger, handle, outline } from "./controls.js";
 import { colourCells, hatch } from "./weights.js";
-import { ATTENTION, columnX, isClosed, isNear, isOnShow, rowY } from "./map_layout.js";
+import { ATTENTION, columnX, isClosed, isNear, isOnShow, LINE, rowY } from "./map_layout.js";
 
 /** @typedef {import("./map_layout.js").MapState} MapState */
 /** @typedef {import("./map_layout.js").Cell} Cell */
 
 const FINE = 3; // pixels of a cell that is too small to be hatched
 const ROOMY = [32, 22], NUMBERED = 150; // pixels of a cell that has room for its number; cells on show
-const LINE = 12; // pixels of a line of text
 
 // ---------------------------------------------------------------- the cells
 
@@ -104,7 +103,7 @@ function paintNumbers(context, { data, place, view }, { words }) {
     const n = i * S + j;
     if (isClosed(data, i, j)) continue;
     context.fillStyle = inkOn(words[n]);
-    context.fillText(values[n].toFixed(Math.abs(values[n]) >= 10 ? 0 : 2),
+    context.fillText(minus(values[n].toFixed(Math.abs(values[n]) >= 10 ? 0 : 2)),
       columnX(place, j + 0.5), rowY(place, i + 0.5));
   }
 }
@@ -180,8 +179,7 @@ function paintRowNames(context, { data: { mark }, place, names, view }, active) 
 }
 
 function paintColumnNames(context, { place, names, view }, active) {
-  const every = Math.max(1, Math.ceil(LINE / place.cellWidth));
-  for (const j of labelPlaces(place.j0, place.columns, every, active ? [active[1]] : [])) {
+  for (const j of labelPlaces(place.j0, place.columns, place.every, active ? [active[1]] : [])) {
     context.save();
     context.translate(columnX(place, j + 0.5), place.top + place.height + 6);
     context.textAlign = place.upright ? "center" : "right";

@@ -3,6 +3,7 @@
 
 import { checked, decode, maskedSoftmax, namedMask, quoted } from "./numbers.js";
 import { button, choice, frame, h, lifetime, put, slider } from "./controls.js";
+import { folded } from "./folds.js";
 import { colourScale, scaleTop, sharedScale } from "./weights.js";
 import { heatmap } from "./map.js";
 
@@ -45,6 +46,7 @@ function shortestWay(mask, L, layers, i, j) {
 
 const PRESETS = [["none", "none (all may attend)"], ["causal", "causal"], ["window", "window"], ["prefix", "prefix"],
   ["padding", "padding"], ["block", "blocks"]];
+const PLAIN = ["none", "causal"], SIZED = ["window", "prefix", "padding", "block"]; // what a size changes
 const SOURCES = 6; // of an output that are named
 const tokenName = (tokens, n) => (tokens ? quoted(tokens[n]) : String(n));
 
@@ -122,50 +124,95 @@ function reachView(model, life, here) {
   } };
 }
 
-function controlsFor(model, life, { L, S, painted, paint }) {
+// ---------------------------------------------------------------- the controls
+
+const group = (label, ...inside) => h("div",
+  { class: "attn-controls attn-buttons", role: "group", "aria-label": label }, h("span", {}, label), ...inside);
+
+// What the painting can start from. A pattern that has a size follows its slider as long as nothing else is painted.
+function patternsOf(model, life, { L, S, painted, paint }) {
   const most = Math.max(L, S);
-  const buttons = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Start from" },
-    h("span", {}, "Start from"),
-    ...PRESETS.map(([name]) => button(life, name, () => paint(namedMask(name, L, S, model.get("size"))))),
-    button(life, "invert", () => paint(painted().map((cell) => 1 - cell))));
-  const controls = [buttons,
-    slider(model, life, "size", { label: "Size of window, prefix, padding, block", min: 1, max: most, step: 1 }),
-    choice(model, life, "second", { label: "Combine with", choices: PRESETS }),
-    slider(model, life, "second_size", { label: "its size", min: 1, max: most, step: 1 }),
-    choice(model, life, "combine", { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] }),
-  ];
-  if (L === S) controls.push(slider(model, life, "layers", { label: "Layers", min: 1, max: DEEPEST, step: 1 }));
-  return [...controls, sharedScale(model, life)];
+  let last = null; // the pattern that was painted last, and as what
+  const stands = () => last && SIZED.includes(last.name) && model.get("painted").b64 === last.b64;
+  function start(name) {
+    paint(namedMask(name, L, S, model.get("size")));
+    last = { name, b64: model.get("painted").b64 };
+    follow();
+  }
+  const press = (name) => button(life, name, () => start(name));
+  const size = slider(model, life, "size", { label: "Size of the pattern", min: 1, max: most, step: 1 });
+  const follow = () => { size.querySelector("input").disabled = !stands(); };
+  life.watch(["size"], () => { if (stands()) start(last.name); });
+  life.watch(["painted"], follow);
+  follow();
+  const invert = button(life, "invert", () => paint(painted().map((cell) => 1 - cell)));
+  return { buttons: group("Start from", ...PLAIN.map(press), invert),
+    sized: [group("Start from", ...SIZED.map(press)), size] };
+}
+
+// A second mask, and how both are combined: of no interest while there is none.
+function secondOf(model, life, { L, S }) {
+  const size = slider(model, life, "second_size", { label: "its size", min: 1, max: Math.max(L, S), step: 1 });
+  const how = choice(model, life, "combine",
+    { label: "by", choices: [["and", "& (both allow)"], ["or", "| (either allows)"]] });
+  function follow() {
+    const name = model.get("second");
+    size.hidden = !SIZED.includes(name);
+    how.hidden = name === "none";
+  }
+  life.watch(["second"], follow);
+  follow();
+  return [choice(model, life, "second", { label: "Combine with", choices: PRESETS }), size, how];
 }
 
 // ---------------------------------------------------------------- the widget
+
+const row = (...controls) => h("div", { class: "attn-controls" }, ...controls);
+
+// All that a first painting needs nothing of, folded; what a link sets unfolds.
+function foldsOf(model, life, here, sized) {
+  const { L, S } = here, isCombined = model.get("second") !== "none";
+  const patterns = folded(model, life, "Patterns with a size; colours", {}, ...sized.slice(0, 1),
+    row(sized[1], sharedScale(model, life)));
+  const second = folded(model, life, "A second mask", { opens: ["second", "second_size", "combine"], open: isCombined },
+    row(...secondOf(model, life, here)));
+  if (L !== S) return { all: [patterns, second], layers: null };
+  const layers = folded(model, life, "Through several layers", { opens: ["layers"] },
+    row(slider(model, life, "layers", { label: "Layers", min: 1, max: DEEPEST, step: 1 })));
+  return { all: [patterns, second, layers], layers };
+}
 
 /** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {
   const life = lifetime(model), here = maskOf(model), { L, S, queries, keys } = here;
   let chosen = 0;
   const choose = (i) => { chosen = i; nameSources(); };
-  const editor = maskEditor(life, here, choose);
+  const editor = maskEditor(life, here, choose), { buttons, sized } = patternsOf(model, life, here);
   const map = heatmap(life, { hint: "", label: "Weights under the mask. Arrow keys walk the cells.", onPick: choose });
-  const reach = L === S ? reachView(model, life, here) : null;
+  const folds = foldsOf(model, life, here, sized), reach = folds.layers ? reachView(model, life, here) : null;
   const scale = colourScale(life);
-  const empties = h("p", { class: "attn-note", role: "status" }), sources = h("p", { class: "attn-note" });
+  const empties = h("p", { class: "attn-note attn-wait attn-empties", role: "status" });
+  const sources = h("p", { class: "attn-note attn-sources" });
   function nameSources() { sources.textContent = sourceWords(here, here.weights(here.combined()), chosen); }
+  const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
+  const through = reach && panel("Reach through the layers", ...reach.els);
   function draw() {
     const mask = here.combined(), weights = here.weights(mask), top = scaleTop(model, weights);
     editor.show({ values: Float64Array.from(mask), L, S, mask, queries, keys, flat: true });
     map.show({ values: weights, L, S, mask, queries, keys, top });
-    scale.show(top);
-    if (reach) reach.draw(mask);
+    scale.show(top, false, "linear", true);
+    if (reach) {
+      through.hidden = !folds.layers.open;
+      reach.draw(mask);
+    }
     empties.textContent = emptyWords(here, mask);
     nameSources();
   }
-  const panel = (heading, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, heading), ...inside);
-  const panels = [panel("Mask, to paint", editor.el), panel("Weights", map.el, scale.el, map.table)];
-  if (reach) panels.push(panel("Reach through the layers", ...reach.els));
-  frame(el, life, { controls: controlsFor(model, life, here), body: [h("div", { class: "attn-panels" }, ...panels),
-    empties, sources] });
+  const panels = [panel("Mask, to paint", editor.el, buttons), panel("Weights", map.el, scale.el, empties, sources)];
+  frame(el, life, { body: [h("div", { class: "attn-panels" }, ...panels, ...(reach ? [through] : [])),
+    ...folds.all, map.table] });
   life.watch(["painted", "second", "second_size", "combine", "layers", "shared_scale"], draw);
+  if (reach) life.listen(folds.layers, "toggle", draw);
   draw();
   return life.end;
 }

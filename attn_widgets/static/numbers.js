@@ -234,8 +234,13 @@ const inQuotes = (text) => `\u201c\u2068${text}\u2069\u201d`;
  * @param {number} [most] characters
  */
 const quoted = (token, most) => inQuotes(visible(token, most));
+// A number as it is printed: the sign before it is a minus and no hyphen.
+/** @param {string} text */
+const minus = (text) => text.replace(/^-/, "\u2212");
 /** @param {number} x */
-const shown = (x) => (Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
+const two = (x) => minus(x.toFixed(2));
+/** @param {number} x */
+const shown = (x) => minus(Math.abs(x) >= 1000 ? x.toExponential(1) : x.toFixed(Math.abs(x) < 10 ? 3 : 1));
 
 // ---------------------------------------------------------------- colours
 
@@ -314,6 +319,6 @@ function inks(el) {
 
 export {
   channels, checked, css, decode, distinct, DIVERGING, dot, FORCED, inkOn, inks, inQuotes, joined,
-  kernelWeights, largest, level, maskedSoftmax, matvec, mix, namedMask, packed, PALETTE, quoted,
-  scoreMatrix, SEQUENTIAL, shown, visible,
+  kernelWeights, largest, level, maskedSoftmax, matvec, minus, mix, namedMask, packed, PALETTE, quoted,
+  scoreMatrix, SEQUENTIAL, shown, two, visible,
 };

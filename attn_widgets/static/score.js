@@ -1,13 +1,13 @@
 // A query and keys as arrows in the plane: drag them, choose a score, see the weights.
-// Traits: data {tokens, offered, parameters}, query, key_vectors, score, temperature, arrow, shared_scale.
+// Traits: data {tokens, offered, parameters}, query, key_vectors, score, temperature, arrow.
 
-import { dot, maskedSoftmax, PALETTE, quoted, scoreMatrix, shown, visible } from "./numbers.js";
+import { dot, maskedSoftmax, PALETTE, quoted, scoreMatrix, shown, two, visible } from "./numbers.js";
 import {
-  arrow, choice, dragging, foldedTable, frame, h, handle, lifetime, part, put, sharpCanvas, sized, slider,
-  twoDigits,
+  arrow, byFinger, choice, dragging, foldedTable, frame, h, handle, lifetime, part, put, sharpCanvas,
+  sized, slider, twoDigits,
 } from "./controls.js";
-import { colourScale, scaleTop, sharedScale } from "./weights.js";
-import { heatmap } from "./map.js";
+import { folded } from "./folds.js";
+import { handKeys } from "./hands.js";
 
 /** @typedef {import("./controls.js").Point} Point */
 
@@ -16,7 +16,9 @@ const STEP = 30; // pixels from one bar to the next
 const NAMES = { dot: "dot product", scaled_dot: "scaled dot product", gaussian: "Gaussian", bilinear: "bilinear",
   additive: "additive" };
 const hueOf = (n) => PALETTE.categorical[n % PALETTE.categorical.length];
-const two = (x) => x.toFixed(2);
+const STRIDE = 0.05; // of the plane, which a key moves an arrow
+const HINT = ["Drag the end of an arrow. On the keyboard, arrow keys choose one, and with Shift they move it.",
+  "Drag the end of an arrow."];
 
 // ---------------------------------------------------------------- what is on show
 
@@ -29,6 +31,10 @@ function arrowsOf(model) {
     get score() { return model.get("score"); },
     get chosen() { return model.get("arrow"); },
     vector: (n) => (n < 0 ? here.query : here.keys[n]),
+    // What attention returns where each key is its own value.
+    output(weights) {
+      return [0, 1].map((c) => here.keys.reduce((sum, key, n) => sum + weights[n] * key[c], 0));
+    },
     answer() {
       const scores = scoreMatrix(here.score, [here.query], here.keys, parameters);
       return { scores, weights: maskedSoftmax(scores, null, 1, scores.length, model.get("temperature")) };
@@ -118,57 +124,93 @@ function paintShadows(context, colours, plane, { against, keys, query, score }) 
   });
 }
 
-// A name beyond the arrow's end, where it does not lie on the arrow; or beside it, where it would cover
-// another end or name, which `taken` lists as places [left, right, y].
-function paintName(context, { at, middle }, text, end, colour, taken) {
-  const [a, b] = at(end), words = visible(text, 12), room = context.measureText(words).width;
-  const ways = [0, 0.9, -0.9, 1.8, -1.8, 2.7, -2.7].map((turn) => { // and on the canvas
-    const angle = Math.atan2(end[1], end[0]) + turn, along = Math.cos(angle);
-    const x = Math.max(0, Math.min(2 * middle[0] - room, a + 10 * along - (along < 0 ? room : 0)));
-    return [x, x + room, Math.max(8, Math.min(2 * middle[1] - 8, b - 16 * Math.sin(angle)))];
-  });
-  const isFree = ([left, right, y]) => taken.every((other) => left > other[1] || right < other[0]
-    || Math.abs(y - other[2]) > 11);
-  const place = ways.find(isFree) || ways[0];
-  taken.push(place);
-  context.fillStyle = colour;
-  context.textAlign = "left";
-  context.fillText(words, place[0], place[2]);
+// How far two boxes [left, top, right, bottom] lie over each other, in square pixels.
+const overlap = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0]))
+  * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+const around = ([x, y], r) => [x - r, y - r, x + r, y + r];
+
+// What a name must not cover: ends, shadows, the square, and the shafts of the arrows, in short pieces.
+function obstacles({ at }, { against, keys, query, output }, weights) {
+  const measure = against(), length = measure && Math.hypot(...measure), ends = [...keys, query];
+  const feet = length ? keys.map((key) => measure.map((x) => (shadow(key, measure) * x) / length)) : [];
+  const shafts = ends.flatMap((end) => Array.from({ length: 12 }, (_, n) => end.map((x) => (x * n) / 12)));
+  return [...ends.map((end) => around(at(end), 8)), ...feet.map((foot) => around(at(foot), 5)),
+    ...shafts.map((point) => around(at(point), 3)), around(at(output(weights)), 9)];
 }
 
-// The arrows with their names, the average of the keys, and the ends, which can be dragged.
-function paintArrows(context, colours, plane, { keys, query, tokens, chosen, vector, answer }) {
-  const { at } = plane, { weights } = answer(), origin = at([0, 0]);
-  context.font = `12px ${colours.font}`; context.textBaseline = "middle";
-  const ends = [...keys, query], taken = ends.map(at).map(([x, y]) => [x - 6, x + 6, y]);
-  keys.forEach((key, n) => {
-    arrow(context, origin, at(key), hueOf(n), 1.2 + 5 * weights[n]);
-    paintName(context, plane, tokens[n], key, colours.ink, taken);
-  });
-  const [x, y] = at([0, 1].map((c) => keys.reduce((sum, key, n) => sum + weights[n] * key[c], 0)));
-  context.fillStyle = colours.muted; context.fillRect(x - 5, y - 5, 10, 10);
+// A name beside a point: where it is free, first of all outwards from the origin, then around it and further off.
+// `taken` are the boxes that it must not cover; it becomes one of them.
+function paintName(context, { at, middle }, colours, text, end, taken) {
+  const [a, b] = at(end), words = visible(text, 12), half = context.measureText(words).width / 2;
+  const outwards = Math.atan2(end[1], end[0]), [right, bottom] = middle.map((x) => 2 * x);
+  const ways = [14, 22, 32].flatMap((far) => [0, 1, -1, 2, -2, 3, -3, 4].map((turn) => {
+    const angle = outwards + (turn * Math.PI) / 4;
+    const x = Math.max(half, Math.min(right - half, a + (far + half - 6) * Math.cos(angle)));
+    const y = Math.max(8, Math.min(bottom - 8, b - far * Math.sin(angle)));
+    return { x, y, box: [x - half - 2, y - 7, x + half + 2, y + 7] };
+  }));
+  const cost = ({ box }) => taken.reduce((sum, other) => sum + overlap(box, other), 0);
+  const { x, y, box } = ways.reduce((best, way) => (cost(way) < cost(best) ? way : best));
+  taken.push(box);
+  context.textAlign = "center"; context.lineJoin = "round";
+  context.strokeStyle = colours.paper; context.lineWidth = 4; context.strokeText(words, x, y); // over a line it is read
+  context.fillStyle = colours.ink; context.fillText(words, x, y);
+}
+
+// The arrows, the average of the keys, the ends, which can be dragged, and the names of all.
+function paintArrows(context, colours, plane, here) {
+  const { keys, query, tokens, output } = here, { at } = plane, { weights } = here.answer(), origin = at([0, 0]);
+  keys.forEach((key, n) => arrow(context, origin, at(key), hueOf(n), 1.2 + 5 * weights[n]));
+  const [x, y] = at(output(weights));
+  context.fillStyle = colours.panel; context.fillRect(x - 7, y - 7, 14, 14);
+  context.strokeStyle = colours.ink; context.lineWidth = 2; context.strokeRect(x - 7, y - 7, 14, 14);
   arrow(context, origin, at(query), colours.ink, 2.4);
-  context.font = `600 12px ${colours.font}`;
-  paintName(context, plane, "query", query, colours.ink, taken);
-  for (const end of ends.map(at)) handle(context, colours, end[0], end[1], 5);
+  for (const end of [...keys, query].map(at)) handle(context, colours, end[0], end[1], 5);
+  const taken = obstacles(plane, here, weights);
+  context.textBaseline = "middle"; context.font = `600 12px ${colours.font}`;
+  paintName(context, plane, colours, "query", query, taken);
+  paintName(context, plane, colours, "output", output(weights), taken);
+  context.font = `12px ${colours.font}`;
+  keys.forEach((key, n) => paintName(context, plane, colours, tokens[n], key, taken));
+}
+
+// The arrow that keys and sliders move.
+function paintChosen(context, colours, { at }, { vector, chosen }) {
   const ring = at(vector(chosen));
   context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
   context.arc(ring[0], ring[1], 11, 0, 7); context.stroke();
 }
 
-// The plane, in which each arrow's end can be dragged.
-function planeView(model, life, here) {
-  let plane = null;
-  const view = sharpCanvas(life, {
-    label: "Query and keys as arrows from the origin; the square is the weighted average of the keys.",
-    height: (width) => Math.min(width, 340),
+// ---------------------------------------------------------------- the hands
+
+function arrowWords({ chosen, vector, tokens, answer }) {
+  const [x, y] = vector(chosen), { scores, weights } = answer();
+  const name = chosen < 0 ? "Query" : `Key ${quoted(tokens[chosen], 12)}`;
+  const numbers = chosen < 0 ? "" : `, score ${two(scores[chosen])}, weight ${shown(weights[chosen])}`;
+  return `${name}: x ${two(x)}, y ${two(y)}${numbers}.`;
+}
+
+// The plane, in which each arrow's end can be dragged, and moved by keys; `isFolded()` says whether the sliders of
+// the chosen arrow are out of sight.
+function planeView(model, life, here, isFolded) {
+  const words = h("p", { class: "attn-note attn-hint", role: "status" }, HINT[Number(byFinger())]);
+  let plane = null, isHeld = false;
+  const view = sharpCanvas(life, { keyboard: true,
+    label: "Query and keys as arrows from the origin; the square is the output, the weighted average of the keys. "
+      + "Arrow keys choose an arrow, with Shift they move it.",
+    height: (width) => (width < 420 ? 280 : 340), // on a phone the bars and a control are seen with it
     paint(context, width, height) {
       plane = planeOn(width, height);
       paintGrid(context, view.colours, plane);
       paintShadows(context, view.colours, plane, here);
       paintArrows(context, view.colours, plane, here);
+      if (isHeld || document.activeElement === view.canvas || !isFolded()) {
+        paintChosen(context, view.colours, plane, here);
+      }
     } });
   view.canvas.classList.add("attn-drag");
+  const say = () => { words.textContent = arrowWords(here); };
+  const moveTo = (n, end) => { put(model, here.moved(n, end)); say(); };
   function grab([a, b]) {
     const far = [-1, ...here.tokens.keys()].map((n) => {
       const [x, y] = plane.at(here.vector(n));
@@ -176,11 +218,24 @@ function planeView(model, life, here) {
     });
     const [distance, nearest] = far.reduce((best, one) => (one[0] < best[0] ? one : best));
     if (distance > 24) return null;
+    isHeld = true;
     put(model, { arrow: nearest });
+    say();
     return nearest;
   }
-  dragging(life, view, grab, (held, place) => put(model, here.moved(held, plane.vectorAt(place))));
-  return view;
+  dragging(life, view, grab, (held, place) => moveTo(held, plane.vectorAt(place)));
+  handKeys(life, view, {
+    choose(by) {
+      put(model, { arrow: Math.max(-1, Math.min(here.tokens.length - 1, here.chosen + by)) });
+      say();
+    },
+    move(right, up) {
+      const [x, y] = here.vector(here.chosen);
+      moveTo(here.chosen, [x + right * STRIDE, y + up * STRIDE]);
+    },
+  });
+  for (const type of ["focus", "blur"]) life.listen(view.canvas, type, () => { isHeld = false; view.ask(); });
+  return { el: view.el, words, draw: view.draw };
 }
 
 // ---------------------------------------------------------------- bars and tables
@@ -199,7 +254,7 @@ function barsView(life, { tokens, answer }) {
       tokens.forEach((token, n) => {
         const y = 36 + STEP * n;
         context.fillStyle = colours.ink; context.textAlign = "left"; context.fillText(visible(token, 6), 0, y);
-        context.textAlign = "right"; context.fillText(scores[n].toFixed(2), left - 8, y);
+        context.textAlign = "right"; context.fillText(two(scores[n]), left - 8, y);
         context.fillStyle = colours.panel; context.fillRect(left, y - 8, room, 16);
         context.fillStyle = hueOf(n); context.fillRect(left, y - 8, room * weights[n], 16);
         context.fillStyle = colours.ink;
@@ -227,38 +282,34 @@ function controlsFor(model, life, here) {
       for (const [name, to] of Object.entries(here.moved(here.chosen, end))) model.set(name, to);
     });
   const ends = { min: -REACH, max: REACH, step: 0.05, format: two };
-  return [
+  return { controls: [
     choice(model, life, "score", { label: "Score", choices: here.offered.map((name) => [name, NAMES[name]]) }),
     slider(model, life, "temperature", { label: "Temperature", places: twoDigits(0.05, 20), format: sized }),
+  ], more: folded(model, life, "Move an arrow by sliders", {}, h("div", { class: "attn-controls" },
     choice(model, life, "arrow",
       { label: "Move", choices: [[-1, "query"], ...here.tokens.map((token, n) => [n, visible(token)])] }),
     slider(coordinate(0), life, "x", { label: "Arrow x", ...ends }),
-    slider(coordinate(1), life, "y", { label: "Arrow y", ...ends }),
-    sharedScale(model, life),
-  ];
+    slider(coordinate(1), life, "y", { label: "Arrow y", ...ends }))) };
 }
 
 /** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {
-  const life = lifetime(model), here = arrowsOf(model);
-  const plane = planeView(model, life, here), bars = barsView(life, here);
-  const map = heatmap(life, { label: "The query's row of weights. Arrow keys walk the cells." });
-  const scale = colourScale(life), table = scoreTable(life, here), note = h("p", { class: "attn-note" });
+  const life = lifetime(model), here = arrowsOf(model), { controls, more } = controlsFor(model, life, here);
+  const plane = planeView(model, life, here, () => !more.open), bars = barsView(life, here);
+  const table = scoreTable(life, here), note = h("p", { class: "attn-note attn-entropy" });
   function draw() {
     plane.draw(); bars.draw();
-    const { weights } = here.answer(), top = scaleTop(model, weights);
-    map.show({ values: weights, L: 1, S: weights.length, mask: null, queries: ["query"], keys: here.tokens, top });
-    scale.show(top);
+    const { weights } = here.answer();
     const entropy = -weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0);
     note.textContent = `Entropy ${Math.abs(entropy).toFixed(2)} nats of at most `
       + `${Math.log(weights.length).toFixed(2)}. The square is the output if each key is its own value.${
         scoreWords(here)}`;
     table.fill();
   }
-  const panels = h("div", { class: "attn-panels" }, plane.el,
-    h("div", {}, bars.el, note, map.el, scale.el, table.el));
-  frame(el, life, { controls: controlsFor(model, life, here), body: [panels] });
-  life.watch(["query", "key_vectors", "score", "temperature", "arrow", "shared_scale"], draw);
+  const panels = h("div", { class: "attn-panels" }, plane.el, h("div", {}, bars.el, note));
+  frame(el, life, { picture: [panels], controls, more: [plane.words, more], body: [table.el] });
+  life.watch(["query", "key_vectors", "score", "temperature", "arrow"], draw);
+  life.listen(more, "toggle", draw);
   draw();
   return life.end;
 }

@@ -81,34 +81,45 @@ function hatch(context, colour) {
   return HATCHES.get(colour);
 }
 
-// The colour scale: 0 and a strip from there to `top`, with its two numbers. Of another scale than the
-// linear one, `words` say what it does.
+// A swatch of the colour scale and what it stands for.
+const swatch = (width, text) => {
+  const canvas = h("canvas", { width, height: 10, "aria-hidden": "true" });
+  return { el: h("span", { class: "attn-swatched" }, text, canvas), pen: canvas.getContext("2d"), canvas };
+};
+
+// The colour scale: the colour of a weight of exactly 0, a strip from there to `top` with its two numbers, and, if
+// `masked`, the pattern of a masked cell. Of another scale than the linear one, `words` say what it does.
 /** @param {Life} life */
 function colourScale(life) {
+  const none = swatch(12, "exactly 0"), closed = swatch(18, "masked");
   const low = h("span", {}), high = h("span", {}), words = h("span", {});
-  const strip = h("canvas", { width: 140, height: 10, "aria-hidden": "true" });
-  const view = h("div", { class: "attn-scale" }, low, strip, high, words);
+  const strip = h("canvas", { width: 128, height: 10, "aria-hidden": "true" });
+  const view = h("div", { class: "attn-scale" }, none.el, low, strip, high, words, closed.el);
   const short = (x) => shown(x).replace(/\.?0+$/, "");
   let paint = () => {};
   life.onTheme(() => paint());
   life.onResize(view, () => paint()); // put on the page, it has colours
   return {
     el: view,
-    show(top, signed = false, scale = "linear") {
-      low.textContent = short(signed ? -top : 0);
+    /** @param {number} top */
+    show(top, signed = false, scale = "linear", masked = false) {
+      none.el.hidden = signed;
+      closed.el.hidden = !masked;
+      low.textContent = signed ? short(-top) : "above 0";
       high.textContent = scale === "row" ? "the row\u2019s largest" : short(top);
       words.textContent = scale === "root" ? `(half way up: ${short(top / 8)})` : "";
       paint = () => {
-        const context = strip.getContext("2d"), { panel, muted } = inks(strip), from = signed ? 0 : 12;
-        context.fillStyle = panel;
-        context.fillRect(0, 0, 140, 10);
-        for (let n = from; n < 140; n++) {
-          context.fillStyle = css((signed ? DIVERGING : SEQUENTIAL)[Math.floor((255 * (n - from)) / (139 - from))]);
+        const context = strip.getContext("2d"), { panel, muted } = inks(strip), { width } = strip;
+        for (let n = 0; n < width; n++) {
+          context.fillStyle = css((signed ? DIVERGING : SEQUENTIAL)[Math.floor((255 * n) / (width - 1))]);
           context.fillRect(n, 0, 1, 10);
         }
-        if (from) { // a weight of 0 has a colour of its own
-          context.strokeStyle = muted;
-          context.strokeRect(0.5, 0.5, from - 1, 9);
+        for (const { pen, canvas, fill } of [{ ...none, fill: panel }, { ...closed, fill: hatch(closed.pen, muted) }]) {
+          pen.clearRect(0, 0, canvas.width, 10);
+          pen.fillStyle = fill;
+          pen.fillRect(0, 0, canvas.width, 10);
+          pen.strokeStyle = muted;
+          pen.strokeRect(0.5, 0.5, canvas.width - 1, 9);
         }
       };
       paint();

@@ -302,6 +302,9 @@ def finish_page(
     if WIDGET in body:
         app.add_css_file("attn-widgets.css", priority=910)
         app.add_js_file("attn-widgets.js", loading_method="defer")
+        from attn_widgets.assets import name_elements
+
+        body = name_elements(body)
     if pagename == app.config.root_doc:
         context["docstitle"] = ""  # the opening page's title is the book's
     if body:  # no line breaks between a formula and its comma

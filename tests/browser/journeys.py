@@ -18,7 +18,7 @@ from attn_widgets.encoding import decode
 from attn_widgets.family import FAMILIES
 from attn_widgets.kernel import KERNELS
 from attn_widgets.mask import PRESETS
-from tests.browser.panel import Panel, assert_cells
+from tests.browser.panel import Panel, assert_cells, number
 from tests.parts import shown as numbers_shown
 from tests.players import read_by_heads, surprise
 
@@ -125,7 +125,7 @@ HIDE, FIND = "Hide special tokens", "Heads that read"
 COLOURS, COLUMNS = "Colours", "Tokens in columns"
 COMBINE = "The map shows their"
 MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
-SIZE = "Size of window, prefix, padding, block"
+SIZE = "Size of the pattern"
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
 # The controls that do not set the trait of their own name to their own number.
@@ -201,7 +201,8 @@ TYPED = {"Translate", "Other text", "Prompt", "Type a German number"}
 # What shows nothing in the state that earlier controls have left.
 QUIET = {
     "scores": {COLOUR},  # a weight is 1 already
-    "mask": {"Layers", SIZE},  # every key is reached; no button has asked for the size yet
+    # Every key is reached; no pattern with a size is painted; the first row has a weight of 1.
+    "mask": {"Layers", SIZE, COLOUR},
     "model": {COMBINE},  # one head is its own mean
     "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
@@ -249,8 +250,8 @@ CONTROLS = {
     "scores": ["Temperature", "Head", "Mask", COLOUR, OVERVIEW],
     "layers": ["Layer", "Head", COLOUR, OVERVIEW],
     "points": ["Width", "Query", "Kernel", "Point", "Point x", "Point y", COLOUR],
-    "arrows": ["Temperature", "Score", "Arrow x", "Move", "Arrow y", COLOUR],
-    "mask": ["Combine with", "its size", "by", COLOUR, "Layers", SIZE],
+    "arrows": ["Temperature", "Score", "Arrow x", "Move", "Arrow y"],
+    "mask": ["Combine with", COLOUR, "Layers", SIZE],
     "function": ["width", COLOUR, "causal", "falls"],
     "steps": ["Step", "Network", "Example", COLOUR],
     "heads": ["Head", "Layer", FIND, "Sentence", HIDE, COLOUR, COLOURS, COLUMNS],
@@ -290,12 +291,12 @@ def assert_points(panel: Panel, widget: BookWidget) -> None:
     prediction, weights = widget.predict()
     header, row = panel.table()
     order = sorted(range(len(widget.xs)), key=widget.xs.__getitem__)
-    assert [float(x) for x in header[1:]] == pytest.approx(sorted(widget.xs), abs=0.00501)
+    assert [number(x) for x in header[1:]] == pytest.approx(sorted(widget.xs), abs=0.00501)
     assert_cells([row], weights[order][None])
-    note = panel.el.locator(".attn-note").inner_text()
+    note = panel.el.locator(".attn-prediction").inner_text()
     if weights.any():
         found = re.search(r"Prediction at (\S+): (\S+), an average of (\d+) points?", note)
-        assert [float(number) for number in found.groups()] == [
+        assert [number(text) for text in found.groups()] == [
             pytest.approx(widget.query, abs=0.00501),
             pytest.approx(prediction, abs=0.00501),
             int((weights > 0.005).sum()),
@@ -311,7 +312,7 @@ def assert_arrows(panel: Panel, widget: BookWidget) -> None:
     weights = widget.shown()
     assert_cells(panel.table()[1:], torch.cat([keys, scores.T, weights[:, None]], dim=1))
     entropy = -float(torch.special.xlogy(weights, weights).sum())
-    note = panel.el.locator(".attn-note").inner_text()
+    note = panel.el.locator(".attn-entropy").inner_text()
     found = re.match(r"Entropy (\S+) nats of at most (\S+)\. ", note)
     assert float(found[1]) == pytest.approx(entropy, abs=0.00501)
     assert float(found[2]) == pytest.approx(torch.tensor(len(weights)).log().item(), abs=0.00501)
@@ -326,7 +327,7 @@ def assert_seen(note: str, score: str, expected: float) -> None:
         (distance,) = re.findall(r"\u2212\u00bd \u00d7 (\S+)\u00b2,", note)
         assert -(float(distance) ** 2) / 2 == pytest.approx(expected, abs=0.04)
     else:
-        length, shadow = map(float, re.findall(r": (\S+) \(length .* \u00d7 (\S+) \(", note)[0])
+        length, shadow = map(number, re.findall(r": (\S+) \(length .* \u00d7 (\S+) \(", note)[0])
         found = length * shadow / (math.sqrt(2) if "\u221a2" in note else 1)
         assert found == pytest.approx(expected, abs=0.04)
         assert ("\u221a2" in note) == (score == "scaled_dot")
@@ -615,7 +616,7 @@ def assert_online(panel: Panel, widget: BookWidget) -> None:
     columns = (factors, tiles.total, *tiles.output.unbind(-1))
     steps = panel.table(1)[1:]
     assert_cells([[at, *rest] for at, _, *rest in steps], torch.stack(columns, dim=-1))
-    maxima = [-math.inf if row[1] == "\u2212\u221e" else float(row[1]) for row in steps]
+    maxima = [-math.inf if row[1] == "\u2212\u221e" else number(row[1]) for row in steps]
     assert maxima == pytest.approx(tiles.maximum.tolist(), abs=6e-4)
     assert panel.output("Step") == f"{at + 1} of {len(tiles.total)}"
     said = panel.el.locator(".attn-said").inner_text()
@@ -641,8 +642,8 @@ def assert_positions(panel: Panel, widget: BookWidget) -> None:
         "alibi": f"head {widget._chosen()} gives position {j} the weight ",
         "sinusoidal": f"Position {i} with position {j}: ",
     }.get(widget.scheme, f"Query at {i} with key at {j}: ")
-    found = re.search(rf"{start}(-?\d+\.\d+)", on_curve)
-    assert float(found[1]) == pytest.approx(value, abs=0.0501 if abs(value) >= 10 else 0.000501)
+    found = re.search(rf"{start}(\u2212?\d+\.\d+)", on_curve)
+    assert number(found[1]) == pytest.approx(value, abs=0.0501 if abs(value) >= 10 else 0.000501)
     assert_turned(on_pair, widget)
 
 

@@ -104,6 +104,14 @@ def settle(page: Page) -> None:
     page.evaluate(TWO_FRAMES)
 
 
+def number(text: str) -> float:
+    """A number as a page prints it, with a minus sign and no hyphen."""
+    return float(text.replace("\u2212", "-"))
+
+
+UNFOLD = "(el) => el.querySelectorAll('.attn-more').forEach((one) => { one.open = true; })"
+
+
 class Panel:
     """The `nth` widget of a page, or the only one in a live output."""
 
@@ -111,13 +119,20 @@ class Panel:
         self.page = page
         self.el = page.locator(element).nth(nth)
 
+    def unfold(self) -> None:
+        """Open what is folded at first sight, as a reader does who looks for a control there."""
+        self.el.evaluate(UNFOLD)
+
     def control(self, label: str) -> Locator:
+        self.unfold()
         return self.el.locator(".attn-control").get_by_label(label, exact=True)
 
     def labels(self) -> list[str]:
+        self.unfold()
         return self.el.locator(".attn-control:visible label").all_inner_texts()
 
     def button(self, name: str | re.Pattern) -> Locator:
+        self.unfold()
         return self.el.get_by_role("button", name=name, exact=True)
 
     def press_button(self, name: str) -> None:
@@ -210,4 +225,4 @@ def assert_cells(rows: list[list[str]], weights: Tensor, mask: Tensor | None = N
             else:
                 digits = len(cell.partition(".")[2])
                 expected = float(weights[i, j])
-                assert math.isclose(float(cell), expected, abs_tol=0.51 * 10**-digits), (i, j)
+                assert math.isclose(number(cell), expected, abs_tol=0.51 * 10**-digits), (i, j)

@@ -176,6 +176,7 @@ def test_a_text_is_translated_on_the_page_and_by_a_link(visit, tmp_path):
     with torch.no_grad():
         tokens, weights = in_python(model, ids, 60)
     panel = Panel(visit(address))
+    panel.unfold()
     panel.el.get_by_label("Type a number").fill("Dreiundsiebzig millionen")
     panel.page.keyboard.press("Enter")
     linked = Panel(visit(f"{address}#alignment?text=dreiundsiebzig%20Millionen"))
@@ -192,6 +193,7 @@ def test_a_text_is_translated_on_the_page_and_by_a_link(visit, tmp_path):
 def test_what_the_network_cannot_read_is_said_and_changes_nothing(visit, tmp_path):
     panel = Panel(visit(typed_page(tmp_path)))
     before = panel.table()
+    panel.unfold()
     for text, words in (
         ("drei vier", "\u201c\u2068vier\u2069\u201d is not made of words that the network knows"),
         ("und", "the network ends at once"),

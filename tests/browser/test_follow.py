@@ -8,7 +8,7 @@ from attn_widgets import FollowToken, TransformerPlayer
 from tests.browser.bare import write_files, write_page
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
-from tests.browser.panel import Panel, settle
+from tests.browser.panel import Panel, number, settle
 from tests.parts import shown
 from tests.widgets import WORDS, of_follow, of_player, random_transformer
 
@@ -138,7 +138,7 @@ def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bar
     panel.map().hover(position={"x": 510, "y": 208})  # the sum stands under the products
     value = float(widget.shown()["z"][3])
     assert panel.readout().startswith("z 0, feature 3: ")
-    assert float(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
+    assert number(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
     assert panel.picture() != plain
     panel.page.mouse.move(0, 0)
     assert panel.picture() == plain

@@ -115,6 +115,7 @@ def test_explore_is_answered_by_torch_as_the_reader_moves_and_as_python_sets(lab
 def test_what_is_typed_is_decoded_by_python_or_refused_in_its_words(lab: Lab):
     panel = lab.show("steps = AlignmentSteps([turned('one two three')], translate=turned); steps")
     said, box = panel.el.locator(".attn-said"), panel.el.get_by_label("Type your own")
+    panel.unfold()
     expect(said).to_contain_text("Step 1 of 3, \u201c\u2068three\u2069")
     panel.press_button("Next")
     expect(said).to_contain_text("Step 2 of 3, \u201c\u2068two\u2069")

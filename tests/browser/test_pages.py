@@ -15,7 +15,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import PRINTED, ROOT, SITE, THEME_LOGS, Visitor
 from tests.browser.journeys import TYPED, WRITTEN, nudge
-from tests.browser.panel import Panel, settle
+from tests.browser.panel import Panel, number, settle
 from tests.test_repository import figures_brighter
 
 # A formula as it is typed, and those of a page that are not typeset.
@@ -62,7 +62,7 @@ class Turned:
 
     @property
     def elements(self) -> list[str]:
-        return re.findall(r"<attn-widget>.*?</attn-widget>", self.source)
+        return re.findall(r"<attn-widget[^>]*>.*?</attn-widget>", self.source)
 
     @property
     def panels(self) -> list[Panel]:
@@ -170,10 +170,10 @@ def test_every_widget_of_a_page_is_mounted_and_says_what_torch_wrote_beside_it(o
                 assert all(is_rounded(*both) for both in cells)
 
 
-def is_rounded(number: str, other: str) -> bool:
+def is_rounded(text: str, other: str) -> bool:
     """Whether both are the same text, or the same number to the digits of the shorter."""
-    digits = min(len(one.partition(".")[2]) for one in (number, other))
-    return number == other or math.isclose(float(number), float(other), abs_tol=0.56 * 10**-digits)
+    digits = min(len(one.partition(".")[2]) for one in (text, other))
+    return text == other or math.isclose(number(text), number(other), abs_tol=0.56 * 10**-digits)
 
 
 @every_page
@@ -259,7 +259,7 @@ def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened)
         pytest.skip("a page in depth, which needs no widget; its tables stand in for one in print")
     assert opened.elements
     for after in opened.source.split("</attn-widget>")[1:]:
-        assert "<img" in re.split(r"<attn-widget>|<h2", after)[0]
+        assert "<img" in re.split(r"<attn-widget[^>]*>|<h2", after)[0]
 
 
 @every_chapter

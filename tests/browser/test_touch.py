@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.panel import Panel, settle
+from tests.browser.panel import Panel, number, settle
 from tests.widgets import of_mask, of_points, of_positions
 
 PHONE = {"width": 390, "height": 700, "has_touch": True, "is_mobile": True}
@@ -70,8 +70,8 @@ def test_the_end_of_an_arrow_is_taken_and_the_page_stays(visit, bare):
     x, y = box["x"] + box["width"] / 2 + unit, box["y"] + box["height"] / 2 - 0.6 * unit
     assert panel.swipe((x, y), -unit, unit) == 0
     panel.control("Move").select_option(index=0)
-    assert float(panel.output("Arrow x")) == pytest.approx(0.0, abs=0.06)
-    assert float(panel.output("Arrow y")) == pytest.approx(-0.4, abs=0.06)
+    assert number(panel.output("Arrow x")) == pytest.approx(0.0, abs=0.06)
+    assert number(panel.output("Arrow y")) == pytest.approx(-0.4, abs=0.06)
 
 
 def test_the_other_position_is_sent_by_a_tap(visit, bare):
