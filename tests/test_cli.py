@@ -1,6 +1,5 @@
 """The command line: what it leaves behind, what it prints, and what it says of a mistake."""
 
-import dataclasses
 import io
 import json
 import math
@@ -23,9 +22,8 @@ from attn_notes.stored import (
 )
 from attn_train.__main__ import main
 from attn_train.files import load_checkpoint
-from attn_train.running import Job, Run
+from attn_train.running import Job
 from attn_train.settings import (
-    LanguageModelShape,
     Seq2SeqShape,
     Settings,
     Training,
@@ -307,18 +305,6 @@ def test_settings_are_validated_on_load(folder, tmp_path, changed):
 
 
 # As it is called
-
-
-def test_help_lists_the_commands_and_every_field_of_the_settings(capsys):
-    for words in ([], ["train", "language-model"]):
-        with pytest.raises(SystemExit, match="0"):
-            main([*words, "--help"])
-    said = capsys.readouterr().out
-    assert "attn-notes train seq2seq --out german" in said
-    assert {"train", "translate", "sample"} <= {*re.findall(r"\w+", said)}
-    settings = (Training, LanguageModelShape, Run)
-    fields = {field.name.replace("_", "-") for one in settings for field in dataclasses.fields(one)}
-    assert fields <= {*re.findall(r"--(?:no-)?([a-z][a-z-]*)", said)}
 
 
 def test_the_console_script_says_the_version_of_the_package(capsys):

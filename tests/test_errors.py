@@ -65,19 +65,6 @@ def rows(call, *cases: tuple) -> list[tuple]:
     return [(partial(call, *given), error, phrase) for given, error, phrase in cases]
 
 
-# The checks that all share
-
-CHECKS = [
-    *(
-        (partial(A.check_integers, 1, n=n), T, "n must be an integer")
-        for n in ("2", True, [2], 2.0)
-    ),
-    (partial(A.check_integers, 1, n=0), V, "n must be at least 1, got 0"),
-    *((partial(A.check_positive, x=x), V, "x must be a positive") for x in (0, -1.0, NAN, INF)),
-    *((partial(A.check_fractions, x=x), V, "x must be from 0 to 1") for x in (-0.1, 1.01, NAN)),
-    (partial(A.check_tensors, x=[1.0]), T, "x must be a tensor"),
-]
-
 # Attention: masks, biases, widths
 
 Q, KEY, VALUE = zeros(B, H, L, D), zeros(B, H, S, D), zeros(B, H, S, DV)
@@ -383,7 +370,6 @@ SHOWN = [
 ]
 
 TABLE = [
-    *CHECKS,
     *ATTENTION,
     *MASKS,
     *KERNELS,

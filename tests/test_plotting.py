@@ -6,10 +6,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import to_hex
 
-from attn_notes.palette import CATEGORICAL, FIGURE_INK
-from attn_notes.plotting import STYLE, plot_attention, plot_band, plot_heads, use_style
+from attn_notes.plotting import STYLE, plot_attention, plot_band, plot_heads
 from tests.colours import contrast
 from tests.hostile import HOSTILE
 from tests.oracles import H, L, S, coin, normal
@@ -150,12 +149,3 @@ def test_a_band_is_the_median_and_the_middle_half_of_the_runs():
     (band,) = ax.collections
     corners = {tuple(point) for path in band.get_paths() for point in path.vertices.tolist()}
     assert {(4.0, 2.0), (4.0, 6.0), (2.0, 1.0), (2.0, 3.0)} <= corners
-
-
-def test_the_style_has_transparent_paper_and_one_ink():
-    use_style()
-    ax = plot_attention(weights_of(2, 2))
-    assert to_rgba(ax.figure.get_facecolor())[3] == 0.0
-    assert to_rgba(ax.get_facecolor())[3] == 0.0
-    assert ax.xaxis.label.get_color() == FIGURE_INK
-    assert plt.rcParams["axes.prop_cycle"].by_key()["color"] == list(CATEGORICAL)
