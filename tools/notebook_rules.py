@@ -34,7 +34,6 @@ FACTORIES = {
 # Pages of the earlier edition, which a reader cannot type along. Every other page keeps the rules
 # of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
 NOT_YET_TYPED_ALONG = {
-    "04_attention_decoder",
     "09_three_families",
     "10_fast_attention", "11_looking_inside", "index", "show_attention",
 }  # fmt: skip

@@ -52,7 +52,7 @@ ANSWERS = answers(
             ("query", (2, 5, 8), "the top layer's"),
             ("context", (5, 8), "an average of keys"),
             ("gru_input", [1, 5, 12], "one step"),
-            ("weights", (5, 1, 7), "one for each source word; `read` drops the axis of the query"),
+            ("weights", (5, 1, 7), "one for each source word; drop the axis of the query"),
         ),
         (f"answer = {SHAPES | {'keys': 12}}", "keys should be a shape such as (5, 7), got 12"),
         ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer must be a dictionary, got list"),
