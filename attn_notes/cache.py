@@ -62,13 +62,6 @@ class GrowingCache(KVCache):
     The room doubles when it is full. Forks share it: the first to go on writes into the next slot,
     another one moves to a room of its own, and no tensor that was returned ever changes. Where
     gradients are recorded, and in a compiled graph, tensors are joined as in `KVCache`.
-
-    Example:
-        >>> cache = GrowingCache()
-        >>> keys, values = cache.update(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 3, 4))
-        >>> keys, values = cache.update(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4))
-        >>> keys.shape, cache
-        (torch.Size([1, 2, 4, 4]), GrowingCache(length=4))
     """
 
     _room: "_Room | None" = None

@@ -100,13 +100,6 @@ class RNNDecoder(nn.Module):
     $s_i = g(y_{i-1}, c, s_{i-1})$ with $c = h_S$, the encoder's final state: Cho et al. (2014). A
     source of any length must pass through that one vector. `context_dim` is the encoder's
     `output_dim`, and `num_layers` its number.
-
-    Example:
-        >>> decoder = RNNDecoder(10, 8, 16, context_dim=32)
-        >>> encoded = torch.zeros(1, 3, 32), torch.zeros(1, 1, 32), torch.tensor([3])
-        >>> logits, state = decoder.step(torch.tensor([1]), decoder.initial_state(*encoded))
-        >>> logits.shape
-        torch.Size([1, 10])
     """
 
     def __init__(

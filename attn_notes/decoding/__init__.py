@@ -8,14 +8,13 @@ several hypotheses (chapter 4; chapters 7 and 8 use it unchanged).
 
 from attn_notes.decoding.beam import beam_search
 from attn_notes.decoding.generate import generate, greedy
-from attn_notes.decoding.protocol import Decodable, Decoded, State
+from attn_notes.decoding.protocol import Decodable, Decoded
 from attn_notes.decoding.sampling import sample, sampling_distribution
 from attn_notes.decoding.translation import translate
 
 __all__ = [
     "Decodable",
     "Decoded",
-    "State",
     "beam_search",
     "generate",
     "greedy",

@@ -5,17 +5,11 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 
-class State(Protocol):
-    """What a model keeps between two steps, a row for each sequence."""
-
-    def select(self, index: Tensor) -> "State":
-        """A new state whose row n is this state's row `index[n]`; `index` has shape (B',)."""
-
-
 class Decodable(Protocol):
     """The interface for decoding. The model alone knows its START token.
 
-    A model may carry `special_tokens`, a `SpecialTokens`, where its ids are not those of the book.
+    The state has a row for each sequence; row n of `state.select(index)` is its row `index[n]`. A
+    model may carry `special_tokens`, a `SpecialTokens`, where its ids are not those of the book.
     """
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Any]:

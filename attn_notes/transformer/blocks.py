@@ -102,14 +102,6 @@ class DecoderBlock(Block):
 
     Vaswani et al. (2017), section 3.1; with the weights copied, `torch.nn.TransformerDecoderLayer`
     under a causal mask. The block is always causal: there is no mask to forget.
-
-    Example:
-        >>> import torch
-        >>> block = DecoderBlock(TransformerConfig(vocab_size=1, embed_dim=8, num_heads=2))
-        >>> x, memory = torch.zeros(1, 3, 8), torch.zeros(1, 5, 8)
-        >>> x, weights, cross_weights = block(x, memory, need_weights=True)
-        >>> x.shape, weights.shape, cross_weights.shape
-        (torch.Size([1, 3, 8]), torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 5]))
     """
 
     def __init__(self, config: TransformerConfig) -> None:

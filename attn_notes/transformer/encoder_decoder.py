@@ -31,14 +31,6 @@ class Decoder(nn.Module):
     """Embeddings and decoder blocks: each output has read the memory and the tokens before it.
 
     Vaswani et al. (2017), section 3.1; chapter 7. The config has the target's `vocab_size`.
-
-    Example:
-        >>> decoder = Decoder(TransformerConfig(vocab_size=100, embed_dim=8, num_heads=2))
-        >>> output, weights, cross_weights = decoder(
-        ...     torch.tensor([[1, 5, 6]]), torch.zeros(1, 4, 8), need_weights=True
-        ... )
-        >>> output.shape, weights[0].shape, cross_weights[0].shape
-        (torch.Size([1, 3, 8]), torch.Size([1, 2, 3, 3]), torch.Size([1, 2, 3, 4]))
     """
 
     def __init__(self, config: TransformerConfig) -> None:

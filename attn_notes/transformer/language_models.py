@@ -123,11 +123,6 @@ class MaskedLanguageModel(nn.Module):
     Devlin et al. (2019): the encoder, one layer of its own with the config's `activation`, and an
     output projection to the vocabulary. It is initialised like BERT: weights from N(0, 0.02²),
     biases 0.
-
-    Example:
-        >>> model = MaskedLanguageModel(TransformerConfig(vocab_size=100, embed_dim=8))
-        >>> model(torch.tensor([[5, 3, 7]])).logits.shape
-        torch.Size([1, 3, 100])
     """
 
     def __init__(self, config: TransformerConfig) -> None:
