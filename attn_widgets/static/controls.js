@@ -1,6 +1,6 @@
 // What every widget is built of: life and state, elements and controls, canvases.
 
-import { FORCED, inks } from "./numbers.js";
+import { FORCED, inks, minus } from "./numbers.js";
 
 // ---------------------------------------------------------------- life and state
 
@@ -207,7 +207,7 @@ function slider(model, life, name, { label, min, max, step, places, format = (x)
   const output = h("output", {});
   const show = () => {
     input.value = into(model.get(name));
-    output.textContent = format(model.get(name));
+    output.textContent = minus(format(model.get(name)));
     input.setAttribute("aria-valuetext", output.textContent);
   };
   life.listen(input, "input", () => put(model, { [name]: out(Number(input.value)) }));

@@ -144,7 +144,8 @@ function paintBars(context, colours, { px, width }, keys, weights) {
   });
   const most = weights.indexOf(largest(weights));
   context.fillStyle = colours.ink; context.textAlign = "center"; context.textBaseline = "bottom";
-  if (weights[most] > 0) context.fillText(shown(weights[most]), px(keys[most]), y(weights[most]) - 2);
+  const x = Math.max(BOX.left + 16, Math.min(width - 18, px(keys[most]))); // and whole, on the canvas
+  if (weights[most] > 0) context.fillText(shown(weights[most]), x, y(weights[most]) - 2);
 }
 
 // Beside the knob, until somebody has moved the query.

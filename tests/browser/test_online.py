@@ -9,7 +9,7 @@ from attn_notes.masks import masked_softmax
 from attn_widgets import OnlineSoftmax
 from tests.browser.journeys import FORGET, MASKED, assert_shown
 from tests.browser.modules import assert_close
-from tests.browser.panel import Panel
+from tests.browser.panel import Panel, number
 from tests.oracles import rng
 from tests.test_online import ROWS, values_for
 from tests.widgets import of_online
@@ -53,7 +53,7 @@ def test_a_score_is_dragged_masked_in_the_strip_and_open_again(visit, bare):
         mouse.move(x, box["y"] + down)
 
     def assert_moved_to(score: float) -> None:
-        widget.scores = [*widget.scores[:2], float(panel.output("its score")), *widget.scores[3:]]
+        widget.scores = [*widget.scores[:2], number(panel.output("its score")), *widget.scores[3:]]
         assert widget.scores[2] == pytest.approx(score, abs=0.11)
         assert_shown(panel, widget)
 
