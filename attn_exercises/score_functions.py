@@ -1,4 +1,4 @@
-"""The exercises of chapter 2: scores, the axis of the softmax, what to divide by, and entropy."""
+"""The exercises of chapter 2: the cosine, the axis of the softmax, what to divide by, entropy."""
 
 import itertools
 import math
@@ -11,24 +11,6 @@ from torch.nn import functional as F
 from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.device import get_device
-
-
-@of_function
-def additive_score(answer: Any) -> None:
-    """A batched additive score, from (query, key, w_q, w_k, w_v) to (B, L, S)."""
-    # A different prime on every axis, so that no two can be confused.
-    B, L, S, query_dim, key_dim, hidden_dim = 2, 3, 5, 7, 11, 13
-    query, key = draw((B, L, query_dim), (B, S, key_dim))
-    w_q, w_k, w_v = draw((hidden_dim, query_dim), (hidden_dim, key_dim), (hidden_dim,))
-    hidden = (query @ w_q.T)[:, :, None] + (key @ w_k.T)[:, None]  # (B, L, S, hidden_dim)
-    right = hidden.tanh() @ w_v
-    mistakes = {
-        "there is no tanh in between, so every query will read alike": hidden @ w_v,
-        "queries and keys have changed places: rows are queries, (B, L, S)": right.mT,
-        "these are weights: return the scores, before any softmax": right.softmax(-1),
-        "these are weights, over the queries: return the scores": right.softmax(-2),
-    }
-    compare(answer(query, key, w_q, w_k, w_v), right, "the scores", mistakes)
 
 
 @of_function

@@ -3,12 +3,6 @@
 from tests.wrong_answers import answers
 
 WINNERS = {"dot": "b", "gaussian": "a", "dot, keys moved": "b", "gaussian, keys moved": "c"}
-ADDITIVE = """
-def additive_score(query, key, w_q, w_k, w_v):
-    q = (query @ w_q.T)[:, :, None]
-    k = (key @ w_k.T)[:, None]
-    return torch.tanh(q + k) @ w_v
-"""
 COSINE = """
 def cosine_score(query, key):
     q, k = F.normalize(query, dim=-1), F.normalize(key, dim=-1)
@@ -54,14 +48,6 @@ ANSWERS = answers(
         (f"prediction = {WINNERS | {'gaussian': 'b'}}", "0 for a key on the query"),
         (f"prediction = {WINNERS | {'dot, keys moved': 'd'}}", "the same number to every dot"),
         (f"prediction = {WINNERS | {'dot': None}}", "dot has no guess"),
-    ],
-    additive_score=[
-        (ADDITIVE, "torch.tanh -> ", "there is no tanh in between"),
-        (ADDITIVE, "@ w_v -> @ w_v).mT", "return -> return (", "have changed places"),
-        (ADDITIVE, "[:, :, None] -> ", "the answer raises RuntimeError"),
-        (ADDITIVE, "@ w_v -> @ w_v).softmax(-1)", "return -> return (", "these are weights"),
-        (ADDITIVE, "@ w_v -> @ w_v).softmax(1)", "return -> return (", "these are weights"),
-        (ADDITIVE, " @ w_v -> .sum(-2)", "should have shape (2, 3, 5), got (2, 3, 13)"),
     ],
     cosine_score=[
         (COSINE, "q @ k.mT -> query @ key.mT", "this is the dot product: divide by both lengths"),
