@@ -44,7 +44,6 @@ NAMES_OF_IPYTHON = {"display", "get_ipython", "__name__", "__file__"}
 MANY_LINES, MANY_LINES_FOLDED = 16, 24  # of code in a cell
 WIDE = 700  # pixels of a still: the labels of a wider one are small on a telephone
 MANY_WORDS = 3_000  # of a page's main text
-MANY_WORDS_EARLIER = 5_500  # of a chapter's, in the earlier edition
 
 
 def read(path: Path) -> list[Cell]:
@@ -356,17 +355,13 @@ def wide_stills(cells: list[Cell]) -> list[str]:
     return [f"{name}: {width} pixels wide" for name, width in widths if width > WIDE]
 
 
-def many_words(cells: list[Cell], most: int = MANY_WORDS) -> list[str]:
+def many_words(cells: list[Cell]) -> list[str]:
     """Of prose, without formulas, code, and what stands in exercises and folds."""
     words = re.sub(r"^(`{3,}|:{3,}).*?^\1\s*$", " ", prose(cells), flags=re.MULTILINE | re.DOTALL)
     words = re.sub(r"\$\$.*?\$\$(\s*\([\w-]+\))?", " ", words, flags=re.DOTALL)
     words = re.sub(r"\$[^$]*\$|`[^`]*`|<[^>]*>", " ", words)
     count = len(re.findall(r"[A-Za-z][\w'’-]*", words))
-    return [f"{count} words of main text"] if count > most else []
-
-
-def many_words_of_the_earlier_edition(cells: list[Cell]) -> list[str]:
-    return many_words(cells, MANY_WORDS_EARLIER)
+    return [f"{count} words of main text"] if count > MANY_WORDS else []
 
 
 RULES: list[Rule] = [
@@ -385,16 +380,11 @@ TYPED_ALONG: list[Rule] = [
     tolerances_that_hold_something,
 ]
 EARLIER: list[Rule] = [tensors_on_a_device]
-WARNINGS: list[Rule] = [long_cells, wide_stills]
+WARNINGS: list[Rule] = [long_cells, wide_stills, many_words]
 
 
 def rules_of(path: Path) -> list[Rule]:
     return RULES + (TYPED_ALONG if is_typed_along(path.stem) else EARLIER)
-
-
-def warnings_of(path: Path) -> list[Rule]:
-    typed = is_typed_along(path.stem)
-    return [*WARNINGS, many_words if typed else many_words_of_the_earlier_edition]
 
 
 def complaints(path: Path, rules: list[Rule]) -> list[str]:

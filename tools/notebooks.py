@@ -157,7 +157,7 @@ def complain(paths: list[Path]) -> int:
         for found in notebook_rules.complaints(path, notebook_rules.rules_of(path)):
             count += 1
             print(f"{path.name}: {found}")
-        for found in notebook_rules.complaints(path, notebook_rules.warnings_of(path)):
+        for found in notebook_rules.complaints(path, notebook_rules.WARNINGS):
             print(f"{path.name}: (warning) {found}")
     return count
 
