@@ -90,6 +90,8 @@ WRONG = [
     heatmap(EYE, query_tokens=["a"]),
     heatmap(EYE, query_tokens="ab"),
     heatmap(EYE, ["a", "b" * 10_001]),
+    lambda: W.AlignmentSteps([W.Example(["a"], ["b"], {"x": (["b"], EYE[:1, :1])})], example=1),
+    lambda: W.AlignmentSteps([W.Example(["a"], ["b"], {"x": (["b"], EYE[:1, :1])})], step=-1),
     lambda: W.KernelExplorer(torch.ones(2), torch.ones(3)),
     lambda: W.ScoreExplorer((4.0, 0.0), EYE),
     lambda: W.ScoreExplorer((0, 0), EYE, score="additive"),

@@ -198,7 +198,7 @@ function planeView(model, life, here, isFolded) {
   const view = sharpCanvas(life, { keyboard: true,
     label: "Query and keys as arrows from the origin; the square is the output, the weighted average of the keys. "
       + "Arrow keys choose an arrow, with Shift they move it.",
-    height: (width) => (width < 420 ? 280 : 340), // on a phone the bars and a control are seen with it
+    height: (width) => (width < 380 ? 280 : 340), // on a phone the bars and a control are seen with it
     paint(context, width, height) {
       plane = planeOn(width, height);
       paintGrid(context, view.colours, plane);
