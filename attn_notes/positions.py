@@ -82,6 +82,8 @@ def sinusoidal_encoding(
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating point, got {dtype}")
     angles = clock_angles(length, embed_dim, offset=offset, base=base, device=device)  # (L, E/2)
     pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
     return pairs.flatten(-2).to(device or torch.get_default_device(), dtype)  # (L, E)

@@ -192,6 +192,7 @@ PARTS = [
     (lambda: split_heads(X, 5), V, "num_heads = 5"),
     (lambda: P.rotary_angles(3, 5), V, "even"),
     (lambda: P.sinusoidal_encoding(3, 4, base=0), V, "base must be a positive number"),
+    (lambda: P.sinusoidal_encoding(3, 4, dtype=torch.int64), T, "dtype must be floating point"),
     (lambda: KVCache().update(zeros(B, H, 1, D), zeros(B, H, 2, D)), V, f"({B}, {H}, 2, {D})"),
     (lambda: P.alibi_bias(2, 3, offset=0.5), T, "offset must be an integer"),
     (lambda: P.rotary_angles(3, 4, scale=0.0), V, "scale must be a positive"),
