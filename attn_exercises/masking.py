@@ -59,6 +59,11 @@ def softmax_with_empty_rows(answer: Any) -> None:
         wanted = "set the row before the division, and closed scores before exp"
         raise CheckFailed(f"the gradient is NaN in an empty row or at a closed score: {wanted}")
     compare(got, right, "the gradient of the sum of squared weights")
+    broken = scores.clone()
+    broken[1, 0, 0] = torch.nan  # a row with two open keys, and this is one of them
+    if not bool(answer(broken, mask)[1, 0].masked_select(mask[1, 0]).isnan().all()):
+        wanted = "find the empty rows by the mask, and not by their NaN"
+        raise CheckFailed(f"a NaN among the open scores disappears: {wanted}")
     refuse(answer, {"masked_softmax"}, "masked_softmax is the package's own: do without")
 
 

@@ -52,6 +52,7 @@ ANSWERS = answers(
     softmax_with_empty_rows=[
         (SOFTMAX + "filled.softmax(-1)", "the empty row is NaN"),
         (SOFTMAX + "filled.softmax(2).nan_to_num()", "scores of four axes, of which the last"),
+        (SOFTMAX + "filled.softmax(-1).nan_to_num()", "a NaN among the open scores disappears"),
         (SOFTMAX + "filled.clamp(min=-1e9).softmax(-1)", "the empty row attends to padding"),
         (SOFTMAX + "(scores + mask.log()).softmax(-1).nan_to_num()", "the gradient is NaN"),
         (SOFTMAX + "masks.masked_softmax(scores, ~mask)", "is the mask inverted?"),
