@@ -102,9 +102,11 @@ def leave_group_out(predict: Any) -> None:
         differ, unlike = (x[:, None] != x for x in (keys, values))
         late = scores.softmax(-1) * other
         late = late / late.sum(-1, keepdim=True)
+        finite = scores.masked_fill(~other, -1e4).softmax(-1)
         mistakes = {
             "far from all other groups the heights underflow: mask the scores": late @ values,
             "far from all others the heights are 0: mask the scores": late.nan_to_num() @ values,
+            "fill with -inf: a finite number can still win": finite @ values,
             "output 0 depends on value 0, its own": scores.softmax(-1) @ values,
             "without the group a row sums to less than 1": scores.softmax(-1) * other @ values,
             "this leaves out the point and keeps its copy": masked_softmax(scores, ~own) @ values,

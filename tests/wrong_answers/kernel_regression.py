@@ -100,7 +100,8 @@ ANSWERS = {
         (GROUP, "groups[:, None] != groups -> keys[:, None] != keys", "two groups may share a key"),
         (GROUP, "groups[:, None] != groups -> values[:, None] != values", "share a value"),
         (GROUP, "groups[:, None] != groups -> ~torch.eye(7, dtype=bool)", "and keeps its copy"),
-        (GROUP, CLOSED + " -> (scores - 1e4 * ~other).softmax(-1)", "should be"),
+        (GROUP, CLOSED + " -> (scores - 1e4 * ~other).softmax(-1)", "fill with -inf"),
+        (GROUP, "-math.inf -> -1e5", "fill with -inf: a finite number can still win"),
         (GROUP, "!= -> ==", "the mask is inverted"),
     ],
 )
