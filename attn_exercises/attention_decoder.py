@@ -113,6 +113,8 @@ def greedy_loop(answer: Any) -> None:
     source = torch.tensor([[9], [5], [7]], device=get_device())
     lengths = torch.ones(3, dtype=torch.long, device="cpu")
     unfilled = [[8, 7, 5, 4, 2], [4, 2, 9, 7, 5], [6, 5, 4, 2, 9]]
+    endless = torch.tensor([[9, 7, 5, 4], [4, 2, 9, 7], [7, 5, 4, 2]], device="cpu")
+    endless = torch.cat((torch.tensor(unfilled, device="cpu"), endless), dim=1)
     stale = [[8, 7, 6, 5, 4, 2], [4, 2, 0, 0, 0, 0], [6, 5, 4, 2, 0, 0]]
     right = torch.tensor([[8, 7, 5, 4, 2], [4, 2, 0, 0, 0], [6, 5, 4, 2, 0]], device="cpu")
     same_word = torch.tensor([[1, 1] + 7 * [2]], device="cpu")
@@ -122,6 +124,7 @@ def greedy_loop(answer: Any) -> None:
         "END has become PAD: fill first, then note which sentences have ended": right * (right > 2),
         "each step gets the same state: pass on the one that the last step returned": stale,
         "it goes on after every sentence has ended": F.pad(right, (0, 4)),
+        "it never stops: stop when all sentences have ended": endless,
         "each step should be given the words chosen last": (source.cpu() - same_word).clamp(min=4),
     }
     compare(answer(_Countdown(), source, lengths, 9), right, "the tokens", mistakes)

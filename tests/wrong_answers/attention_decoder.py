@@ -11,6 +11,9 @@ SHAPES = {
     "logits": (5, 9, 11),
 }
 READ = """
+from attn_notes.masks import masked_softmax
+
+
 def read(hidden, memory, mask, score):
     weights = masked_softmax(score(hidden[-1][:, None], memory), mask)
     context = weights @ memory
@@ -23,6 +26,9 @@ def loss_of_real_tokens(logits, labels):
     return -log_p[real].mean()
 """
 GREEDY = """
+from attn_notes.data import PAD
+
+
 def say_greedily(model, source, lengths, max_length):
     logits, state = model.start(source, lengths)
     tokens = logits.argmax(-1)
@@ -97,6 +103,7 @@ ANSWERS = answers(
         ),
         (GREEDY, "[tokens], tokens == END -> [tokens], tokens < 0", "one sentence begins with END"),
         (GREEDY, " and not ended.all() -> ", "after every sentence has ended"),
+        (GREEDY, " and not ended.all() -> ", ".masked_fill(ended, PAD) -> ", "it never stops"),
         (GREEDY, " and not ended.all() -> ", "(said, -> ([s for s in said if s.any()],", "earlier"),
         (GREEDY, "len(said) < max_length and -> ", "it says more than 3 words"),
         (GREEDY, "model.step(tokens, -> model.step(source[:, 0],", "the words chosen last"),
