@@ -118,6 +118,8 @@ def _answer(stub: str, solution: str | None) -> str:
     start = "\n".join(line for line in stub.splitlines() if not CALL.match(line))
     left = start.rstrip().splitlines()
     right = "\n".join(rules.python(solution)).rstrip().splitlines()
+    if left[0] in right:  # what the solution imports stands above both
+        left = [*right[: right.index(left[0])], *left]
     one = start.count("raise NotImplementedError") == 1
     if one and left[-1].strip().startswith("raise NotImplementedError"):
         same = [*map(str.__eq__, left, right)].index(False)
