@@ -5,7 +5,6 @@ tests run where triton and a GPU are, and are skipped where one of them is missi
 for CUDA brings triton to machines without a GPU.
 """
 
-import doctest
 import os
 import subprocess
 import sys
@@ -101,13 +100,6 @@ def test_no_queries_no_keys_and_no_second_derivative():
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the example makes its tensors on the CPU")
-def test_the_example_in_the_docstring_runs():
-    text = triton_attention.__doc__.replace("# doctest: +SKIP", "")
-    names = {"torch": torch, "triton_attention": triton_attention}
-    example = doctest.DocTestParser().get_doctest(text, names, "example", None, None)
-    assert doctest.DocTestRunner().run(example) == (0, 2)
-
-
 COMPILE = """
 import sys
 from triton import compile
