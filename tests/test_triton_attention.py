@@ -99,7 +99,6 @@ def test_no_queries_no_keys_and_no_second_derivative():
         torch.autograd.grad(triton_attention(q, k, v).sum(), q, create_graph=True)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the example makes its tensors on the CPU")
 COMPILE = """
 import sys
 from triton import compile
