@@ -148,14 +148,19 @@ def check_mask_and_bias(mask: Tensor | None, bias: Tensor | None, shape: torch.S
         check_mask(mask, shape)
 
 
+def check_bool(mask: Tensor) -> None:
+    """Raise unless the mask is a bool tensor."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        got = getattr(mask, "dtype", type(mask).__name__)
+        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
+
+
 def check_mask(mask: Tensor, shape: torch.Size, *, of: str = "scores") -> None:
     """Raise unless the mask is bool and broadcasts to scores (the message says `of`) of this shape.
 
     Three axes on four would line the batch up with the heads, and are refused.
     """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        got = getattr(mask, "dtype", type(mask).__name__)
-        raise TypeError(f"mask must be a bool tensor (True = may attend), got {got}")
+    check_bool(mask)
     if mask.dim() == 3 and len(shape) == 4:
         wanted = f"a head axis for {of} (B, H, L, S), so pass mask[:, None]"
         shapes = f"got mask {tuple(mask.shape)} and {of} {tuple(shape)}"

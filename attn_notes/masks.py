@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attn_notes.arguments import (
     Device,
+    check_bool,
     check_floating,
     check_integer_tensors,
     check_integers,
@@ -80,6 +81,8 @@ def and_causal(
     mask: Tensor | None, L: int, S: int, *, offset: int = 0, device: Device = None
 ) -> Tensor | None:
     """What both the mask (None: everything) and `causal_mask` allow; None is everything again."""
+    if mask is not None:
+        check_bool(mask)
     if offset + 1 >= S:  # a decoding step: not even the first query has a later key
         return mask
     causal = causal_mask(L, S, offset=offset, device=device)  # (L, S)

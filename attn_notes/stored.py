@@ -272,7 +272,16 @@ def load_weights(path: str | Path, model: nn.Module) -> None:
         unsealed = data.replace(digest.encode(), BLANK.encode(), 1)
         if hashlib.sha256(unsealed).hexdigest() != digest:
             raise ValueError(f"{path} must have the sha256 that it states, got a damaged file")
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ValueError(f"{path} must hold the weights of this model: {error}") from error
+    check_alike(tensors, model.state_dict(), str(path))
+    model.load_state_dict(tensors)
+
+
+def check_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
+    """Raise unless names and shapes are the same: torch would load a part first."""
+    for name in sorted(wanted.keys() ^ found.keys()):
+        problem = "is missing" if name in wanted else "is an unexpected entry"
+        raise ValueError(f"{origin}: {name} {problem}")
+    for name, tensor in wanted.items():
+        if (shape := tuple(found[name].shape)) != tuple(tensor.shape):
+            must = f"must have shape {tuple(tensor.shape)}"
+            raise ValueError(f"{origin}: {name} {must}, got {shape}")

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attn_notes.arguments import check_integers
 from attn_notes.modes import evaluating
+from attn_notes.stored import check_alike
 from attn_notes.training.loop import (
     check_optimiser,
     check_update,
@@ -229,14 +230,3 @@ class State:
         for source in generators(self.device):
             if source.device.type in there["rng"]:  # not if it was trained on another device
                 source.set_state(there["rng"][source.device.type])
-
-
-def check_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
-    """Raise unless names and shapes are the same: torch would load a part first."""
-    for name in sorted(wanted.keys() ^ found.keys()):
-        problem = "is missing" if name in wanted else "is an unexpected entry"
-        raise ValueError(f"{origin}: {name} {problem}")
-    for name, tensor in wanted.items():
-        if (shape := tuple(found[name].shape)) != tuple(tensor.shape):
-            must = f"must have shape {tuple(tensor.shape)}"
-            raise ValueError(f"{origin}: {name} {must}, got {shape}")

@@ -65,6 +65,19 @@ def rows(call, *cases: tuple) -> list[tuple]:
     return [(partial(call, *given), error, phrase) for given, error, phrase in cases]
 
 
+# The checks that all share
+
+CHECKS = [
+    *(
+        (partial(A.check_integers, 1, n=n), T, "n must be an integer")
+        for n in ("2", True, [2], 2.0, torch.tensor([2]))
+    ),
+    (partial(A.check_integers, 1, n=0), V, "n must be at least 1, got 0"),
+    *((partial(A.check_positive, x=x), V, "x must be a positive") for x in (0, -1.0, NAN, INF)),
+    *((partial(A.check_fractions, x=x), V, "x must be from 0 to 1") for x in (-0.1, 1.01, NAN)),
+    (partial(A.check_tensors, x=[1.0]), T, "x must be a tensor"),
+]
+
 # Attention: masks, biases, widths
 
 Q, KEY, VALUE = zeros(B, H, L, D), zeros(B, H, S, D), zeros(B, H, S, DV)
@@ -125,6 +138,8 @@ ATTENTION = [
         (lambda p=p: scaled_dot_product_attention(Q, KEY, VALUE, dropout_p=p), V, "dropout_p must")
         for p in (-0.1, 1.5, NAN)
     ),
+    (lambda: M.and_causal(ids(L, S), L, S), T, "mask must be a bool tensor"),
+    (lambda: M.and_causal([True], 1, 1), T, "mask must be a bool tensor"),
     (lambda: tiled_attention(Q, KEY, VALUE, tile=0), V, "tile must"),
     (lambda: [*online_softmax(zeros(L, S), zeros(L, S), tile=1)], V, "scores"),
     (lambda: [*online_softmax(true(5), zeros(5, 2), tile=1)], T, "floating"),
@@ -224,8 +239,8 @@ def step(*shape):
     return call
 
 
-def of(family, *tensors, **changes):
-    return lambda: family(config(**changes))(*tensors)
+def of(family, *tensors, caches=None, **changes):
+    return lambda: family(config(**changes))(*tensors, caches=caches)
 
 
 def decode(search=sample, max_length=2, **choices):
@@ -238,11 +253,13 @@ MODELS = [
     (model(lengths=LENGTHS.float()), T, "must be integers"),
     (model(inputs=(3,)), V, "tokens must have shape (B, L)"),
     (step(3), V, "(3,)"),
+    (of(Encoder, ids(2, 3), caches=()), V, "got 0"),
     (of(Encoder, zeros(2, 3)), T, "tokens must be integers"),
     (of(Encoder, 13 * ids(1, 2)), V, "tokens must be ids from 0 to 12"),
     (of(Encoder, ids(2, 3), ids(2, 3)), V, "num_token_types is 0"),
     (of(Encoder, ids(1, 1), 2 * ids(1, 1), num_token_types=2), V, "be ids from 0 to 1"),
     (lambda: DecoderBlock(config())(zeros(2, 5, 6), zeros(3, 4, 6)), V, "(3, 3, 4, 2)"),
+    (of(DecoderOnly, num_token_types=2), V, "num_token_types must be 0"),
     (lambda: WRITER.start(ids(3)), V, "source must have shape (B, S)"),
     (lambda: WRITER.start(ids(2, 3), torch.tensor([3, 2])), V, "prompts must have the same length"),
     (partial(config, num_heads=4), V, "num_heads must divide embed_dim"),
@@ -340,6 +357,9 @@ DATA = [
 ]
 TRAINING = [
     (lambda: training.masked_cross_entropy(zeros(2, 5, 11), ids(2, 6)), V, "labels (2, 6)"),
+    (lambda: training.exact_match([], []), V, "got 0 and 0"),
+    (lambda: training.bleu("abc", "abc"), T, "must be lists"),
+    (lambda: training.bleu(["a"], ["a", "b"]), V, "got 1 and 2"),
     (fit(lr=0.0), V, "lr must be a positive number"),
     (fit(max_norm=-1.0), V, "max_norm must be a positive number"),
     (fit(by=loop.fit, precision="int8"), V, "'int8'"),
@@ -371,6 +391,7 @@ SHOWN = [
 ]
 
 TABLE = [
+    *CHECKS,
     *ATTENTION,
     *MASKS,
     *KERNELS,

@@ -88,6 +88,7 @@ def exact_match(predictions: Sequence[Sequence[Any]], references: Sequence[Seque
         >>> exact_match([("one",), ("two",)], [("one",), ("two", "hundred")])
         0.5
     """
+    _check_count(predictions, references)
     equal = (tuple(p) == tuple(r) for p, r in zip(predictions, references, strict=True))
     return sum(equal) / len(references)
 
@@ -106,6 +107,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
     """
     from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415, a sixth of a second to load
 
+    _check_count(predictions, references)
     metric = BLEU(tokenize="none", force=True, effective_order=True)
     return min(100.0, float(metric.corpus_score(predictions, [references]).score))  # rounding
 
@@ -153,3 +155,12 @@ def _windows(text: str, vocab: Vocabulary, length: int) -> Iterator[tuple[Tensor
         if first:
             labels[: length - stride] = PAD
         yield inputs, labels
+
+
+def _check_count(predictions: Sequence[Any], references: Sequence[Any]) -> None:
+    """Raise unless there are as many predictions as references, and any."""
+    if isinstance(predictions, str) or isinstance(references, str):
+        raise TypeError("predictions and references must be lists, got one string")
+    if len(predictions) != len(references) or not references:
+        got = f"got {len(predictions)} and {len(references)}"
+        raise ValueError(f"there must be as many predictions as references, 1 or more, {got}")

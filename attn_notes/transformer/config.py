@@ -33,7 +33,8 @@ class TransformerConfig:
         positions: "none"; "learned" or "sinusoidal", a vector added to each token; or "rotary" or
             "alibi", which act in self-attention alone (chapter 6).
         max_length: the longest sequence that learned positions reach.
-        num_token_types: how many kinds of segment an encoder distinguishes; 0 for none.
+        num_token_types: how many kinds of segment an encoder distinguishes; 0 for none. The
+            models that generate text have no token types: for them it must be 0.
         embed_norm: whether the sum of the embeddings is normalised, as in BERT.
         dropout: the fraction set to 0 in training: of the attention weights, of the feed-forward
             network's activations, of the embeddings, and of the output of each sublayer.

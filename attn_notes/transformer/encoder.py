@@ -68,6 +68,7 @@ class Encoder(nn.Module):
         Returns:
             Output (B, L, E), and the hidden states and weights asked for.
         """
+        check_caches(caches, len(self.blocks))
         offset = caches[0].length if caches else 0
         x = self.embeddings(tokens, token_types, offset=offset)  # (B, L, E)
         positions = attention_positions(self.config, x, offset=offset)
@@ -88,3 +89,9 @@ class Encoder(nn.Module):
             tuple(hidden_states) if need_hidden_states else None,
             tuple(weights) if need_weights else None,
         )
+
+
+def check_caches(caches: Sequence[object] | None, blocks: int) -> None:
+    """Raise unless there is one entry per block, or no caches at all."""
+    if caches is not None and len(caches) != blocks:
+        raise ValueError(f"caches must be one for each of the {blocks} blocks, got {len(caches)}")

@@ -14,7 +14,8 @@ from attn_notes.special_tokens import START
 from attn_notes.transformer.blocks import DecoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
-from attn_notes.transformer.encoder import Encoder, EncoderOutput
+from attn_notes.transformer.encoder import Encoder, EncoderOutput, check_caches
+from attn_notes.transformer.language_models import check_no_token_types
 
 DecoderCaches = Sequence[tuple[KVCache, KVCache]]  # of the target so far, and of the memory
 
@@ -35,6 +36,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_no_token_types(config)
         self.config = config
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_layers))
@@ -55,6 +57,7 @@ class Decoder(nn.Module):
         (B, 1, S) is for all of it. The caches are a pair per block. The weights are over old and
         new keys.
         """
+        check_caches(caches, len(self.blocks))
         offset = caches[0][0].length if caches else 0
         x = self.embeddings(tokens, offset=offset)  # (B, L, E)
         positions = attention_positions(self.config, x, offset=offset)

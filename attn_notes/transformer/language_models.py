@@ -58,6 +58,7 @@ class DecoderOnly(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_no_token_types(config)
         self.config = config
         self.special_tokens = SpecialTokens()  # a published model has others
         self.body = Encoder(config)
@@ -157,6 +158,13 @@ class MaskedLanguageModel(nn.Module):
         x = self.activation(self.transform(read.output))  # (B, L, E)
         logits = self.out_proj(self.norm(x))  # (B, L, V)
         return LanguageModelOutput(logits, read.hidden_states, read.weights)
+
+
+def check_no_token_types(config: TransformerConfig) -> None:
+    """Raise if the config of a model that generates text has token types."""
+    if config.num_token_types:
+        got = config.num_token_types
+        raise ValueError(f"num_token_types must be 0 in a model that generates text, got {got}")
 
 
 def _initialise(model: nn.Module) -> None:
