@@ -35,7 +35,7 @@ FACTORIES = {
 # of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
 NOT_YET_TYPED_ALONG = {
     "09_three_families",
-    "10_fast_attention", "11_looking_inside", "index", "show_attention",
+    "10_fast_attention", "11_looking_inside",
 }  # fmt: skip
 # As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
