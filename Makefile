@@ -78,7 +78,7 @@ assignment: .venv/book  ## a chapter's exercises without solutions, such as CHAP
 	$(PY) tools/assignments.py $(CHAPTER) $(OPTIONS)
 
 dist: .venv/book  ## the source distribution and the wheel, in dist/
-	$(PY) tools/dist.py
+	$(PY) -m uv build --quiet --offline --no-build-isolation --python $(PY) --out-dir dist
 
 newest:  ## the tests with the newest releases that pyproject.toml allows
 	$(PYTHON) tools/environment.py newest
