@@ -1,13 +1,11 @@
-"""The book's one Sphinx extension: what a page carries, and the two indexes made at build time.
+"""The book's one Sphinx extension: what a page carries, and the index made at build time.
 
 It adds the theme's style sheet to every page and the widgets' script and style to the pages that
 hold a widget; makes figures of images and their captions, with drawings inlined; folds code that a
-first reading can do without; and fills the solutions index and the colophon's versions.
+first reading can do without; and fills the solutions index.
 """
 
 import html
-import importlib.metadata
-import platform
 import re
 import zlib
 from collections.abc import Callable
@@ -38,10 +36,6 @@ FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</sp
 # A size that is a style would keep its height on a narrow page.
 STILL = re.compile(r'<img ([^>]*)style="width: (\d+)px; height: (\d+)px;"')
 AS_NARROW_AS_THE_PAGE = r'<img \1width="\2" height="\3" loading="lazy"'
-VERSIONS = (
-    *("torch", "jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme"),
-    *("matplotlib", "anywidget", "ipywidgets", "jupyterlab"),
-)
 
 
 class SolutionsIndex(nodes.General, nodes.Element):
@@ -53,19 +47,6 @@ class SolutionsIndexDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return [SolutionsIndex()]
-
-
-class VersionsDirective(SphinxDirective):
-    """`{versions}`: the release of each tool this book was built with."""
-
-    def run(self) -> list[nodes.Node]:
-        rows = [("Python", platform.python_version())]
-        rows += [(name, importlib.metadata.version(name)) for name in VERSIONS]
-        items = [
-            nodes.list_item("", nodes.paragraph("", f"{name} {version.partition('+')[0]}"))
-            for name, version in rows
-        ]
-        return [nodes.bullet_list("", *items, classes=["versions"])]
 
 
 def add_static_folder(app: Sphinx, config: Config) -> None:
@@ -369,7 +350,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension(name)
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
-    app.add_directive("versions", VersionsDirective)
     for transform in (FoldDropdowns, CaptionFigures, LightStills, ExplainBands):
         app.add_post_transform(transform)
     for transform in (FoldCode, WidgetBeforeCode):
