@@ -1,4 +1,4 @@
-"""The Transformer in a hundred lines: beside the package's, beside torch's, and at its task."""
+"""The Transformer in a hundred lines: beside the package's, and at its task."""
 
 import random
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from attn_notes import transformer as package
 from attn_notes.data import number_words
+from tests.oracles import filled
 
 FILE = Path(__file__).parents[1] / "examples" / "transformer.py"
 SOURCE = [[3, 4, 5, 6], [7, 8, 0, 0]]  # the second has two places of padding
@@ -29,8 +29,7 @@ def example():
 
 @pytest.fixture
 def model(example):
-    torch.manual_seed(0)
-    return example.Transformer(40, width=24, num_heads=3, num_layers=2).double()
+    return filled(example.Transformer(40, width=24, num_heads=3, num_layers=2))
 
 
 @pytest.fixture
@@ -40,6 +39,7 @@ def ids():
 
 
 def test_it_is_the_packages_transformer(model, ids):
+    """Which is torch's (`test_decoder`); no word reads a later one, and nothing reads padding."""
     config = package.TransformerConfig(
         vocab_size=40, target_vocab_size=40, embed_dim=24, num_heads=3, num_layers=2, ffn_dim=96,
         norm="pre", activation="relu", positions="sinusoidal",
@@ -50,57 +50,6 @@ def test_it_is_the_packages_transformer(model, ids):
     source, written = ids
     logits, _ = other(source, torch.tensor([4, 2]), written)
     torch.testing.assert_close(model(source, written), logits)
-
-
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_it_is_torchs_transformer(model, ids, example):
-    """With three matrices of each attention packed into one, as torch has them."""
-    other = nn.Transformer(
-        24, 3, 2, 2, 96, dropout=0.0, batch_first=True, norm_first=True, dtype=torch.float64
-    )
-    sides = (
-        (model.encoder, model.encoder_norm, other.encoder),
-        (model.decoder, model.decoder_norm, other.decoder),
-    )
-    for blocks, norm, stack in sides:
-        stack.norm.load_state_dict(norm.state_dict())
-        for block, layer in zip(blocks, stack.layers, strict=True):
-            attentions = [(block.self_attn, layer.self_attn)]
-            if hasattr(block, "cross_attn"):
-                attentions.append((block.cross_attn, layer.multihead_attn))
-                layer.norm3.load_state_dict(block.norm3.state_dict())
-            for own, packed in attentions:
-                parts = own.q_proj, own.k_proj, own.v_proj
-                packed.in_proj_weight.data = torch.cat([part.weight for part in parts])
-                packed.in_proj_bias.data = torch.cat([part.bias for part in parts])
-                packed.out_proj.load_state_dict(own.out_proj.state_dict())
-            layer.linear1.load_state_dict(block.feed_forward[0].state_dict())
-            layer.linear2.load_state_dict(block.feed_forward[2].state_dict())
-            layer.norm1.load_state_dict(block.norm1.state_dict())
-            layer.norm2.load_state_dict(block.norm2.state_dict())
-    source, written = ids
-    streams = [
-        embedding(tokens) + example.positions(tokens.shape[1], 24)
-        for embedding, tokens in (
-            (model.source_embedding, source), (model.target_embedding, written),
-        )
-    ]  # fmt: skip
-    padding = source == 0
-    read = other(
-        *streams, tgt_mask=~torch.ones(3, 3, dtype=torch.bool).tril(), tgt_is_causal=True,
-        src_key_padding_mask=padding, memory_key_padding_mask=padding,
-    )  # fmt: skip
-    torch.testing.assert_close(model(source, written), model.out_proj(read))
-
-
-def test_no_word_reads_a_later_one_and_nothing_reads_padding(model, ids):
-    source, written = ids
-    logits = model(source, written)
-    later = written.clone()
-    later[:, 2] = 9
-    torch.testing.assert_close(model(source, later)[:, :2], logits[:, :2])
-    torch.testing.assert_close(model(source[1:, :2], written[1:]), logits[1:])  # without padding
-    assert not torch.allclose(model(source, later)[:, 2], logits[:, 2])
 
 
 def cached(attention_class):
