@@ -533,14 +533,3 @@ def test_each_widget_s_module_exports_one_render_and_is_small_enough_to_travel_l
         source = assets.module_source(name)
         assert source.count("export") == source.count("export default { render };") == 1
         assert len(source) < 125_000
-    static = assets.files("attn_widgets").joinpath("static").iterdir()
-    stored = {path.stem for path in static if path.suffix == ".js"}
-    taken = set()
-    given = set()
-    for one in stored:
-        for file, names in assets.imported_by(one).items():
-            taken |= {(file, name) for name in names}
-        for names in re.findall(r"^export \{([^}]+)\};$", assets._read(f"{one}.js"), re.MULTILINE):
-            given |= {(one, name) for name in re.findall(r"\w+", names)}
-    assert {*assets.WIDGETS, assets.HOST} | {file for file, _ in taken} == stored
-    assert given - taken == {(assets.HOST, "start")}  # what a file gives, another takes

@@ -340,7 +340,7 @@ def assert_steps(panel: Panel, widget: BookWidget) -> None:
     assert header[1:] == example["source"]
     assert [row[0] for row in rows] == state["target"][: step + 1]
     assert_cells(rows, widget.shown())
-    says = panel.el.locator(".attn-said").inner_text()
+    says = panel.said()
     strongest, most = widget.shown()[step].max(-1)
     token, read = state["target"][step], example["source"][most]
     steps = f"Step {step + 1} of {len(state['target'])}"
@@ -442,7 +442,7 @@ def assert_translated(panel: Panel, widget: BookWidget) -> None:
     rest = " \u2026" if step < count - 1 - (is_over and count > 1) else stopped
     assert headline == f"\u201c\u2068{widget.text}\u2069\u201d in {language}: {words}{rest}"
     assert panel.output("Step") == f"{step + 1} of {len(said)}"
-    says = panel.el.locator(".attn-said").inner_text()
+    says = panel.said()
     start = (
         f"Step {step + 1} of {len(said)} writes \u201c\u2068{said[step]}\u2069\u201d, probability "
     )
@@ -491,7 +491,7 @@ def assert_page(panel: Panel, widget: BookWidget) -> None:
         known = widget.data["tokens"][n - 4] if n > 3 else None
         assert token == {2: "\u220e", 3: "\ufffd"}.get(n, known)
         assert height == pytest.approx(min(1, many / 8), abs=1e-6)
-    says = panel.el.locator(".attn-said").inner_text()
+    says = panel.said()
     if at < len(text):
         found = re.match(rf"Character {at + 1}, .+: (\S+) bits, probability (\S+), rank", says)
         assert float(found[1]) == pytest.approx(float(bits[at]), abs=0.00501)
@@ -513,7 +513,7 @@ def assert_head(panel: Panel, widget: BookWidget) -> None:
     assert [row[0] for row in rows] == queries[: len(weights)]
     assert_cells(rows, weights, mask)
     strongest, most = weights[0 if widget.attention == "encoder" else step].max(-1)
-    says = panel.el.locator(".attn-said").inner_text()
+    says = panel.said()
     found = re.search(r" reads \u201c\u2068(.+?)\u2069\u201d (\d\.\d\d)", says)
     assert found[1] == keys[most]
     assert float(found[2]) == pytest.approx(float(strongest), abs=0.00501)
@@ -540,7 +540,7 @@ def assert_switched(panel: Panel, widget: BookWidget) -> None:
     shares = lines[1].locator(".attn-token > span").all_inner_texts()
     chosen = then.probabilities.gather(1, torch.tensor(then.tokens)[:, None])[:, 0]
     assert [float(share) for share in shares] == pytest.approx(chosen.tolist(), abs=0.00501)
-    said = panel.el.locator(".attn-said").first.inner_text().replace("\u2212", "-")
+    said = panel.said().replace("\u2212", "-")
     before, after = made.bits.sum(1).tolist()
     each = (after - before) / len(first.tokens)
     numbers = [before, after, after - before, each] if widget.edits else [before]
@@ -583,7 +583,7 @@ def assert_wired(panel: Panel, widget: BookWidget) -> None:
     for nth, mask in enumerate(masks, start=1):
         cells = [row[1:] for row in panel.table(nth)[1:]]
         assert cells == [["open" if one else "masked" for one in row] for row in mask.tolist()]
-    said = panel.el.locator(".attn-said").inner_text()
+    said = panel.said()
     assert said.startswith(
         f"Position {picked}, \u201c\u2068{visible(inputs[picked])}\u2069\u201d, reads "
     )
@@ -619,7 +619,7 @@ def assert_online(panel: Panel, widget: BookWidget) -> None:
     maxima = [-math.inf if row[1] == "\u2212\u221e" else number(row[1]) for row in steps]
     assert maxima == pytest.approx(tiles.maximum.tolist(), abs=6e-4)
     assert panel.output("Step") == f"{at + 1} of {len(tiles.total)}"
-    said = panel.el.locator(".attn-said").inner_text()
+    said = panel.said()
     right = torch.tensor(widget.data["values"]).double().mT @ masked_softmax(scores)
     is_right = bool((tiles.output[at] - right).norm() < 5e-4)
     assert said.endswith(f"The output is {'' if is_right else 'not '}the softmax\u2019s.") == (

@@ -86,6 +86,28 @@ pen.stroke = function (...all) {
 };
 """
 
+# Writes down what is written on which canvas: text, colour, box, and whether it is turned.
+RECORD = """
+window.written = [];
+const pen = CanvasRenderingContext2D.prototype, { fillText, clearRect } = pen;
+pen.clearRect = function (...all) {
+  if (this.canvas.isConnected) written = written.filter(({ canvas }) => canvas !== this.canvas);
+  clearRect.apply(this, all);
+};
+pen.fillText = function (text, x, y, room) {
+  const { width } = this.measureText(text), { a, b, e, f } = this.getTransform();
+  const shift = { left: 0, start: 0, center: 0.5, right: 1, end: 1 }[this.textAlign];
+  const ratio = Math.hypot(a, b), top = f / ratio + y;
+  const left = e / ratio + x * (a / ratio) - width * shift;
+  const size = parseFloat(this.font.match(/([0-9.]+)px/)[1]);
+  written.push({ text, canvas: this.canvas, colour: this.fillStyle, turned: Math.abs(b) > 1e-6,
+    box: [left, top - size / 2, left + width, top + size / 2] });
+  fillText.call(this, text, x, y, room === undefined ? 1e4 : room);
+};
+"""
+WRITTEN_ON = """(canvas) => written.filter((one) => one.canvas === canvas)
+  .map(({ text, turned, box }) => [text, turned, box])"""
+
 
 def rgb(colour: str) -> list[int]:
     """The red, green and blue of "#rrggbb"."""
@@ -163,6 +185,9 @@ class Panel:
         read = "(table) => [...table.rows].map((row) => [...row.cells].map((c) => c.textContent))"
         return details.locator("table").evaluate(read)
 
+    def said(self, nth: int = 0) -> str:
+        return self.el.locator(".attn-said").nth(nth).inner_text()
+
     def readout(self, nth: int = 0) -> str:
         return self.el.locator(".attn-readout").nth(nth).inner_text()
 
@@ -193,12 +218,27 @@ def stop_time(page: Page) -> None:
     page.clock.pause_at(24 * 3600 * 1000)  # far from 0: until this call the time has run on
 
 
-def recording(visit: Callable[[str], Page], address: str) -> Page:
+def recording(
+    visit: Callable[..., Page], address: str, script: str = RECORD_CURVES, **options: object
+) -> Page:
     """A page that writes down from its first stroke how strongly each curve is drawn."""
-    page = visit("about:blank")
-    page.add_init_script(RECORD_CURVES)
+    page = visit("about:blank", **options)
+    page.add_init_script(script)
     page.goto(address)
     return page
+
+
+def watched(visit: Callable[..., Page], address: str, **options: object) -> Panel:
+    """A page that writes down from its first stroke what is written on each canvas."""
+    page = recording(visit, address, RECORD, **options)
+    settle(page)
+    return Panel(page)
+
+
+def written(panel: Panel, canvas: Locator) -> list[tuple[str, bool, list[float]]]:
+    """What stands on this canvas now: each text, whether it is turned, and its box."""
+    settle(panel.page)
+    return canvas.evaluate(WRITTEN_ON)
 
 
 def strengths(page: Page, hue: str) -> list[float]:

@@ -31,10 +31,6 @@ from tests.colours import LIGHT
 from tests.widgets import of_steps
 
 
-def said(panel: Panel) -> str:
-    return panel.el.locator(".attn-said").inner_text()
-
-
 def test_each_step_adds_its_row_and_leaves_those_to_come_blank(visit, bare):
     panel, widget = Panel(visit(bare("steps"))), of_steps()
     panel.press("Step", "End")
@@ -99,26 +95,26 @@ def test_play_goes_on_to_the_last_step_and_there_starts_again(visit, bare):
 def test_a_look_back_at_an_earlier_word_leaves_the_step_where_it_is(visit, bare):
     panel, widget = Panel(visit(bare("steps"))), of_steps()
     panel.press("Step", "End")
-    figure, last = panel.el.locator(".attn-links canvas"), said(panel)
+    figure, last = panel.el.locator(".attn-links canvas"), panel.said()
     words = dict(enumerate(widget._now()[1]["target"]))
     figure.focus()
     here = panel.picture()
     walk = {"ArrowLeft": 3, "Home": 0, "ArrowRight": 1, "End": 4}
     for key, step in walk.items():
         figure.press(key)
-        assert said(panel).startswith(f"Step {step + 1} of 5, \u201c\u2068{words[step]}\u2069")
+        assert panel.said().startswith(f"Step {step + 1} of 5, \u201c\u2068{words[step]}\u2069")
         assert panel.value("Step") == 4
         assert (panel.picture() == here) == (step == 4)
     panel.map().press("PageUp")
-    assert said(panel).startswith("Step 1 of 5")
+    assert panel.said().startswith("Step 1 of 5")
     panel.press("Step", "ArrowLeft", "ArrowRight")
-    assert said(panel) == last
+    assert panel.said() == last
     box, mouse = figure.bounding_box(), panel.page.mouse
     for away in (box["y"] + 4, box["y"] - 60):  # among the words that are read, and outside
         mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 34)
-        assert said(panel).startswith("Step 3 of 5")
+        assert panel.said().startswith("Step 3 of 5")
         mouse.move(box["x"] + box["width"] / 2, away)
-        assert said(panel) == last
+        assert panel.said() == last
 
 
 # What is typed on a page

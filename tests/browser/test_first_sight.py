@@ -12,7 +12,7 @@ from attn_widgets import AlignmentSteps, AttentionHeatmap, KernelExplorer, Score
 from attn_widgets.assets import name_elements
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
-from tests.browser.panel import Panel, number, settle
+from tests.browser.panel import Panel, number, settle, watched, written
 from tests.widgets import EVERY, decoded, of_arrows, of_mask, of_points, of_scores, scores
 
 NAMES = ("points", "arrows", "scores", "layers", "mask", "steps")
@@ -27,26 +27,6 @@ SEEN = """(el) => [...el.querySelectorAll(".attn-controls")]
   .filter((one) => one.matches("button, .attn-control, [role=group]") && one.checkVisibility())
   .map((one) => [one.textContent, one.getBoundingClientRect().top])"""
 
-# Writes down what is written on which canvas: text, box, and whether it is turned.
-RECORD = """
-window.written = [];
-const pen = CanvasRenderingContext2D.prototype, { fillText, clearRect } = pen;
-pen.clearRect = function (...all) {
-  if (this.canvas.isConnected) written = written.filter(({ canvas }) => canvas !== this.canvas);
-  clearRect.apply(this, all);
-};
-pen.fillText = function (text, x, y, room) {
-  const { width } = this.measureText(text), { a, b, e, f } = this.getTransform();
-  const shift = { left: 0, start: 0, center: 0.5, right: 1, end: 1 }[this.textAlign];
-  const ratio = Math.hypot(a, b), [left, top] = [e / ratio + x * (a / ratio) - width * shift, f / ratio + y];
-  const size = parseFloat(this.font.match(/([0-9.]+)px/)[1]);
-  written.push({ text, canvas: this.canvas, turned: Math.abs(b) > 1e-6, box: [left, top - size / 2, left + width, top + size / 2] });
-  fillText.call(this, text, x, y, room === undefined ? 1e4 : room);
-};
-"""  # noqa: E501
-WRITTEN_ON = """(canvas) => written.filter((one) => one.canvas === canvas)
-  .map(({ text, turned, box }) => [text, turned, box])"""
-
 # How much of each cell is drawn on, and in which colours: the hatching of one looks like another's.
 INKED = """async (canvas, places) => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -59,20 +39,6 @@ INKED = """async (canvas, places) => {
     return [sum / alphas.length, Math.max(...alphas)];
   });
 }"""
-
-
-def watched(visit, address: str, **options) -> Panel:
-    """A page that writes down from its first stroke what is written on each canvas."""
-    page = visit("about:blank", **options)
-    page.add_init_script(RECORD)
-    page.goto(address)
-    settle(page)
-    return Panel(page)
-
-
-def written(panel: Panel, canvas) -> list[tuple[str, bool, list[float]]]:
-    settle(panel.page)
-    return canvas.evaluate(WRITTEN_ON)
 
 
 # Order and number

@@ -105,10 +105,6 @@ def steps_of(panel: Panel) -> list[str]:
     return panel.el.locator(".attn-steps button").evaluate_all(read)
 
 
-def said(panel: Panel) -> str:
-    return panel.el.locator(".attn-said").inner_text()
-
-
 def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(visit, bare):
     panel, widget = Panel(visit(bare("follow"))), of_follow()
     buttons = panel.el.locator(".attn-steps button")
@@ -119,7 +115,7 @@ def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(vis
         buttons.nth(n).press("Enter")
         assert_shown(panel, widget, step=n)
         assert steps_of(panel) == [*labels[:n], f"[{label}]", *labels[n + 1 :]]
-        assert said(panel).startswith(f"{label}. ")
+        assert panel.said().startswith(f"{label}. ")
         assert buttons.nth(n).evaluate("(button) => button === document.activeElement")
     panel.press_button("Next")
     widget.step += 1

@@ -25,13 +25,9 @@ def links_of(panel: Panel):
     return panel.el.locator(".attn-links canvas")
 
 
-def said(panel: Panel) -> str:
-    return panel.el.locator(".attn-said").nth(1).inner_text()
-
-
 def reader(panel: Panel) -> str:
     """The token whose links are shown."""
-    return re.match("\u201c\u2068(.*?)\u2069\u201d reads ", said(panel))[1]
+    return re.match("\u201c\u2068(.*?)\u2069\u201d reads ", panel.said(1))[1]
 
 
 # Finding
@@ -226,7 +222,7 @@ def assert_many(panel: Panel, widget: HeadExplorer) -> None:
     header, *rows = panel.table()
     assert header[1:] == picture["key_tokens"]
     assert_cells(rows, picture["weights"], picture["mask"])
-    which = panel.el.locator(".attn-said").first.inner_text()
+    which = panel.said()
     assert which.startswith(f"Layer {widget.layer}, head {widget.head}, entropy ")
 
 

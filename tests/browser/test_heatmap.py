@@ -6,7 +6,7 @@ import torch
 from attn_widgets import AttentionHeatmap
 from attn_widgets.encoding import decode
 from tests.browser.journeys import COLOUR, COLOURS, OVERVIEW
-from tests.browser.panel import PIXELS, Panel, near_cividis, rgb, settle
+from tests.browser.panel import PIXELS, Panel, near_cividis, rgb, settle, watched
 from tests.colours import LIGHT
 from tests.widgets import of_many
 
@@ -157,22 +157,8 @@ def test_a_dark_page_is_printed_light(visit, bare):
     assert panel.picture() != light
 
 
-# Writes down in which colour something is written on a canvas.
-RECORD = """
-window.written = [];
-const { fillText } = CanvasRenderingContext2D.prototype;
-CanvasRenderingContext2D.prototype.fillText = function (text, ...all) {
-  written.push([text, this.fillStyle]);
-  fillText.call(this, text, ...all);
-};
-"""
-
-
 def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare):
-    page = visit("about:blank", color_scheme="dark", forced_colors="active")
-    page.add_init_script(RECORD)
-    page.goto(bare("scores"))
-    settle(page)
+    page = watched(visit, bare("scores"), color_scheme="dark", forced_colors="active").page
     ink = page.evaluate("""() => {
       const probe = document.body.appendChild(document.createElement("span"));
       probe.style.color = "CanvasText";
@@ -180,5 +166,6 @@ def test_forced_colours_are_the_ones_that_are_drawn_in(visit, bare):
       probe.remove();
       return "#" + parts.map((part) => part.toString(16).padStart(2, "0")).join("");
     }""")
-    labels = {colour for text, colour in page.evaluate("written") if text in ("time", "flies")}
+    found = page.evaluate("written.map(({ text, colour }) => [text, colour])")
+    labels = {colour for text, colour in found if text in ("time", "flies")}
     assert labels == {ink}

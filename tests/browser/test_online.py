@@ -90,7 +90,7 @@ def test_the_last_of_the_formulas_is_the_softmax_and_forgetting_shows_another(vi
     output, softmax = found()
     torch.testing.assert_close(softmax, right, rtol=0, atol=6e-4)
     assert (output - right).norm() > 0.05
-    assert "but are not. The output is not the" in panel.el.locator(".attn-said").inner_text()
+    assert "but are not. The output is not the" in panel.said()
 
 
 def test_the_widget_fits_on_a_screen_and_holds_the_most_keys(visit, tmp_path):

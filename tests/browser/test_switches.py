@@ -136,10 +136,6 @@ def test_tokens_that_stay_are_those_of_a_longest_common_subsequence(js):
 # What a reader does
 
 
-def live(panel: Panel) -> str:
-    return panel.el.locator(".attn-said").first.inner_text()
-
-
 def grid(panel: Panel, kind: str):
     return panel.el.locator(".attn-columns canvas").nth(["encoder", "decoder", "cross"].index(kind))
 
@@ -181,7 +177,7 @@ def test_the_ranked_list_is_one_stop_that_arrow_keys_walk(visit, bare):
     assert_shown(panel, widget)
     listed.get_by_role("option").nth(3).click()
     assert_shown(panel, widget, head=rows[3])
-    about = panel.el.locator(".attn-said").nth(1).inner_text().replace("\u2212", "-")
+    about = panel.said(1).replace("\u2212", "-")
     assert re.fullmatch(r"Switched off alone: \S+ bits, 4 of 12\.", about)
 
 
@@ -208,11 +204,11 @@ def test_what_is_typed_is_translated_and_ranked_anew(visit, trained, stored):
     panel.control("Translate").fill("4729")
     panel.press("into", "ArrowDown")
     assert_shown(panel, stored, text="4729", language="<de>")
-    assert live(panel).startswith("All heads are on. Log-probability of the translation: ")
+    assert panel.said().startswith("All heads are on. Log-probability of the translation: ")
     grid(panel, "cross").press("ArrowUp")
     grid(panel, "cross").press("Space")
     assert_shown(panel, stored, head="cross.0.3", edits="cross.0.3:0")
-    assert live(panel).startswith("cross 0.3: off. ")
+    assert panel.said().startswith("cross 0.3: off. ")
     panel.control("Translate").fill("12345")
     said = panel.el.locator(".attn-error:visible").inner_text()
     assert said.startswith("The model was trained on numbers below ten thousand only.")

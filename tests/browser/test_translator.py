@@ -134,10 +134,6 @@ def test_a_seed_draws_in_the_page_what_it_draws_in_python(js, temperature):
 # Steering
 
 
-def said(panel: Panel) -> str:
-    return panel.el.locator(".attn-said").inner_text()
-
-
 def headline(panel: Panel) -> str:
     return panel.el.locator(".attn-translation bdi").inner_text()
 
