@@ -166,7 +166,7 @@ MASKS = [
 
 
 def nw(queries=None, keys=None, values=None, **keywords):
-    given = (zeros(S) if x is None else x for x in (queries, keys, values))
+    given = [zeros(S) if x is None else x for x in (queries, keys, values)]
     return lambda: K.nadaraya_watson(*given, **keywords)
 
 
