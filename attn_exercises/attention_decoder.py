@@ -1,4 +1,4 @@
-"""The checks of chapter 4's exercises: shapes, reading, the loss, greedy decoding and beams."""
+"""The checks of chapter 4's exercises: the shift, reading, the loss, greedy decoding and beams."""
 
 import itertools
 import math
@@ -8,12 +8,74 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attn_exercises.base import compare, draw, exercise, numbers, of_function, pair
+from attn_exercises.base import (
+    compare,
+    difference,
+    draw,
+    exercise,
+    numbers,
+    of_function,
+    pair,
+)
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.checks.sequences import check_masked_loss
 from attn_notes.device import get_device
 from attn_notes.masks import masked_softmax, padding_mask
-from attn_notes.special_tokens import END, PAD
+from attn_notes.special_tokens import END, PAD, START
+
+
+@of_function
+def shifted_by_one(answer: Any) -> None:
+    """From lists of ids the decoder's inputs and the labels of its loss, both (B, L)."""
+    for rows in ([[5, 7, 6], [8], [9, 4]], [[6, 5]], [[4, 6], []]):
+        given = [row[:] for row in rows]
+        got = pair(answer(given), "two tensors, inputs and labels")
+        if given != rows:
+            raise CheckFailed("the answer changes the lists that it is given: make new ones")
+        _compare_shifted(*got, rows, case=f"for the sentences {rows} ")
+
+
+def _compare_shifted(read: Any, wanted: Any, rows: list[list[int]], case: str) -> None:
+    """The labels, then the inputs where there is a label: elsewhere the loss ignores them."""
+    target = _padded([[START, *row, END] for row in rows])  # (B, L + 1)
+    inputs, labels, words = target[:, :-1], target[:, 1:], _padded(rows)
+    real = labels != PAD
+    if isinstance(read, Tensor) and read.shape == real.shape:
+        read = torch.where(real, read.cpu(), inputs)
+    swapped = not difference(read, labels.where(real, inputs))
+    unshifted = "the labels are the inputs: what is wanted is the word after the one that is read"
+    unshifted = "inputs and labels are swapped: return the inputs first" if swapped else unshifted
+    mistakes = {
+        unshifted: inputs,
+        f"{unshifted}; and where is END?": F.pad(words, (1, 0), value=START),
+        "END is missing from the labels: the decoder would never learn to stop": words,
+        "END stands behind the padding: put END first, then the padding": F.pad(
+            words, (0, 1), value=END
+        ),
+        "the labels are shifted by two: nobody asks for the word after START": target[:, 2:],
+        "the padding stands in front: it belongs behind END": _padded(
+            [[*row, END] for row in rows], in_front=True
+        ),
+        "the loss ignores PAD: pad the labels with it": labels.where(real, -100),
+        "START is among the labels: it is read and never predicted": target,
+    }
+    compare(wanted, labels, "the labels", mistakes, case)
+    mistakes = {
+        "the inputs are the labels: each word is read where it should be said": torch.where(
+            real, labels, inputs
+        ),
+        "START is missing from the inputs: what is read before the first word?": words,
+        "the inputs are one place too long: END is the last label, and no input": target,
+    }
+    compare(read, inputs, "the inputs", mistakes, case)
+
+
+def _padded(rows: list[list[int]], *, in_front: bool = False) -> Tensor:
+    """The rows as one tensor on the CPU, with padding behind them or in front."""
+    width = max(map(len, rows))
+    pads = [[PAD] * (width - len(row)) for row in rows]
+    both = zip(rows, pads, strict=True)
+    return torch.tensor([pad + row if in_front else row + pad for row, pad in both], device="cpu")
 
 
 @of_function

@@ -1,15 +1,19 @@
 """Typical wrong answers to the exercises of chapter 4, and how each is named."""
 
-from tests.wrong_answers import answers, guesses
+from tests.wrong_answers import answers
 
-SHAPES = {
-    "keys": (5, 7, 12),
-    "query": (5, 1, 8),
-    "weights": (5, 7),
-    "context": (5, 12),
-    "gru_input": (1, 5, 16),
-    "logits": (5, 9, 11),
-}
+SHIFT = """
+def inputs_and_labels(sentences):
+    rows = [torch.tensor([START, *words, END]) for words in sentences]
+    target = pad_sequence(rows, batch_first=True, padding_value=PAD)
+    return target[:, :-1], target[:, 1:]
+"""
+BY_HAND = """
+def inputs_and_labels(sentences):
+    read = [torch.tensor([START, *words]) for words in sentences]
+    wanted = [torch.tensor([*words, END]) for words in sentences]
+    return [pad_sequence(rows, batch_first=True, padding_value=PAD) for rows in (read, wanted)]
+"""
 READ = """
 from attn_notes.masks import masked_softmax
 
@@ -51,17 +55,35 @@ ENDLESS = [[0.4, 0.35, 0.25, 0.0], [0.4, 0.0, 0.0, 0.6], [0.0, 0.4, 0.0, 0.6], [
 TRAP = [[0.6, 0.4, 0.0, 0.0], [0.3, 0.3, 0.0, 0.4], LAST, LAST]
 
 ANSWERS = answers(
-    decoder_shapes=[
-        *guesses(
-            SHAPES,
-            ("keys", (5, 7, 6), "one for each source"),
-            ("query", (2, 5, 8), "the top layer's"),
-            ("context", (5, 8), "an average of keys"),
-            ("gru_input", [1, 5, 12], "one step"),
-            ("weights", (5, 1, 7), "one for each source word; drop the axis of the query"),
+    shifted_by_one=[
+        (SHIFT, "target[:, :-1], target[:, 1:] -> target[:, 1:], target[:, :-1]", "are swapped"),
+        (BY_HAND, "(read, wanted) -> (wanted, read)", "inputs and labels are swapped"),
+        (SHIFT, "target[:, 1:] -> target[:, :-1]", "the labels are the inputs"),
+        (BY_HAND, "(read, wanted) -> (read, read)", "the labels are the inputs"),
+        (BY_HAND, "(read, wanted) -> (wanted, wanted)", "the inputs are the labels"),
+        (BY_HAND, "[*words, END] -> words, dtype=torch.long", "END is missing from the labels"),
+        (BY_HAND, "[START, *words] -> words, dtype=torch.long", "START is missing from the inputs"),
+        (SHIFT, "target[:, 1:] -> target[:, 2:]", "the labels are shifted by two"),
+        (SHIFT, "target[:, 1:] -> target", "START is among the labels"),
+        (SHIFT, "target[:, :-1], -> target,", "the inputs are one place too long"),
+        (
+            BY_HAND,
+            "[*words, END] -> words + [PAD] * (max(map(len, sentences)) - len(words)) + [END]",
+            "END stands behind the padding",
         ),
-        (f"answer = {SHAPES | {'keys': 12}}", "keys should be a shape such as (5, 7), got 12"),
-        ("answer = [(5, 7, 12), (5, 1, 8)]", "the answer must be a dictionary, got list"),
+        (BY_HAND, "PAD) for -> PAD, padding_side='left') for", "the padding stands in front"),
+        (
+            SHIFT,
+            "target[:, 1:] -> target[:, 1:].masked_fill(target[:, 1:] == PAD, -100)",
+            "the loss ignores PAD",
+        ),
+        (SHIFT, "return target[:, :-1], target[:, 1:] -> return target", "return two tensors"),
+        (SHIFT, "target[:, 1:] -> target[:, 1:].float()", "the labels should have dtype"),
+        (
+            SHIFT,
+            "= [torch -> = [words.append(END) for words in sentences] and [torch",
+            "changes the",
+        ),
     ],
     read_source=[
         (READ, "hidden[-1] -> hidden[0]", "the query is the bottom layer's state"),
