@@ -11,27 +11,38 @@ from attn_notes.inside.activations import (
     Change,
     Head,
     Place,
-    effects,
+    Positions,
     find_heads,
     find_streams,
     patch,
     record,
 )
 from attn_notes.inside.attribution import integrated_gradients, rollout
-from attn_notes.inside.scores import composition, copying_score, prefix_matching_score
+from attn_notes.inside.effects import effects, estimated_effects
+from attn_notes.inside.scores import (
+    HeadWeights,
+    composition,
+    copying_score,
+    head_weights,
+    prefix_matching_score,
+)
 from attn_notes.inside.streams import contributions, direct_logits, logit_lens
 
 __all__ = [
     "Change",
     "Head",
+    "HeadWeights",
     "Place",
+    "Positions",
     "composition",
     "contributions",
     "copying_score",
     "direct_logits",
     "effects",
+    "estimated_effects",
     "find_heads",
     "find_streams",
+    "head_weights",
     "integrated_gradients",
     "logit_lens",
     "patch",

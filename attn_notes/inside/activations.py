@@ -1,36 +1,51 @@
-"""Activations by name: read them, change them, and measure what a change does (chapter 11)."""
+"""Activations by name: read them, and change them (chapter 11)."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from attn_notes.arguments import check_broadcast
-from attn_notes.modes import evaluating
-from attn_notes.multihead import MultiHeadAttention
-from attn_notes.transformer import DecoderBlock, Embeddings, EncoderBlock, FeedForward
-
-STREAMS = (Embeddings, EncoderBlock, DecoderBlock)  # their outputs are the residual stream
+from attn_notes.inside.models import Layer, Part, find_layers, find_stacks, read_layer, tapped
 
 
 @dataclass(frozen=True)
 class Head:
-    """A head by its place: the name of its `MultiHeadAttention` in the model, and its number there.
+    """A head by its place: the name of its attention layer in the model, and its number there.
 
-    As text, such as `decoder.blocks.1.cross_attn.2`.
+    The activation is what the head passes to the output projection; `head.at("pattern")` is
+    another place of the same head. As text, such as `decoder.blocks.1.cross_attn.2`, or
+    `decoder.blocks.1.cross_attn.2.pattern`.
+
+    Args:
+        layer: the name of the layer.
+        index: from 0 to H - 1.
+        part: "output" (B, L, Dv); "query" (B, L, D), "key" (B, S, D) and "value" (B, S, Dv), as
+            they enter scores and sum, behind norms and rotations and with what a cache holds; or
+            "pattern" (B, L, S), the weights. Where heads share a key-value head, key and value
+            of one are those of its whole group: a change changes them for all.
+
+    Example:
+        >>> print(Head("blocks.0.self_attn", 1), Head("blocks.0.self_attn", 1).at("key"))
+        blocks.0.self_attn.1 blocks.0.self_attn.1.key
     """
 
     layer: str
     index: int
+    part: Part = "output"
+
+    def at(self, part: Part) -> "Head":
+        """The same head, at another of its parts."""
+        return replace(self, part=part)
 
     def __str__(self) -> str:
-        return f"{self.layer}.{self.index}".lstrip(".")
+        name = f"{self.layer}.{self.index}".lstrip(".")
+        return name if self.part == "output" else f"{name}.{self.part}"
 
 
 Place = Head | str
@@ -39,19 +54,26 @@ Place = Head | str
 Change = float | Tensor | Callable[[Tensor], Tensor]
 """What becomes of an activation: see `patch`."""
 
+Positions = int | slice | Sequence[int] | Tensor
+"""Which positions of an activation: see `patch`."""
+
+Visit = Callable[[Tensor], Tensor]
+
 
 def find_heads(model: nn.Module) -> list[Head]:
     """Every attention head of a model, in the order of computation. Chapter 11.
 
     The model is one of `attn_notes.transformer`, a block, or any module with `MultiHeadAttention`;
-    other libraries' parts are not recognised, and a model without ours raises a ValueError.
+    or one of the reference library, `transformers`: GPT-2, BERT, Llama, Qwen, Gemma, and what is
+    built like them. A model in which no attention is known raises a ValueError.
 
     Example:
         >>> from attn_notes.transformer import Encoder, TransformerConfig
         >>> print(*find_heads(Encoder(TransformerConfig(vocab_size=9, num_heads=2, num_layers=1))))
         blocks.0.self_attn.0 blocks.0.self_attn.1
     """
-    return [place for place, _ in walk(model) if isinstance(place, Head)]
+    layers = find_layers(model).values()
+    return [Head(layer.name, index) for layer in layers for index in range(layer.num_heads)]
 
 
 def find_streams(model: nn.Module) -> list[str]:
@@ -62,25 +84,29 @@ def find_streams(model: nn.Module) -> list[str]:
         >>> find_streams(DecoderOnly(TransformerConfig(vocab_size=9)))
         ['body.embeddings', 'body.blocks.0', 'body.blocks.1']
     """
-    return [str(place) for place, module in walk(model) if isinstance(module, STREAMS)]
+    streams = [place for stack in find_stacks(model) for place in stack.streams]
+    if not streams:
+        raise ValueError(f"model must have blocks that are known, got {type(model).__name__}")
+    return streams
 
 
 @contextmanager
 def record(
-    model: nn.Module, places: Iterable[Place] | None = None
-) -> Iterator[dict[Place, Tensor]]:
+    model: nn.Module, places: Iterable[Place] | None = None, *, every_call: bool = False
+) -> Iterator[dict[Place, Any]]:
     """Keep the activations of whatever the model computes inside the `with`. Chapter 11.
 
     They are the tensors of the run itself, gradients included: wrap the run in `torch.no_grad()`
-    where none are wanted. Of several calls the last one's are kept. Changes by a `patch` that was
-    entered before are seen.
+    where none are wanted. Changes by a `patch` that was entered before are seen.
 
     Args:
-        model: any that `find_heads` takes.
-        places: each a `Head`, whose activation (B, L, D) is what it passes to `out_proj`, or the
-            name of any module, such as "body.blocks.0", (B, L, E), its output or the first of
-            several. By default those of all heads, embeddings, blocks and feed-forward networks
-            that are computed. A place that the run never visits raises a ValueError at the end.
+        model: any that `find_heads` takes; if only modules are named, any.
+        places: each a `Head`, at any of its parts, or the name of any module, such as
+            "body.blocks.0", (B, L, E), its output or the first of several. By default the outputs
+            of all heads, embeddings, blocks and feed-forward networks that are computed. A place
+            that the run never visits raises a ValueError at the end.
+        every_call: keep a list of the activations of all calls, such as the steps of a text that is
+            generated; else those of the last call.
 
     Returns:
         A context manager that gives a dictionary, empty at first, from place to activation.
@@ -88,133 +114,164 @@ def record(
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> with record(model) as activations:
+        >>> head = Head("body.blocks.0.self_attn", 1)
+        >>> with record(model, [head, head.at("pattern")]) as activations:
         ...     output = model(torch.tensor([[5, 6, 7]]))
-        >>> activations[Head("body.blocks.0.self_attn", 1)].shape
-        torch.Size([1, 3, 4])
+        >>> activations[head].shape, activations[head.at("pattern")].shape
+        (torch.Size([1, 3, 4]), torch.Size([1, 3, 3]))
     """
-    found: dict[Place, Tensor] = {}
+    found: dict[Place, Any] = {}
 
     def keep(place: Place, x: Tensor) -> Tensor:
-        found[place] = x
+        if every_call:
+            found.setdefault(place, []).append(x)
+        else:
+            found[place] = x
         return x
 
     named = [] if places is None else list(places)
-    with ExitStack() as hooks:
-        for place in [place for place, _ in walk(model)] if places is None else named:
-            hooks.callback(_hook(model, place, partial(keep, place)).remove)
+    chosen = default_places(model) if places is None else named
+    with visiting(model, {place: partial(keep, place) for place in chosen}):
         yield found
-    _check_visited(named, found)
+    check_visited(named, found)
 
 
 @contextmanager
-def patch(model: nn.Module, changes: Mapping[Place, Change]) -> Iterator[None]:
+def patch(
+    model: nn.Module, changes: Mapping[Place, Change], *, positions: Positions | None = None
+) -> Iterator[None]:
     """Change activations while the model computes inside the `with`. Chapter 11.
 
     Ablation: `{head: 0.0}`, or a mean in place of 0. Activation patching (Vig et al., 2020; Meng et
-    al., 2022): an activation that `record` kept of another run. Places are those of `record`. A
-    number multiplies the activation, a tensor replaces it (any shape that broadcasts to it), and a
-    function of it returns the new one. Gradients flow through a change; in cached decoding, every
-    step is changed. In nested contexts the inner change is made of what the outer one has left.
-    Afterwards, also after an error, the model is as before.
+    al., 2022): an activation that `record` kept of another run. Gradients flow through a change; in
+    cached decoding, every step is changed. In nested contexts the inner change is made of what the
+    outer one has left. Afterwards, also after an error, the model is as before.
+
+    Args:
+        model: as in `record`.
+        changes: from places, those of `record`, to what becomes of them. A number multiplies the
+            activation, a tensor replaces it (any shape that broadcasts to it), and a function of it
+            returns the new one. Key and value belong to a whole group of heads: name one of it.
+        positions: where along the second axis (tokens; of a pattern, those that read) to change it,
+            counted in each call: a number, several, a slice, or a bool mask (L,) or (B, L).
 
     Example:
         >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
         >>> head = Head("body.blocks.0.self_attn", 1)
-        >>> with patch(model, {head: 0.0}), record(model) as activations:
+        >>> with patch(model, {head: 0.0}, positions=-1), record(model) as activations:
         ...     output = model(torch.tensor([[5, 6, 7]]))
-        >>> bool(activations[head].any())
-        False
+        >>> activations[head].any(-1)
+        tensor([[ True,  True, False]])
     """
     visited = set()
 
-    def visit(place: Place, change: Any, x: Tensor) -> Tensor:
+    def visit(place: Place, change: Change, x: Tensor) -> Tensor:
         visited.add(place)
-        if isinstance(change, Real):
-            return x * float(change)
+        return changed(place, change, x, positions)
+
+    visits = {place: partial(visit, place, change) for place, change in changes.items()}
+    _check_groups(model, changes)
+    with visiting(model, visits):
+        yield
+    check_visited(changes, visited)
+
+
+def changed(place: Place, change: Any, x: Tensor, positions: Positions | None = None) -> Tensor:
+    """What a change makes of the activation x at a place."""
+    if isinstance(change, Real):
+        new = x * float(change)
+    else:
         new = change(x) if callable(change) else change
         check_broadcast(f"the change of {place}", new, x.shape, of="activation")
-        return new.to(x).expand_as(x)
+        new = new.to(x).expand_as(x)
+    if positions is None:
+        return new
+    here = positions
+    if not (isinstance(here, Tensor) and here.dtype == torch.bool):
+        here = torch.zeros(x.shape[1], dtype=torch.bool, device=x.device)  # (L,)
+        here[positions] = True
+    check_broadcast("positions", here, x.shape[:2], of="activation's batch and positions")
+    return torch.where(here.to(x.device)[..., None], new, x)
 
-    with ExitStack() as hooks:
-        for place, change in changes.items():
-            hooks.callback(_hook(model, place, partial(visit, place, change)).remove)
+
+def default_places(model: nn.Module) -> list[Place]:
+    """Every place that `record` keeps by default, in the order of the model's modules."""
+    layers, stacks = find_layers(model), find_stacks(model)
+    parts = {place for stack in stacks for place in (*stack.streams, *stack.networks)}
+    places: list[Place] = []
+    for name, _ in model.named_modules():
+        if name in parts:
+            places.append(name)
+        if name in layers:
+            places += [Head(name, index) for index in range(layers[name].num_heads)]
+    return places
+
+
+@contextmanager
+def visiting(model: nn.Module, visits: Mapping[Place, Visit]) -> Iterator[None]:
+    """Pass the activation at each place through its function whenever the model computes it."""
+    modules = dict(model.named_modules())
+    heads: dict[str, tuple[Layer, dict[Part, list[tuple[int, Visit]]]]] = {}
+    with ExitStack() as undo:
+        for place, visit in visits.items():
+            if isinstance(place, str) and place in modules:
+                hook = partial(_after_module, visit)
+                undo.callback(modules[place].register_forward_hook(hook).remove)
+                continue
+            layer = None if isinstance(place, str) else _layer_of(modules, place)
+            if isinstance(place, str) or layer is None:
+                wanted = "a head of find_heads(model) at one of its parts, or the name of a module"
+                raise ValueError(f"a place must be {wanted}, got {place!r}")
+            _, parts = heads.setdefault(place.layer, (layer, {}))
+            number = layer.head_of(place.part, place.index)
+            parts.setdefault(place.part, []).append((number, visit))
+        for layer, parts in heads.values():
+            undo.enter_context(tapped(layer, [*parts], partial(_through, parts)))
         yield
-    _check_visited(changes, visited)
 
 
-def effects(
-    model: nn.Module, measure: Callable[[], Any], changes: Mapping[Place, Change]
-) -> dict[Place, Any]:
-    """What each change does alone: the measurement with it, minus the one without. Chapter 11.
-
-    `measure` runs the model, in evaluation mode and without gradients meanwhile, and returns a
-    number, or a tensor, such as (B,). The changes are those of `patch`.
-
-    Example:
-        >>> from attn_notes.transformer import DecoderOnly, TransformerConfig
-        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
-        >>> tokens = torch.tensor([[5, 6, 7]])
-        >>> zeros = {head: 0.0 for head in find_heads(model)}
-        >>> found = effects(model, lambda: model(tokens).logits[:, -1, 8], zeros)
-        >>> len(found), found[Head("body.blocks.1.self_attn", 0)].shape
-        (4, torch.Size([1]))
-    """
-    with evaluating(model):
-        untouched = measure()
-        found = {}
-        for place, change in changes.items():
-            with patch(model, {place: change}):
-                found[place] = measure() - untouched
-    return found
+def _layer_of(modules: Mapping[str, nn.Module], head: Head) -> Layer | None:
+    """The layer of a head, or None if there is no such head."""
+    layer = read_layer(head.layer, modules.get(head.layer))
+    is_head = layer and head.index in range(layer.num_heads) and head.part in get_args(Part)
+    return layer if is_head else None
 
 
-def walk(model: nn.Module) -> Iterator[tuple[Place, Any]]:
-    """Every place that `record` keeps by default, and its module, in the order of computation."""
-    parts = (MultiHeadAttention, FeedForward, *STREAMS)
-    if not any(isinstance(module, parts) for module in model.modules()):
-        wanted = "attention, blocks or embeddings of attn_notes"
-        raise ValueError(f"model must have {wanted}, got {type(model).__name__}")
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            yield from ((Head(name, index), module) for index in range(module.num_heads))
-        elif isinstance(module, (*STREAMS, FeedForward)):
-            yield name, module
-
-
-def _hook(model: nn.Module, place: Place, visit: Callable[[Tensor], Tensor]) -> RemovableHandle:
-    """Pass the activation at a place through `visit` whenever the model computes it."""
-    module = find_module(model, place)
-    index = place.index if isinstance(place, Head) else -1
-
-    def before_projection(_: nn.Module, args: tuple[Tensor]) -> Tensor:
-        heads = [*args[0].unflatten(-1, (module.num_heads, -1)).unbind(-2)]  # H of (B, L, D)
+def _through(visits: Mapping[Part, Any], part: Part, x: Tensor) -> Tensor:
+    """Pass some of the heads (B, H, L, ...) of a part through their functions."""
+    if part not in visits:
+        return x
+    heads = [*x.unbind(-3)]
+    for index, visit in visits[part]:
         heads[index] = visit(heads[index])
-        return torch.cat(heads, dim=-1)  # (B, L, E), through which gradients reach what was kept
-
-    def after_module(_: nn.Module, _args: Any, output: Any) -> Any:
-        if isinstance(output, tuple):  # with weights, or named
-            return getattr(output, "_make", tuple)([visit(output[0]), *output[1:]])
-        return visit(output)
-
-    if isinstance(place, Head):
-        return module.out_proj.register_forward_pre_hook(before_projection)
-    return module.register_forward_hook(after_module)
+    return torch.stack(heads, -3)  # through which gradients reach what was kept
 
 
-def find_module(model: nn.Module, place: Place) -> Any:
-    """The module of a place, a head's attention layer; raise if the model has no such place."""
-    name, index = (place.layer, place.index) if isinstance(place, Head) else (place, None)
-    module = dict(model.named_modules()).get(name)
-    is_head = isinstance(module, MultiHeadAttention) and index in range(module.num_heads)
-    if module is None or (index is not None and not is_head):
-        wanted = "a head of find_heads(model), or the name of a module"
-        raise ValueError(f"a place must be {wanted}, got {place!r}")
-    return module
+def _after_module(visit: Visit, _module: nn.Module, _args: Any, output: Any) -> Any:
+    """Pass the output of a module, or the first of several, through a function."""
+    if isinstance(output, Mapping):  # of the reference library
+        first = next(iter(output))
+        return type(output)(**{**output, first: visit(output[first])})
+    if isinstance(output, tuple):  # with weights, or named
+        return getattr(output, "_make", tuple)([visit(output[0]), *output[1:]])
+    return visit(output)
 
 
-def _check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:
+def _check_groups(model: nn.Module, places: Iterable[Place]) -> None:
+    """Raise if a key or a value of the same group is named twice."""
+    named: dict[tuple[str, str, int], Head] = {}
+    for place in places:
+        if isinstance(place, Head) and place.part in ("key", "value"):
+            layer = find_layers(model).get(place.layer)
+            number = layer.head_of(place.part, place.index) if layer else place.index
+            other = named.setdefault((place.layer, place.part, number), place)
+            if other != place:
+                got = f"got {other} and {place}, which are the same"
+                raise ValueError(f"changes must name one head of each key-value head, {got}")
+
+
+def check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:
     """Raise for the first place at which no activation was computed."""
     for place in places:
         if place not in visited:

@@ -1,16 +1,15 @@
 """What a head does, in one number: from its map, or from its weights alone (chapter 11)."""
 
-import re
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attn_notes.arguments import check_shapes
-from attn_notes.inside.activations import Head, find_module
-from attn_notes.inside.streams import last_stack, reading_weight
+from attn_notes.inside.activations import Head
+from attn_notes.inside.models import Part, Stack, find_stacks
+from attn_notes.inside.streams import last_stack, read_norm, reading_weight, unembedding
 from attn_notes.patterns import pattern_score
-from attn_notes.transformer import DecoderOnly, Transformer
 
 
 def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
@@ -45,15 +44,13 @@ def copying_score(model: nn.Module, head: Head) -> float:
     -1 to 1, about 0 for random weights; the head is one of the self-attention of a `DecoderOnly`,
     or of a `Transformer`'s decoder.
     """
-    if not isinstance(model, Transformer | DecoderOnly):
-        raise TypeError(f"model must be Transformer or DecoderOnly, got {type(model).__name__}")
-    name, stack = last_stack(model)
+    stack, projection = last_stack(model), unembedding(model)
     own = head_weights(model, head)
-    if not head.layer.startswith(name):
-        raise ValueError(f"head must be one of the {type(stack).__name__}'s, got {head}")
-    embedded = own.value @ _exact(stack.embeddings.tokens.weight).T  # (D, V)
-    unembedding = reading_weight(stack.norm, _exact(model.out_proj.weight))  # (V, E)
-    values = torch.linalg.eigvals(embedded @ unembedding @ own.output)  # (D,), the others are 0
+    if head.layer not in [layer.name for layer in stack.layers]:
+        raise ValueError(f"head must be one of the last stack's, {stack.name[:-1]}, got {head}")
+    embedded = own.value @ _exact(stack.token_weight).T  # (D, V)
+    unembedded = reading_weight(stack.norm, _exact(projection.weight))  # (V, E)
+    values = torch.linalg.eigvals(embedded @ unembedded @ own.output)  # (D,), the others are 0
     return float(values.real.sum() / values.abs().sum())
 
 
@@ -68,9 +65,8 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
     out. If the stream between the two heads, self-attention of one stack, is rotated at random, the
     root mean square is $1/\sqrt E$: compare with that.
     """
-    places = [re.fullmatch(r"(.*)blocks\.(\d+)\.self_attn", x.layer) for x in (earlier, later)]
-    stacks, blocks = zip(*[(p[1], int(p[2])) if p else (None, 0) for p in places], strict=True)
-    if None in stacks or stacks[0] != stacks[1] or blocks[0] >= blocks[1]:
+    places = [_block(model, head) for head in (earlier, later)]
+    if places[0][0] != places[1][0] or places[0][1] >= places[1][1]:
         wanted = "in the self-attention of an earlier and a later block of one stack"
         raise ValueError(f"heads must be {wanted}, got {earlier} and {later}")
     a, b = head_weights(model, earlier), head_weights(model, later)
@@ -81,7 +77,7 @@ def composition(model: nn.Module, earlier: Head, later: Head) -> dict[str, float
 
 
 class HeadWeights(NamedTuple):
-    """The matrices of one head, in float64 on the CPU, with the gains of the norm before it."""
+    """The matrices of one head, in float64 on the CPU, with the gains of the norms around it."""
 
     query: Tensor  # (D, E)
     key: Tensor  # (D, E), shared where G < H
@@ -90,25 +86,37 @@ class HeadWeights(NamedTuple):
 
 
 def head_weights(model: nn.Module, head: Head) -> HeadWeights:
-    """The matrices of a head of a block's self-attention; raise if the head is another."""
-    layer = find_module(model, head)
-    block = find_module(model, head.layer.rpartition(".")[0])
-    is_own = getattr(block, "self_attn", None) is layer
-    if not is_own:
-        raise ValueError(f"head must be one of a block's self-attention, got {head}")
-    norm = block.norm1 if block.norm_first else None
-    shared = head.index * layer.num_kv_heads // layer.num_heads  # the key-value head it reads
+    """The matrices of a head of a block's self-attention; raise if the head is another.
 
-    def rows(weight: Tensor, heads: int, index: int) -> Tensor:
-        return reading_weight(norm, _exact(weight).unflatten(0, (heads, -1))[index])  # (D, E)
+    The gains of norms on queries and keys are multiplied in, and those between attention and
+    stream; rotations and biases are left out.
+    """
+    stack, _ = _block(model, head)
+    layer = next(layer for layer in stack.layers if layer.name == head.layer)
+    before, after = stack.norm_before(layer), stack.norm_after(layer.name)
+    query, key, value, output = (_exact(weight) for weight in layer.weights())
 
-    query, key, value = layer.qkv_weights()
-    return HeadWeights(
-        rows(query, layer.num_heads, head.index),
-        rows(key, layer.num_kv_heads, shared),
-        rows(value, layer.num_kv_heads, shared),
-        _exact(layer.out_proj.weight).unflatten(1, (layer.num_heads, -1))[:, head.index],
-    )
+    def rows(part: Part, weight: Tensor) -> Tensor:
+        heads = layer.num_heads if part == "query" else layer.num_kv_heads
+        own = weight.unflatten(0, (heads, -1))[layer.head_of(part, head.index)]  # (D, E)
+        norm = getattr(layer.module, f"{part[0]}_norm", None)
+        gain = 1.0 if norm is None else _exact(read_norm(norm).gain)[:, None]
+        return reading_weight(before, own * gain)
+
+    output = output.unflatten(1, (layer.num_heads, -1))[:, head.index]  # (E, D)
+    gain = 1.0 if after is None else _exact(read_norm(after).gain)[:, None]
+    read = rows("query", query), rows("key", key), rows("value", value)
+    return HeadWeights(*read, output * gain)
+
+
+def _block(model: nn.Module, head: Head) -> tuple[Stack, int]:
+    """The stack and the number of the block whose self-attention a head is in; raise if none."""
+    for stack in find_stacks(model):
+        for layer in stack.layers:
+            is_own = layer.name == f"{layer.block}.{layer.family.own}".lstrip(".")
+            if is_own and layer.name == head.layer and head.index in range(layer.num_heads):
+                return stack, stack.blocks.index(layer.block)
+    raise ValueError(f"head must be one of a block's self-attention, got {head}")
 
 
 def _exact(weight: Tensor) -> Tensor:
