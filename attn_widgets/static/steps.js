@@ -50,6 +50,7 @@ function stepper(model, life, { pace, place }) {
   }
   const back = button(life, "Previous", () => { stop(); go(-1); });
   const play = button(life, "Play", () => (timer ? stop() : start()));
+  play.classList.add("attn-main");
   const on = button(life, "Next", () => { stop(); go(1); });
   life.onEnd(stop);
   return {

@@ -243,11 +243,12 @@ function render({ model, el }) {
     else put(model, { step: data.most });
   } });
   const languages = languageChoice(model, life, data, begin);
-  const player = h("div", { class: "attn-player" }, h("div", {}, figure.el, sentence, steps.el), options.el);
+  const asked = h("div", { class: "attn-controls" }, ...box.controls, ...languages, ...box.examples);
+  const stage = h("div", {}, figure.el, sentence, steps.el, asked, box.trouble); // the picture before its controls
+  const player = h("div", { class: "attn-player" }, stage, options.el);
   const overview = data.compact ? { els: [options.table], draw() {} }
     : allHeads(model, life, here, { look, optionTable: options.table });
-  const root = frame(el, life, { controls: [...box.controls, ...languages, ...box.examples],
-    body: [box.trouble, headline, player, ...overview.els] });
+  const root = frame(el, life, { body: [headline, player, ...overview.els] });
   if (data.compact) steps.playOnce(root, figure.el);
   life.watch(["text", "language", "temperature", "seed", "prefix"], () => { here.renew(); draw(); });
   life.watch(["step"], () => { here.peek = null; draw(); });
