@@ -12,7 +12,7 @@ TRITON := .venv-triton/bin/python
 NOTEBOOKS = book/*.ipynb
 # One thread a process, or one process: two at default threads slow each other down tenfold.
 CPU := OMP_NUM_THREADS=1 ATTN_NOTES_DEVICE=cpu
-TRITON_CHAPTER = book/10_fast_attention.ipynb
+TRITON_CHAPTER = book/10b_kernel_and_devices.ipynb
 NBVAL = $(PY) -m pytest --nbval $(NOTEBOOKS) -p tests.nbval_widgets -n 2 --dist loadscope
 TSC = npx --yes --fetch-retries=0 --package typescript@5.9.3 tsc
 

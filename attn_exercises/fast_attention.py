@@ -1,8 +1,9 @@
-"""The exercises of chapter 10: costs, rescaling, merging, a kernel, and a cache."""
+"""The exercises of chapter 10: costs, rescaling, merging, a kernel, a cache, and a ring."""
 
 import importlib.util
 import os
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -152,6 +153,41 @@ def merged_parts(answer: Any) -> None:
 def _attend(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Log-sum-exp (L,) and output (L, Dv), which is 0 in an empty row."""
     return scores.logsumexp(-1), masked_softmax(scores) @ values
+
+
+@of_function
+def balanced_ring(answer: Any) -> None:
+    """The places of each device's tokens, with which a causal ring keeps all equally busy."""
+    for L, W in ((8, 2), (48, 4), (60, 3), (10, 1)):
+        case = f"L = {L}, W = {W}: "
+        places = answer(L, W)
+        if not isinstance(places, list | tuple) or len(places) != W:
+            got = len(places) if isinstance(places, list | tuple) else type(places).__name__
+            raise CheckFailed(f"{case}return a list of {W} tensors, one a device, got {got}")
+        for own in places:
+            if not isinstance(own, Tensor) or own.dim() != 1 or own.is_floating_point():
+                raise CheckFailed(f"{case}the places of a device are whole numbers in one axis")
+        if [len(own) for own in places] != [L // W] * W:
+            held = ", ".join(str(len(own)) for own in places)
+            raise CheckFailed(f"{case}each device holds {L // W} tokens, got {held}")
+        if sorted(torch.cat([*places]).tolist()) != list(range(L)):
+            raise CheckFailed(f"{case}each place from 0 to {L - 1} belongs to exactly one device")
+        for step in range(W):
+            work = [int((places[w - step] <= places[w][:, None]).sum()) for w in range(W)]
+            if len(set(work)) > 1:
+                words = f"in step {step + 1} the devices compute {', '.join(map(str, work))} pairs"
+                raise CheckFailed(f"{case}{words}: {_uneven(places)}")
+
+
+def _uneven(places: Sequence[Tensor]) -> str:
+    """What is wrong with a division that keeps some devices waiting."""
+    step = int(places[0].diff()[0]) if len(places[0]) > 1 else 1
+    whole = all(bool((own.diff() == step).all()) for own in places)
+    if whole and step == 1:
+        return "cut in order, the first device reads least"
+    if whole and step == len(places):
+        return "stripes are nearly even: pair an early part with a late one"
+    return "give each device as many late tokens as early ones, the latest with the earliest"
 
 
 @exercise

@@ -33,10 +33,7 @@ FACTORIES = {
 }  # fmt: skip
 # Pages of the earlier edition, which a reader cannot type along. Every other page keeps the rules
 # of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
-NOT_YET_TYPED_ALONG = {
-    "09_three_families",
-    "10_fast_attention", "11_looking_inside",
-}  # fmt: skip
+NOT_YET_TYPED_ALONG = {"09_three_families"}
 # As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 NAMES_OF_IPYTHON = {"display", "get_ipython", "__name__", "__file__"}

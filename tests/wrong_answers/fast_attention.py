@@ -64,6 +64,11 @@ def row_kernel(scores, out, S, TILE: tl.constexpr):
         total = tl.exp(old - maximum) * total + tl.sum(e, 0)
     tl.store(out + row, maximum + tl.log(total))
 """
+DEALT = """
+def deal(L, W):
+    parts = torch.arange(L).split(L // (2 * W))
+    return [torch.cat([parts[w], parts[2 * W - 1 - w]]) for w in range(W)]
+"""
 FROM_0 = 'scores.new_full((), float("-inf")) -> scores.new_zeros(())'
 NO_ZEROS = " if Z > 0 else torch.zeros_like(u) -> "
 NO_REMAINDER = "[: len(scores) // tile * tile].split(tile)"
@@ -120,6 +125,33 @@ ANSWERS = answers(
         (MERGED, "return lse, -> return lse + 2e-3 * (lse > 900),", "1002.15533 at (0,), got"),
         (MERGED, "torch.logaddexp(lse_a, lse_b) -> (lse_a.exp() + lse_b.exp()).log()", "got inf"),
         (MERGED, "return lse, -> return", "return the log-sum-exp and the output, got"),
+    ],
+    balanced_ring=[
+        (DEALT, "parts[w], parts[2 * W - 1 - w] -> parts[2 * w], parts[2 * w + 1]", "cut in order"),
+        (DEALT, "parts[2 * W - 1 - w] -> parts[w + W]", "the latest with the earliest"),
+        (
+            DEALT,
+            "parts[w], parts[2 * W - 1 - w] -> torch.arange(w, L, W)",
+            "stripes are nearly even",
+        ),
+        (DEALT, "parts[2 * W - 1 - w] -> parts[w]", "belongs to exactly one device"),
+        (
+            DEALT,
+            "[parts[w], parts[2 * W - 1 - w]] -> [parts[w]]",
+            "each device holds 4 tokens, got 2",
+        ),
+        (
+            DEALT,
+            "parts[w], parts[2 * W - 1 - w]]) -> parts[w], parts[2 * W - 1 - w]]) / 2",
+            "whole num",
+        ),
+        (
+            DEALT,
+            "return [ -> return torch.stack([",
+            "(W)] -> (W)])",
+            "a list of 2 tensors, one a device",
+        ),
+        (DEALT, "range(W)] -> range(W - 1)]", "a list of 2 tensors, one a device, got 1"),
     ],
     triton_log_sum_exp=[
         (KERNEL, "tl.exp(old - maximum) * -> ", "is not rescaled when the maximum rises"),
