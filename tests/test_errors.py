@@ -159,6 +159,8 @@ MASKS = [
     (lambda: M.causal_mask(2, offset=0.5), T, "offset must be an integer"),
     (lambda: M.causal_mask(-2), V, "L must be at least 0"),
     (lambda: M.sliding_window_mask(3, window=0), V, "window must be at least 1"),
+    (lambda: M.prefix_mask(3, prefix=-1), V, "prefix must be at least 0"),
+    (lambda: M.block_mask(true(3)), T, "query_segments"),
     (lambda: M.block_mask(ids(3), true(3)), T, "key_segments"),
     (lambda: M.block_mask(ids(2, 3), ids(5, 3)), V, "(5, 3)"),
     (lambda: M.pair_mask([1, 2], [1], 3, 3), V, "(B,)"),

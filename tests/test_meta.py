@@ -98,6 +98,7 @@ def looked_into(**changes):
 CALLS = {
     "kernel": lambda: K.nadaraya_watson(meta(B, L), meta(B, S), meta(B, S), bandwidth=meta()),
     "masks": lambda: [M.padding_mask(integers(B), S), M.pair_mask(integers(B), integers(B), L, S)],
+    "pairs": lambda: M.pair_mask([1, 2], [2, 1], L, S, device="meta"),
     "causal": lambda: M.causal_mask(L, S, offset=2, device="meta"),
     "window": lambda: M.sliding_window_mask(L, S, window=2, device="meta"),
     "prefix": lambda: M.prefix_mask(L, S, prefix=2, device="meta"),
