@@ -7,7 +7,6 @@ library, `transformers`, as they are. Nothing is imported from it: whoever has s
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -21,27 +20,38 @@ Part = Literal["output", "query", "key", "value", "pattern"]
 See = Callable[[Part, Tensor], Tensor]  # what becomes of a part of all heads, (B, H, L, ...)
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """What the parts of a model are called; a name may be a path."""
 
-    layer: str  # the parts of an attention layer, by which it is known
-    out: str  # the last of them, its output projection
-    own: str  # of a block, the self-attention
-    before: str  # the norm in front of that; none if norms stand on the stream (post-norm)
+    layer: str  # the parts of an attention layer, by which it is known, its output projection last
+    own: str  # in a block: its self-attention
+    before: str  # the norm in front of that; none in a post-norm model
     network: str  # what the feed-forward network writes
-    embeddings: str  # beside the blocks, what the first one reads
-    norm: str  # and the norm behind the last
+    blocks: str  # in the whole: the list of blocks
+    embeddings: str  # what the first of them reads
+    norm: str  # the norm behind the last; none in a post-norm model
 
 
-OURS = Family("out_proj", "out_proj", "self_attn", "norm1", "feed_forward", "embeddings", "norm")
-FAMILIES = (
-    Family("c_attn c_proj", "c_proj", "attn", "ln_1", "mlp", "drop", "ln_f"),  # GPT-2
-    Family("self.query self.key self.value output.dense", "output.dense", "attention", "",
-           "output.dense", "embeddings", ""),  # BERT
-    Family("q_proj k_proj v_proj o_proj", "o_proj", "self_attn", "input_layernorm", "mlp",
-           "embed_tokens", "norm"),  # Llama, Qwen, Gemma
-)  # fmt: skip
+OURS = Family("out_proj", "self_attn", "norm1", "feed_forward", "blocks", "embeddings", "norm")
+GPT2 = Family("c_attn c_proj", "attn", "ln_1", "mlp", "h", "drop", "ln_f")
+BERT = Family(
+    "self.query self.key self.value output.dense",
+    "attention",
+    "",
+    "output.dense",
+    "encoder.layer",
+    "embeddings",
+    "",
+)
+LLAMA = Family(  # Mistral, Qwen, Gemma and others too
+    "q_proj k_proj v_proj o_proj",
+    "self_attn",
+    "input_layernorm",
+    "mlp",
+    "layers",
+    "embed_tokens",
+    "norm",
+)
 KNOWN = "MultiHeadAttention, or that of GPT-2, BERT, Llama, Qwen or Gemma in transformers"
 
 
@@ -62,7 +72,12 @@ class Layer(NamedTuple):
     @property
     def out_proj(self) -> nn.Module:
         """The projection that reads all heads' outputs, side by side."""
-        return part_of(self.module, self.family.out)
+        return part_of(self.module, self.output)
+
+    @property
+    def output(self) -> str:
+        """What that is called."""
+        return self.family.layer.split()[-1]
 
     def head_of(self, part: Part, index: int) -> int:
         """The number of the head (key-value head, for keys and values) that head `index` uses."""
@@ -95,7 +110,7 @@ def read_layer(name: str, module: Any) -> Layer | None:
     """An attention layer as such, or None if the module is none that is known."""
     if isinstance(module, MultiHeadAttention):
         return Layer(name, module, OURS, module.num_heads, module.num_kv_heads)
-    for family in FAMILIES:
+    for family in (GPT2, BERT, LLAMA):
         first, *_, last = parts = [part_of(module, path) for path in family.layer.split()]
         is_other = len(parts) == 2 and isinstance(first, nn.Linear)  # packed in another order
         if is_other or not all(isinstance(part, nn.Module) for part in parts):
@@ -182,12 +197,12 @@ def find_stacks(model: nn.Module) -> list[Stack]:
         block = model.get_submodule(layer.block)
         if not layer.name or (layer.family is OURS and not isinstance(block, Block)):
             continue  # attention alone, or in a block whose sums are not known
-        name, body, blocks = layer.block.rpartition(".")[0], layer.block, [layer.block]
-        if layer.block and isinstance(model.get_submodule(name), nn.ModuleList):
-            body = name.rpartition(".")[0]
-            children = model.get_submodule(name).named_children()
-            blocks = [f"{name}.{n}".lstrip(".") for n, _ in children]
-        prefix = f"{body}." if body else ""
+        prefix, blocks = f"{layer.block}.".lstrip("."), [layer.block]  # a block alone
+        container = layer.block.rpartition(".")[0]
+        if f".{container}".endswith(f".{layer.family.blocks}"):
+            prefix = container.removesuffix(layer.family.blocks)
+            children = model.get_submodule(container).named_children()
+            blocks = [f"{container}.{n}" for n, _ in children]
         before = stacks.get(prefix, Stack(model, prefix, tuple(blocks), ()))
         stacks[prefix] = before._replace(layers=(*before.layers, layer))
     return [*stacks.values()]
@@ -298,6 +313,8 @@ def _attend(
     seen = SEEN.get(module, [])
     for _, see in seen:
         query, key, value = see("query", query), see("key", key), see("value", value)
+    if mask is None and query.shape[2] > 1 and getattr(module, "is_causal", False):
+        raise ValueError("a causal layer must be run by its model, which makes its mask, got none")
     eager = sys.modules[type(module).__module__].eager_attention_forward
     output, weights = eager(module, query, key, value, mask, **options)
     patterns = [see for parts, see in seen if "pattern" in parts]

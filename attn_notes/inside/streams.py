@@ -213,7 +213,7 @@ def _of_heads(
             constant = moved if constant is None else constant + moved
         written[head] = x @ weight.T  # (B, L, E)
     if constant is not None:
-        place = f"{layer.name}.{layer.family.out}.bias".lstrip(".")
+        place = f"{layer.name}.{layer.output}.bias".lstrip(".")
         written[place] = constant.expand_as(written[head])
     return written
 
@@ -240,8 +240,8 @@ def _check_sum(parts: Mapping[Place, Tensor], stream: Tensor) -> None:
     """Raise unless the parts sum to the stream, up to the rounding of its dtype."""
     if not can_look(stream):
         return
-    error = (sum(parts.values()) - stream).abs().max()
-    size = torch.stack([x.abs().max() for x in (*parts.values(), stream)]).max()
+    error = (torch.stack([*parts.values()]).sum(0) - stream).abs().max().item()
+    size = torch.stack([x.abs().max() for x in (*parts.values(), stream)]).max().item()
     if error > size * max(torch.finfo(stream.dtype).eps, 1e-7) ** 0.5:
         wanted = "sum to the stream after the last block, in evaluation mode"
-        raise ValueError(f"what the parts write must {wanted}, got {float(error):.2g} beside it")
+        raise ValueError(f"what the parts write must {wanted}, got {error:.2g} beside it")
