@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attn_notes import inside
+from attn_notes.cache import KVCache
 from attn_notes.decoding import greedy
 from attn_notes.inside import Head, effects, find_heads, patch, record
 from attn_notes.multihead import MultiHeadAttention
@@ -57,10 +59,12 @@ def by_hand(model, tokens: Tensor, change: Callable = lambda place, x: x) -> Ten
         total = of(f"{layer}.out_proj.bias")
         for h in range(sizes.num_heads):
             own, shared = (slice(i * D, i * D + D) for i in (h, h // group))
-            q = linear(y, f"{layer}.q_proj", own)
-            k, v = (linear(y, f"{layer}.{name}_proj", shared) for name in "kv")
+            first = Head(layer, h // group * group)  # of those that share keys and values
+            q = change(Head(layer, h, "query"), linear(y, f"{layer}.q_proj", own))
+            k = change(first.at("key"), linear(y, f"{layer}.k_proj", shared))
+            v = change(first.at("value"), linear(y, f"{layer}.v_proj", shared))
             scores = (q @ k.mT / math.sqrt(D)).masked_fill(later, -math.inf)
-            read = change(Head(layer, h), scores.softmax(-1) @ v)
+            read = change(Head(layer, h), change(Head(layer, h, "pattern"), scores.softmax(-1)) @ v)
             total = total + read @ of(f"{layer}.out_proj.weight")[:, own].T
         x = x + total if pre else norm(x + total, f"{block}.norm1")
         y = norm(x, f"{block}.norm2") if pre else x
@@ -104,18 +108,27 @@ def test_every_activation_is_that_of_a_forward_pass_by_hand(norm):
         return x
 
     logits = by_hand(model, TOKENS, keep)
-    with record(model) as activations:
+    with record(model) as activations, record(model, expected) as everything:
         got = model(TOKENS).logits
     assert_exact(got, logits)
-    assert list(activations) == list(expected)
-    for place, x in activations.items():
+    is_inner = [isinstance(place, Head) and place.part != "output" for place in expected]
+    assert list(activations) == [
+        p for p, inner in zip(expected, is_inner, strict=True) if not inner
+    ]
+    assert sum(is_inner) == 3 * (6 + 2 + 2 + 6)
+    for place, x in (*activations.items(), *everything.items()):
         assert_exact(x, expected[place])
+    sharing = find_heads(model)[2].at("key"), find_heads(model)[0].at("key")
+    with record(model, sharing) as found:
+        model(TOKENS)
+    assert torch.equal(*found.values())
 
 
 @small.both_norms
 def test_every_change_of_every_place_does_what_it_does_by_hand(norm):
-    model = grouped(norm=norm, num_layers=2)
-    with record(model) as activations, torch.no_grad():
+    model, places = grouped(norm=norm, num_layers=2), []
+    by_hand(model, TOKENS, lambda place, x: (places.append(place), x)[1])
+    with record(model, places) as activations, torch.no_grad():
         untouched = model(TOKENS).logits
     for n, (place, x) in enumerate(activations.items()):
         one, all_ = normal(x.shape[-1], seed=n), normal(*x.shape, seed=n)
@@ -218,7 +231,7 @@ def test_dropouts_are_places_like_any_other():
 
 def test_a_model_without_parts_that_are_known_is_refused():
     for look in (find_heads, inside.find_streams, lambda model: record(model).__enter__()):
-        with pytest.raises(ValueError, match="is known.*, got TransformerEncoderLayer"):
+        with pytest.raises(ValueError, match=r"is known.*, got TransformerEncoderLayer"):
             look(nn.TransformerEncoderLayer(8, 2))
 
 
@@ -269,11 +282,18 @@ def in_steps(model, source, tokens: Tensor) -> Tensor:
     return torch.stack(steps, 1)
 
 
-@pytest.mark.parametrize("place", [3, "body.embeddings", "body.blocks.1", "body.blocks.2.norm1"])
-def test_steps_with_a_cache_equal_the_parallel_pass_under_a_change(place):
-    model = grouped()
-    place = find_heads(model)[place] if place == 3 else place
-    for change in (0.0, torch.linspace(-1, 1, 2 if isinstance(place, Head) else 12), torch.sin):
+HEAD = Head("body.blocks.1.self_attn", 3)
+STEPPED = [HEAD, "body.embeddings", "body.blocks.1", "body.blocks.2.norm1"]
+STEPPED += [HEAD.at("query"), HEAD.at("key"), HEAD.at("value"), HEAD.at("pattern")]
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+@pytest.mark.parametrize("place", STEPPED, ids=str)
+def test_steps_with_a_cache_equal_the_parallel_pass_under_a_change(place, positions):
+    model, width = grouped(positions=positions), 2 if isinstance(place, Head) else 12
+    vector = torch.linspace(-1, 1, width)
+    is_pattern = str(place).endswith("pattern")  # in which a vector would open the mask
+    for change in (0.0, torch.sin) if is_pattern else (0.0, vector, torch.sin):
         with patch(model, {place: change}):
             found = in_steps(model, [TOKENS[:, :2]], TOKENS[:, 2:])
             assert_exact(found, model(TOKENS).logits[:, 1:])
@@ -291,6 +311,76 @@ def test_a_transformer_decodes_under_a_change_what_it_computes_in_parallel(norm)
     assert hooks(model) == 0
     with patch(model, dict.fromkeys(heads, 0.0)):
         assert len(greedy(model, SOURCE, LENGTHS, max_length=5).tokens) == B
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi"])
+def test_queries_keys_and_values_are_what_a_head_reads_by(positions):
+    model = grouped(positions=positions)
+    heads = find_heads(model)
+    places = [head.at(part) for head in heads for part in get_args(inside.Part)]
+    with record(model, places) as found, torch.no_grad():
+        logits, _, weights = model(TOKENS, need_weights=True)
+    assert_exact(logits, model(TOKENS).logits)
+    for n, head in enumerate(heads):
+        pattern = found[head.at("pattern")]
+        assert_exact(pattern, weights[n // 6][:, n % 6])
+        assert_exact(found[head], pattern @ found[head.at("value")])
+        if positions != "alibi":  # which adds a bias
+            scores = found[head.at("query")] @ found[head.at("key")].mT / math.sqrt(2)
+            scores = scores.masked_fill(torch.ones(L, L).triu(1) > 0, -math.inf)
+            assert_exact(scores.softmax(-1), pattern)
+
+
+def test_parts_of_cross_attention_are_of_both_sides_and_the_weights_returned_are_those_used():
+    model = transformer()
+    head = Head("decoder.blocks.1.cross_attn", 1)
+    places = [head.at(part) for part in ("query", "key", "value", "pattern")]
+    even = torch.full((L, S), 1 / S).double()
+    with patch(model, {head.at("pattern"): even}), record(model, places) as found:
+        weights = model(*BATCH, need_weights=True)[1].cross[1][:, 1]
+    assert [tuple(x.shape) for x in map(found.get, places)] == [
+        (B, L, 2),
+        (B, S, 2),
+        (B, S, 2),
+        (B, L, S),
+    ]
+    assert_exact(weights, even.expand(B, L, S))
+    with record(model, [*places, head], every_call=True) as found:
+        in_steps(model, (SOURCE, LENGTHS), BATCH[2][:, 1:])
+    assert [x.shape[1] for x in found[head]] == [1] * L
+    assert {x.shape[1] for x in found[head.at("key")]} == {S}
+    with record(model, places) as whole:
+        model(*BATCH)
+    assert_exact(torch.cat(found[head.at("pattern")], 1), whole[head.at("pattern")])
+
+
+def test_changes_at_chosen_positions_leave_the_others():
+    model, place = grouped(), find_heads(grouped())[9]
+    with record(model, [place]) as clean:
+        model(TOKENS)
+    rows = torch.tensor([[True, False, False, True, False], [False] * 5])
+    new = normal(B, L, 2)
+    for positions, chosen in (
+        (1, [1]),
+        (-1, [4]),
+        ([0, 3], [0, 3]),
+        (slice(2, None), [2, 3, 4]),
+        (torch.tensor([2, 0]), [2, 0]),
+        (rows[0], [0, 3]),
+    ):
+        expected = clean[place].clone()
+        expected[:, chosen] = new[:, chosen]
+        with patch(model, {place: new}, positions=positions), record(model, [place]) as found:
+            logits = model(TOKENS).logits
+        assert torch.equal(found[place], expected)
+        got = effects(model, lambda: model(TOKENS).logits, {place: new}, positions=positions)
+        assert_exact(got[place], logits - model(TOKENS).logits)
+    with patch(model, {place: 0.0}, positions=rows), record(model, [place]) as found:
+        model(TOKENS)
+    assert (found[place] == 0).all(-1).tolist() == rows.tolist()
+    few = patch(model, {place: 0.0}, positions=torch.ones(3) > 0)
+    with pytest.raises(ValueError, match=r"positions must broadcast.*got positions \(3,\)"), few:
+        model(TOKENS)
 
 
 @half_precisions
@@ -345,6 +435,104 @@ def test_effects_are_differences_without_dropout_and_without_gradients():
     with pytest.raises(ZeroDivisionError):
         effects(model, lambda: 1 / 0, {heads[0]: 0.0})
     assert model.training
+
+
+@pytest.mark.parametrize("kind", ["grouped", "transformer"])
+def test_effects_of_many_places_in_one_run_equal_those_of_one(kind):
+    model, batch = {"grouped": (grouped(), [TOKENS]), "transformer": (transformer(), BATCH)}[kind]
+    heads, seen = find_heads(model), []
+    with record(model) as clean:
+        model(*batch)
+    changes = {place: x.detach().roll(1, 0) for place, x in clean.items()}
+    changes |= {head.at("pattern"): 0.5 for head in heads} | {heads[-1].at("value"): torch.sin}
+
+    def measure():
+        seen.append(None)
+        return model(*batch)[0][:, -1].gather(1, torch.tensor([[3], [5]]))
+
+    one = effects(model, measure, changes)
+    for at_once in (2, len(changes), 100):
+        many = effects(model, measure, changes, at_once=at_once)
+        assert list(many) == list(changes)
+        for place, effect in many.items():
+            assert_exact(effect, one[place])
+    assert "forward" not in vars(model)
+    assert hooks(model) == 0
+
+
+class Table(nn.Module):
+    """It reads a table that has nothing to do with the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.reader = nn.Linear(3, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.reader(torch.eye(3))
+
+
+def test_what_cannot_share_a_run_is_refused():
+    model, head = grouped(), find_heads(grouped())[0]
+    with pytest.raises(ValueError, match="must call the model once, got 2 calls"):
+        effects(model, lambda: (model(TOKENS), model(TOKENS))[0].logits, {head: 0.0}, at_once=2)
+    with pytest.raises(ValueError, match="must call the model once, got 0 calls"):
+        effects(model, lambda: model.body(TOKENS).output, {head: 0.0}, at_once=2)
+    table, caches = Table(), tuple(KVCache() for _ in model.body.blocks)
+    with pytest.raises(TypeError, match="tensors or plain, got KVCache"):
+        effects(model, lambda: model(TOKENS, caches=caches).logits, {head: 0.0}, at_once=2)
+    with pytest.raises(
+        ValueError, match=r"of reader must have the batch .*, got \(3, 4\) for 10 rows"
+    ):
+        effects(table, lambda: table(torch.ones(5, 3)), {"reader": 0.0, "": 0.0}, at_once=2)
+    with pytest.raises(ValueError, match=r"never visits 'body\.blocks'"):
+        effects(model, lambda: model(TOKENS).logits, {"body.blocks": 0.0}, at_once=2)
+    with pytest.raises(ValueError, match="at_once must be at least 1"):
+        effects(model, lambda: model(TOKENS).logits, {head: 0.0}, at_once=0)
+    assert "forward" not in vars(model)
+
+
+def test_estimates_are_gradients_times_differences_also_in_a_frozen_model_and_in_steps():
+    model, (head, other) = grouped(dropout=0.5).train(), find_heads(grouped())[:9:8]
+    new = normal(B, L, 2).detach()
+    changes = {head: new, other.at("key"): 0.9, "body.blocks.0": torch.sin}
+
+    def measure(reduced=lambda x: x):
+        return reduced(model(TOKENS).logits[:, -1].cos().sum(-1))
+
+    found = inside.estimated_effects(model, measure, changes)
+    whole = inside.estimated_effects(model, lambda: measure(torch.sum), changes)
+    assert model.training
+    assert hooks(model) == 0
+
+    def function(x):
+        return changed_by_hand(model, TOKENS, head, lambda _: x)[:, -1].cos().sum(-1)
+
+    with record(model.eval(), [head]) as clean:
+        model(TOKENS)
+    x = clean[head].detach().requires_grad_()
+    (slope,) = torch.autograd.grad(function(x).sum(), x)
+    assert_exact(found[head], (slope * (new - x)).sum((1, 2)))
+    model.requires_grad_(False)
+    frozen = inside.estimated_effects(model, measure, changes)
+    for place, estimate in found.items():
+        assert not estimate.requires_grad
+        assert_exact(frozen[place], estimate)
+        assert_exact(whole[place], estimate.sum())
+    some = inside.estimated_effects(model, measure, {head: new}, positions=[0, 2])
+    others = inside.estimated_effects(model, measure, {head: new}, positions=[1, 3, 4])
+    assert_exact(some[head] + others[head], found[head])
+    for step in (1e-3, 1e-4):  # of a run in steps, whose every call counts
+        small = {head: 1 - step, other.at("query"): 1 + step}
+
+        def stepped():
+            return in_steps(model, [TOKENS[:, :2]], TOKENS[:, 2:])[:, -1, 3]
+
+        exact = effects(model, stepped, small)
+        for place, estimate in inside.estimated_effects(model, stepped, small).items():
+            torch.testing.assert_close(estimate, exact[place], rtol=20 * step, atol=0)
+    for wrong, got in ((float, "0.0"), (lambda: model(TOKENS).logits, r"\(2, 5, 23\)")):
+        with pytest.raises(ValueError, match=rf"never visits|with gradients, got {got}"):
+            inside.estimated_effects(model, wrong, {head: 0.0})
 
 
 # The residual stream
@@ -422,14 +610,15 @@ def test_shares_of_heads_less_their_mean_do_not_depend_on_a_shift_of_the_values(
     def shares(centred):
         with record(model) as found, torch.no_grad():
             logits = model(TOKENS).logits
-        parts = inside.contributions(model, found)
-        for head in find_heads(model) if centred else []:
-            mean, bias = parts[head].mean((0, 1)), f"{head.layer}.out_proj.bias"
-            parts |= {head: parts[head] - mean, bias: parts[bias] + mean}
+        places = [*find_heads(model), "body.blocks.1.feed_forward"] if centred else []
+        means = {place: found[place].mean((0, 1)) for place in places}
+        parts = inside.contributions(model, found, means=means)
+        assert_exact(sum(parts.values()), found["body.blocks.1"])
         return logits, inside.direct_logits(model, parts, W)
 
     logits, before = shares(centred=True)
     _, raw = shares(centred=False)
+    assert {*before} - {*raw} == {"body.blocks.1.feed_forward.bias"}
     layer = model.body.blocks[0].self_attn
     with torch.no_grad():  # two key-value heads of width 2, each read by three heads
         layer.v_proj.bias += shift[:4]
@@ -442,6 +631,35 @@ def test_shares_of_heads_less_their_mean_do_not_depend_on_a_shift_of_the_values(
         assert_exact(share, before[place])
     head = find_heads(model)[0]
     assert not torch.allclose(shares(centred=False)[1][head], raw[head])
+
+
+def test_a_constant_is_counted_where_a_projection_has_no_bias():
+    model = grouped(num_layers=1)
+    layer = model.body.blocks[0].self_attn
+    layer.out_proj.bias = None
+    with record(model) as found, torch.no_grad():
+        model(TOKENS)
+    head, name = find_heads(model)[1], "body.blocks.0.self_attn.out_proj.bias"
+    assert name not in inside.contributions(model, found)
+    mean = found[head].mean((0, 1))
+    parts = inside.contributions(model, found, means={head: mean})
+    assert_exact(parts[name], (layer.out_proj.weight[:, 2:4] @ mean).expand(B, L, 12))
+    assert_exact(sum(parts.values()), found["body.blocks.0"])
+
+
+def test_contributions_of_another_run_or_of_a_part_of_one_are_refused():
+    model = grouped()
+    with record(model) as found, torch.no_grad():
+        model(TOKENS)
+    head = find_heads(model)[3]
+    for place in (head, "body.embeddings", "body.blocks.1.feed_forward", "body.blocks.2"):
+        fewer = {p: x for p, x in found.items() if p != place}
+        with pytest.raises(ValueError, match=f"got none of {place}"):
+            inside.contributions(model, fewer)
+    with pytest.raises(ValueError, match="must sum to the stream"):
+        inside.contributions(model, found | {head: found[head] + 1})
+    with pytest.raises(ValueError, match=r"means must be .*, got body\.blocks\.1"):
+        inside.contributions(model, found, means={"body.blocks.1": torch.zeros(12)})
 
 
 def test_what_a_part_of_the_last_block_writes_is_what_is_missing_without_it():

@@ -19,6 +19,7 @@ from attn_notes.inside.activations import (
 )
 from attn_notes.inside.attribution import integrated_gradients, rollout
 from attn_notes.inside.effects import effects, estimated_effects
+from attn_notes.inside.models import Part
 from attn_notes.inside.scores import (
     HeadWeights,
     composition,
@@ -32,6 +33,7 @@ __all__ = [
     "Change",
     "Head",
     "HeadWeights",
+    "Part",
     "Place",
     "Positions",
     "composition",
