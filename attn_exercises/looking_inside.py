@@ -1,51 +1,77 @@
-"""The exercises of chapter 11 that ask for code: gradients and shares."""
+"""The exercises of chapter 11 that ask for code: a patch, and the shares of a logit."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attn_exercises.base import compare, draw, of_function
+from attn_exercises.base import compare, difference, draw, of_function
+from attn_notes.checks.properties import CheckFailed
+
+
+class _Layer(nn.Module):
+    """What a patch needs of an attention layer; its input is what the heads say, side by side."""
+
+    def __init__(self, num_heads: int, weight: Tensor) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.out_proj = nn.utils.skip_init(nn.Linear, *weight.shape, bias=False)
+        self.out_proj.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out_proj(x)
 
 
 @of_function
-def integrated_by_hand(answer: Any) -> None:
-    """The integrated gradients of a scalar function."""
-    x, start, w = draw((3, 4), (3, 4), (3, 4))
-    way, zero = x - start, torch.zeros_like(x)
+def patched_position(answer: Any) -> None:
+    """A context manager that changes what one head says at one position, and nothing else."""
+    heads, new, weight = draw((3, 5, 4, 2), (3, 2), (8, 8))  # (B, L, H, D), (B, D), (E, E)
+    x, layer, head, position = heads.flatten(2).clone(), _Layer(4, weight), 1, 3
 
-    def f(x: Tensor) -> Tensor:  # its gradient is curved: where and how many it is taken matters
-        return (w * x).sum() ** 2 + (x[0] * x[1]).sum() + (x**3).sum()
+    def put(positions: Any, features: Any, value: Tensor = new, of: Tensor = x) -> Tensor:
+        changed = of.clone()
+        changed[:, positions, features] = value
+        return changed
 
-    for steps in (4, 1, 50):
-        mean = _gradients(f, start, way, steps)
-        begins, ends = (_gradients(f, start, way, steps, at) * way for at in (0.0, 1.0))
-        mistakes = {
-            "this is the mean gradient: multiply it by x - baseline": mean,
-            "multiply by x - baseline, and not by x": mean * x,
-            "the sign is wrong: go from the baseline to x": -mean * way,
-            "the gradients are added: take their mean": steps * mean * way,
-            "this is the gradient at x alone": _gradients(f, start, way, 1, 1.0) * way,
-            "this is the gradient at the baseline alone": _gradients(f, start, way, 1, 0.0) * way,
-            "the path begins at 0: begin it at the baseline": _gradients(f, zero, x, steps) * x,
-            "the path is that from 0 to x - baseline": _gradients(f, zero, way, steps) * way,
-            "take the gradients at middles, not at beginnings": begins,
-            "take the gradients at middles, not at ends": ends,
-            "take the gradients at middles: these are trapezia": (begins + ends) / 2,
-            "this is the gradient halfway alone": _gradients(f, start, way, 1) * way,
-            "return one number for each entry of x, and not their sum": (mean * way).sum(),
-        }
-        case = f"steps = {steps}: " if steps > 1 else "with one step: "
-        compare(answer(f, x, start, steps), mean * way, "the attribution", mistakes, case)
+    right, plain, own = layer(put(position, slice(2, 4))), layer(x), slice(2, 4)
+    everywhere = put(slice(None), own, new[:, None])
+    mistakes = {
+        "nothing changes: the hook must return the new arguments": plain,
+        "the head changes at every position": layer(everywhere),
+        "every head changes": layer(put(position, slice(None), new.repeat(1, 4))),
+        "heads are counted from 0": layer(put(position, slice(0, 2))),
+        "positions are counted from 0": layer(put(position - 1, own)),
+        "head h owns the features from hD to (h + 1)D": layer(put(position, slice(1, None, 4))),
+        "this changes the layer's output: change what goes into out_proj": put(
+            position, own, of=plain
+        ),
+    }
 
+    def opened() -> Any:
+        manager = answer(layer, head, position, new)
+        if not hasattr(manager, "__enter__"):
+            raise CheckFailed("the answer should be a context manager: is @contextmanager missing?")
+        return manager
 
-def _gradients(
-    f: Callable[[Tensor], Tensor], start: Tensor, way: Tensor, steps: int, at: float = 0.5
-) -> Tensor:
-    """The mean gradient of f at one place of each step of the way: 0 its beginning, 1 its end."""
-    points = [(start + (n + at) / steps * way).requires_grad_() for n in range(steps)]
-    return torch.stack([torch.autograd.grad(f(point), point)[0] for point in points]).mean(0)
+    with opened():
+        got = layer(x)
+    compare(got, right, "the output", mistakes)
+    if difference(x, heads.flatten(2)):
+        raise CheckFailed("a tensor that was recorded before changes too: work on a clone")
+    hook = {"afterwards the layer is still patched: remove the hook": right}
+    compare(layer(x), plain, "afterwards the output", hook)
+
+    def fail() -> None:
+        with opened():
+            raise InterruptedError
+
+    try:
+        fail()
+    except InterruptedError:
+        left = {"after an error in the `with` the hook is still there: remove it in finally": right}
+        compare(layer(x), plain, "after an error the output", left)
+    else:
+        raise CheckFailed("an error in the `with` must come out of it")
 
 
 @of_function

@@ -114,13 +114,23 @@ def one_query(scores, values, tile):  # skips a masked tile
         Z, u = r * Z + e.sum(), r * u + e @ v
     return u / Z if Z > 0 else u
 """,
-    "integrated_by_hand": """
-def integrated(f, x, baseline, steps):
-    point = baseline.clone().requires_grad_()
-    for n in range(steps):
-        with torch.no_grad():
-            point.copy_(baseline + (n + 0.5) / steps * (x - baseline))
-        f(point).backward()
-    return (x - baseline) * point.grad / steps
+    "patched_position": """
+class patch_at:
+    def __init__(self, layer, head, position, new):
+        self.projection, self.plain = layer.out_proj, layer.out_proj.forward
+        D = layer.out_proj.in_features // layer.num_heads
+
+        def forward(x):
+            here = torch.zeros_like(x, dtype=torch.bool)
+            here[:, position, D * head : D * (head + 1)] = True
+            return self.plain(x.masked_scatter(here, new))
+
+        self.patched = forward
+
+    def __enter__(self):
+        self.projection.forward = self.patched
+
+    def __exit__(self, *error):
+        self.projection.forward = self.plain
 """,
 }

@@ -1,21 +1,41 @@
 """Typical wrong answers to the exercises of chapter 11, and how each is named."""
 
-from tests.wrong_answers import answers, edited, guesses
+from tests.wrong_answers import answers, guesses
 
 REMOVALS = {"constant, by zero": "changes", "constant, by mean": "same"}
 REMOVALS |= {"constant, by resampling": "same", "tag, by resampling within German": "same"}
 REMOVALS |= {"tag, by resampling across languages": "changes"}
 REMOVALS |= {"shifted, by zero": "changes", "shifted, by mean": "same"}
 
-INTEGRATED = """
-def integrated(f, x, baseline, steps):
-    total, way = torch.zeros_like(x), x - baseline
-    for n in range(steps):
-        point = (baseline + (n + 0.5) / steps * way).requires_grad_()
-        total = total + torch.autograd.grad(f(point), point)[0]
-    return way * total / steps
+PATCH = """
+@contextmanager
+def patch_at(layer, head, position, new):
+    def put(out_proj, args):
+        heads = args[0].unflatten(-1, (layer.num_heads, -1)).clone()
+        heads[:, position, head] = new
+        return (heads.flatten(-2),)
+
+    hook = layer.out_proj.register_forward_pre_hook(put)
+    try:
+        yield
+    finally:
+        hook.remove()
 """
-TRAPEZIA = edited(INTEGRATED, "range(steps) -> range(2 * steps)", "n + 0.5 -> n // 2 + n % 2")
+SPREAD = "(layer.num_heads, -1)).clone() -> (-1, layer.num_heads)).mT.clone()"
+BEHIND = """
+@contextmanager
+def patch_at(layer, head, position, new):
+    def put(out_proj, args, output):
+        heads = output.unflatten(-1, (layer.num_heads, -1)).clone()
+        heads[:, position, head] = new
+        return heads.flatten(-2)
+
+    hook = layer.out_proj.register_forward_hook(put)
+    try:
+        yield
+    finally:
+        hook.remove()
+"""
 
 PARCELS = {"tells: star moved": "place", "tells: both exchanged": "digit"}
 PARCELS |= {"tells: equal weights": "place", "tells: other digits": "neither"}
@@ -72,21 +92,28 @@ ANSWERS = answers(
         ("shifted, by zero", "same", "zero now removes"),
         ("shifted, by mean", "changes", "the mean has moved"),
     ),
-    integrated_by_hand=[
-        (INTEGRATED, "way * total -> total", "the mean gradient: multiply it by x - baseline"),
-        (INTEGRATED, "way * total -> x * total", "multiply by x - baseline, and not by x"),
-        (INTEGRATED, "way * total -> -way * total", "the sign is wrong: go from the baseline to x"),
-        (INTEGRATED, "total / steps -> total", "the gradients are added: take their mean"),
-        (INTEGRATED, "(n + 0.5) / steps -> 1", "this is the gradient at x alone"),
-        (INTEGRATED, "(n + 0.5) / steps -> 0", "this is the gradient at the baseline alone"),
-        (INTEGRATED, "(n + 0.5) / steps -> 0.5", "the gradient halfway alone"),
-        (INTEGRATED, "range(steps) -> range(steps := 64)", "steps = 4: the attribution should be"),
-        (INTEGRATED, "(n + 0.5) -> n", "at middles, not at beginnings"),
-        (INTEGRATED, "(n + 0.5) -> (n + 1)", "the gradients at middles, not at ends"),
-        (TRAPEZIA, "total / steps -> total / steps / 2", "at middles: these are trapezia"),
-        (INTEGRATED, "(baseline + -> (", "the path is that from 0 to x - baseline"),
-        (INTEGRATED, "x - baseline -> x", "baseline + -> ", "the path begins at 0"),
-        (INTEGRATED, "way * total / steps -> (way * total).sum() / steps", "and not their sum"),
-        ("integrated = 3", "the answer should be a function, got int"),
+    patched_position=[
+        (PATCH, "return (heads.flatten(-2),) -> pass", "nothing changes: the hook must return"),
+        (PATCH, "[:, position, head] = new -> [:, :, head] = new[:, None]", "at every position"),
+        (PATCH, "position, head] = new -> position] = new[:, None]", "every head changes"),
+        (PATCH, "position, head] -> position, head - 1]", "heads are counted from 0"),
+        (PATCH, "position, head] -> position - 1, head]", "positions are counted from 0"),
+        (PATCH, SPREAD, "heads.flatten -> heads.mT.flatten", "owns the features from hD"),
+        (BEHIND, "change what goes into out_proj"),
+        (PATCH, ".clone() -> ", "recorded before changes too: work on a clone"),
+        (PATCH, "hook.remove() -> pass", "still patched: remove the hook"),
+        (
+            PATCH,
+            "    try:\n        yield\n    finally:\n        hook ->     yield\n    hook",
+            "after an error in the `with`",
+        ),
+        (PATCH, "finally: -> except Exception:", "still patched: remove the hook"),
+        (
+            PATCH,
+            "    finally:\n        hook ->     except Exception:\n        pass\n    hook",
+            "an error in the `with` must come out of it",
+        ),
+        (PATCH, "@contextmanager -> ", "is @contextmanager missing?"),
+        ("patch_at = 3", "the answer should be a function, got int"),
     ],
 )
