@@ -98,11 +98,15 @@ def test_lengths_are_checked_but_where_no_value_can_be_read():
         assert padding_mask(unreadable, 5).shape == (len(unreadable), 1, 5)
 
 
-@pytest.mark.parametrize("mask", [None, torch.tensor([True, False, True, True])])
-def test_and_causal_allows_what_both_do(mask):
-    causal = causal_mask(3, 4, offset=1)
-    assert and_causal(mask, 3, 4, offset=1).equal(causal if mask is None else causal & mask)
-    assert and_causal(mask, 1, 4, offset=3) is mask  # no key is in the future: nothing is made
+@given(SIZE, SIZE, OFFSET, st.booleans())
+def test_and_causal_allows_what_both_do(rows, columns, offset, is_masked):
+    mask = coin(columns, seed=1) if is_masked else None
+    both = causal_mask(rows, columns, offset=offset) & (True if mask is None else mask)
+    found = and_causal(mask, rows, columns, offset=offset)
+    allowed = torch.ones(columns, dtype=torch.bool) if found is None else found
+    assert allowed.expand(rows, columns).equal(both)
+    if offset + 1 >= columns:  # no key is in the future: nothing is made
+        assert found is mask
 
 
 # masked_softmax
