@@ -53,20 +53,18 @@ def attention_weights(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     wide = torch.promote_types(query.dtype, torch.float32)  # scores overflow in half precision
     scores = (query.to(wide) * scale) @ key.to(wide).mT  # (..., L, S)
+    if attn_bias is not None:
+        scores = scores + attn_bias
+        if not can_look(scores):  # then `guarded` cannot see the NaN of a row that it empties
+            attn_mask = and_bias(attn_mask, attn_bias, scores.dim())
     mask = attn_mask
     if is_causal:
         mask = and_causal(mask, *scores.shape[-2:], device=scores.device)
-    bias_masks = False
-    if attn_bias is not None:
-        scores = scores + attn_bias
-        bias_masks = not (can_look(attn_bias) and is_finite(attn_bias))  # by minus infinity
-    if attn_mask is None and not bias_masks:  # every query may read key 0: no row is empty
-        scores = scores if mask is None else scores.masked_fill_(~mask, -math.inf)
-        return softmax_in_place(scores).to(query.dtype)
-    if attn_bias is not None and bias_masks:
-        axes = (1,) * (scores.dim() - attn_bias.dim()) + attn_bias.shape  # as many as the scores
-        mask = and_bias(mask, attn_bias.view(axes))
-    return masked_softmax(scores, mask).to(query.dtype)
+    if attn_mask is not None:
+        return masked_softmax(scores, mask).to(query.dtype)
+    if mask is not None:  # every query may read key 0: no row is empty
+        scores.masked_fill_(~mask, -math.inf)
+    return softmax_in_place(scores).to(query.dtype)
 
 
 @guarded

@@ -31,6 +31,11 @@ def get_device(name: str | None = None) -> torch.device:
     return device
 
 
+def device_or_default(device: torch.device | str | None) -> torch.device:
+    """This device, or torch's default one; a compiled graph cannot call `get_default_device`."""
+    return torch.empty(0, device=None).device if device is None else torch.device(device)
+
+
 def known_number(number: Tensor) -> float | None:
     """A tensor's one number; None in a compiled graph, under vmap and on the meta device."""
     if torch.compiler.is_compiling():

@@ -53,11 +53,12 @@ def guarded(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if is_finite(output) and not (output.requires_grad and not is_finite(key)):
             return output
         mask = and_causal(attn_mask, L, S, device=device) if is_causal else attn_mask
-        mask = mask if bias is None else and_bias(mask, bias)
+        mask = mask if bias is None else and_bias(mask, bias, query.dim())
         (key, spoilt), *values = (finite_rows(x, mask) for x in rows)
         spoilt = spoilt.any(-1, keepdim=True)  # such a key spoils all features
         for _, lost in values:
             spoilt = spoilt | lost
+        rules |= {"attn_mask": mask, "is_causal": False}
         output = attend(query, key, *(x for x, _ in values), **rules)
         return output.masked_fill(spoilt, math.nan)
 
@@ -83,11 +84,11 @@ def without_unread(x: Tensor, mask: Tensor) -> Tensor:
 
 def can_look(tensor: Tensor) -> bool:
     """Whether a number can be read without waiting for a GPU or leaving a compiled graph."""
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+    return tensor.is_cpu and not torch.compiler.is_compiling()
 
 
 def is_finite(tensor: Tensor) -> bool:
     """Whether no entry is NaN or infinite; False where none can be read, as under vmap."""
-    half = tensor.dtype in (torch.float16, torch.bfloat16)  # their sums could overflow
-    total = known_number(tensor.detach().sum(dtype=torch.float32 if half else None))
+    wide = torch.promote_types(tensor.dtype, torch.float32)  # a sum of 16 bits could overflow
+    total = known_number(tensor.detach().sum(dtype=wide))
     return total is not None and math.isfinite(total)

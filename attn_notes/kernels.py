@@ -97,18 +97,16 @@ def nadaraya_watson(
         >>> outputs
         tensor([15., 20.])
     """
-    check_points(queries, keys, values, exclude_self=exclude_self)
-    if not isinstance(bandwidth, Tensor):
-        check_positive(bandwidth=bandwidth)
-    u = (queries[..., :, None] - keys[..., None, :]) / bandwidth  # (..., L, S)
-    if kernel is gaussian_kernel:
-        # As a softmax: twenty widths away the height e^{-200} is 0 in float32, and so is their sum.
-        weights = masked_softmax(-u.square() / 2, others(u) if exclude_self else None)
+    check_points(queries, keys, values, exclude_self, bandwidth)
+    u = (queries[..., None] - keys[..., None, :]) / bandwidth  # (..., L, S)
+    may = others(u) if exclude_self else None
+    if kernel is gaussian_kernel:  # far away its heights underflow to 0
+        weights = masked_softmax(-u.square() / 2, may)
     else:
-        heights = kernel(u) * others(u) if exclude_self else kernel(u)
+        heights = kernel(u) if may is None else kernel(u) * may
         total = heights.sum(-1, keepdim=True)  # (..., L, 1)
-        weights = heights / total.masked_fill(total == 0, 1.0)  # 0/1 where no key is in reach
-    return (weights @ values[..., :, None]).squeeze(-1), weights
+        weights = heights / total.masked_fill(total == 0, 1.0)  # 0/1 = 0
+    return (weights @ values[..., None]).squeeze(-1), weights
 
 
 class KernelRegression(nn.Module):
@@ -133,18 +131,13 @@ class KernelRegression(nn.Module):
         return 1 / self.w.detach().abs()
 
     def forward(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        *,
-        exclude_self: bool = False,
+        self, queries: Tensor, keys: Tensor, values: Tensor, *, exclude_self: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Predict as `nadaraya_watson` does; train with `exclude_self` where queries are keys."""
-        check_points(queries, keys, values, exclude_self=exclude_self)
-        u = (queries[..., :, None] - keys[..., None, :]) * self.w  # (..., L, S)
+        check_points(queries, keys, values, exclude_self)
+        u = (queries[..., None] - keys[..., None, :]) * self.w  # (..., L, S)
         weights = masked_softmax(-u.square() / 2, others(u) if exclude_self else None)
-        return (weights @ values[..., :, None]).squeeze(-1), weights
+        return (weights @ values[..., None]).squeeze(-1), weights
 
 
 def others(u: Tensor) -> Tensor:
@@ -152,8 +145,12 @@ def others(u: Tensor) -> Tensor:
     return ~torch.eye(u.shape[-1], dtype=torch.bool, device=u.device)
 
 
-def check_points(queries: Tensor, keys: Tensor, values: Tensor, *, exclude_self: bool) -> None:
-    """Raise unless queries (..., L), keys (..., S) and values (..., S) fit one another."""
+def check_points(
+    queries: Tensor, keys: Tensor, values: Tensor, exclude_self: bool, width: float | Tensor = 1.0
+) -> None:
+    """Raise unless queries (..., L), keys (..., S), values (..., S) and a width above 0 fit."""
+    if not isinstance(width, Tensor):
+        check_positive(bandwidth=width)
     check_floating(queries=queries, keys=keys, values=values)
     asked = "... S" if exclude_self else "... L"  # then the queries are the keys
     check_shapes(queries=(queries, asked), keys=(keys, "... S"), values=(values, "... S"))

@@ -21,17 +21,12 @@ from attn_notes.arguments import (
     check_mask,
     check_shapes,
 )
-from attn_notes.device import known_number
+from attn_notes.device import device_or_default, known_number
 
 Lengths = Tensor | Sequence[int] | Sequence[Sequence[int]]
 
 
-def padding_mask(
-    lengths: Lengths,
-    size: int,
-    *,
-    device: Device = None,
-) -> Tensor:
+def padding_mask(lengths: Lengths, size: int, *, device: Device = None) -> Tensor:
     """True where a key is real, False where it is padding.
 
     Args:
@@ -89,9 +84,9 @@ def and_causal(
     return causal if mask is None else mask & causal
 
 
-def and_bias(mask: Tensor | None, bias: Tensor) -> Tensor:
-    """What the mask (None: everything) allows and a bias of minus infinity does not close."""
-    is_open = bias != -math.inf
+def and_bias(mask: Tensor | None, bias: Tensor, axes: int) -> Tensor:
+    """What the mask (None: everything) and a bias above minus infinity allow, of so many axes."""
+    is_open = (bias != -math.inf).view((1,) * (axes - bias.dim()) + bias.shape)
     return is_open if mask is None else mask & is_open
 
 
@@ -207,8 +202,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     check_floating(scores=scores)
     mask = scores != -math.inf if mask is None else mask
     check_mask(mask, scores.shape)
-    some = mask.any(-1, keepdim=True)  # (..., L, 1), whether a row has a key to read
-    # Any finite scores will do in an empty row: its weights become 0, and so does its gradient.
+    some = mask.any(-1, keepdim=True)  # (..., L, 1), whether a row has a key
+    # In an empty row any finite scores will do: its weights become 0.
     masked = torch.where(some, -math.inf, 0.0).to(scores.dtype)
     return torch.where(mask, scores, masked).softmax(-1) * some  # (..., L, S)
 
@@ -225,7 +220,7 @@ def _checked_lengths(lengths: Lengths, size: int, device: Device) -> Tensor:
     """The lengths as an integer tensor of one or two axes, their values checked if readable."""
     check_integers(0, size=size)
     if not isinstance(lengths, Tensor):
-        device = torch.get_default_device() if device is None else device
+        device = device_or_default(device)
         # On the CPU, where their values are read without waiting for a GPU.
         lengths = torch.as_tensor(lengths, device="cpu")
     if lengths.dim() not in (1, 2):

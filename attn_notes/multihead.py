@@ -6,6 +6,7 @@ $[\mathrm{head}_1;\dots;\mathrm{head}_H]\,W_o$. Vaswani et al. (2017), section 3
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -212,21 +213,24 @@ class MultiHeadAttention(nn.Module):
         key = query if key is None else key
         q, k, v = self.project(query, key, key if value is None else value)
         offset = 0 if cache is None else cache.length
-        mask = head_mask(attn_mask, attn_bias, q, k, offset=offset, is_causal=is_causal)
+        mask = head_mask(attn_mask, q, k, offset, is_causal=is_causal)
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:
+            scores = torch.Size((*q.shape[:-1], offset + k.shape[-2]))
+            check_mask_and_bias(mask, attn_bias, scores)  # before it changes
             k, v = cache.update(k, v)  # S counts old and new keys from here on
-        if self.num_kv_heads < self.num_heads:  # a group of query heads reads one key-value head
-            group = self.num_heads // self.num_kv_heads
-            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B, H, S, …)
-        rules = {"attn_mask": mask, "attn_bias": attn_bias, "is_causal": is_causal and not offset}
+        group = self.num_heads // self.num_kv_heads
+        if group > 1:  # so many query heads read one key-value head
+            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+        rules: dict[str, Any] = {"attn_mask": mask, "attn_bias": attn_bias}
+        rules["is_causal"] = is_causal and not offset  # else the mask is causal
         if need_weights:
             weights = attention_weights(q, k, **rules)  # (B, H, L, S)
             heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
         else:
-            weights, dropout = None, self.dropout.p if self.training else 0.0
-            heads = scaled_dot_product_attention(q, k, v, dropout_p=dropout, **rules)
+            weights, p = None, self.dropout.p if self.training else 0.0
+            heads = scaled_dot_product_attention(q, k, v, dropout_p=p, **rules)
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -248,25 +252,16 @@ class MultiHeadAttention(nn.Module):
 
 
 def head_mask(
-    mask: Tensor | None,
-    bias: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    *,
-    offset: int,
-    is_causal: bool,
+    mask: Tensor | None, query: Tensor, key: Tensor, offset: int, *, is_causal: bool
 ) -> Tensor | None:
     """The mask of all heads: (B, L, S) becomes (B, 1, L, S), and after `offset` keys it is causal.
 
-    Without an offset torch's flag does that. A mask or a bias that does not fit raises a ValueError
-    while a cache is still as it was.
+    Without an offset torch's flag does that.
     """
     L, S = query.shape[-2], offset + key.shape[-2]
-    scores = torch.Size((*query.shape[:-1], S))
-    if mask is not None and mask.dim() == 3 and len(scores) == 4:
-        check_mask(mask, torch.Size((scores[0], L, S)))
+    if mask is not None and mask.dim() == 3 and query.dim() == 4:
+        check_mask(mask, torch.Size((len(query), L, S)))
         mask = mask[:, None]
-    check_mask_and_bias(mask, bias, scores)
     if is_causal and offset:
         mask = and_causal(mask, L, S, offset=offset, device=query.device)
     return mask

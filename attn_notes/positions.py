@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes.arguments import Device, check_integers, check_positive, shapes_of
+from attn_notes.device import device_or_default
 from attn_notes.masks import relative_positions
 
 RotaryLayout = Literal["pairs", "halves"]
@@ -45,8 +46,7 @@ def clock_angles(
     check_positive(base=base, scale=scale)
     if width < 2 or width % 2:
         raise ValueError(f"the width must be even, 2 or more: features turn in pairs, got {width}")
-    device = torch.device(device or torch.get_default_device())
-    home = torch.device("cpu") if device.type == "mps" else device
+    home = "cpu" if device_or_default(device).type == "mps" else device
     positions = torch.arange(length, dtype=torch.float64, device=home) + offset
     frequencies = base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=home) / width)
     return positions[:, None] / scale * frequencies
@@ -86,7 +86,7 @@ def sinusoidal_encoding(
         raise TypeError(f"dtype must be floating point, got {dtype}")
     angles = clock_angles(length, embed_dim, offset=offset, base=base, device=device)  # (L, E/2)
     pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (L, E/2, 2)
-    return pairs.flatten(-2).to(device or torch.get_default_device(), dtype)  # (L, E)
+    return pairs.flatten(-2).to(device_or_default(device), dtype)  # (L, E)
 
 
 def rotation_between(
@@ -112,22 +112,21 @@ def rotation_between(
     """
     (angles,) = clock_angles(1, embed_dim, offset=offset, base=base, device=device)  # (E/2,)
     cos, sin = angles.cos(), angles.sin()
-    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).unflatten(-1, (2, 2))  # (E/2, 2, 2)
-    return torch.block_diag(*blocks).to(device or torch.get_default_device(), dtype)  # (E, E)
+    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)  # (E/2, 2, 2)
+    return torch.block_diag(*blocks).to(device_or_default(device), dtype)  # (E, E)
 
 
 class SinusoidalEncoding(nn.Module):
     """Adds `sinusoidal_encoding` to a sequence: no parameters, no last position. Chapter 6."""
 
-    def __init__(self, embed_dim: int, *, base: float = 10000.0) -> None:
+    def __init__(self, embed_dim: int) -> None:
         super().__init__()
-        self.embed_dim, self.base = embed_dim, base
+        self.embed_dim = embed_dim
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
         """Add to each vector of x (..., L, E) the encoding of its position, from `offset` on."""
-        L, E, base, device = x.shape[-2], self.embed_dim, self.base, x.device
-        encoding = sinusoidal_encoding(L, E, offset=offset, base=base, dtype=x.dtype, device=device)
-        return x + encoding  # (L, E), for every sequence
+        L, E, dtype, device = x.shape[-2], self.embed_dim, x.dtype, x.device
+        return x + sinusoidal_encoding(L, E, offset=offset, dtype=dtype, device=device)  # (L, E)
 
 
 class LearnedEncoding(nn.Module):
@@ -185,7 +184,7 @@ def rotary_angles(
     """
     angles = clock_angles(length, head_dim, offset=offset, base=base, scale=scale, device=device)
     angles = angles.remainder(2 * math.pi)  # (L, D/2)
-    return angles.to(device or torch.get_default_device(), dtype)
+    return angles.to(device_or_default(device), dtype)
 
 
 def apply_rotary(
@@ -213,13 +212,13 @@ def apply_rotary(
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    if angles.dim() != 2 or x.shape[-2:] != (angles.shape[0], 2 * angles.shape[1]):
-        got = shapes_of(x=x, angles=angles)
-        raise ValueError(f"x and angles must have shapes (..., L, D) and (L, D/2), got {got}")
+    if angles.ndim != 2 or x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
+        must = "x and angles must have shapes (..., L, D) and (L, D/2)"
+        raise ValueError(f"{must}, got {shapes_of(x=x, angles=angles)}")
     if layout not in ("pairs", "halves"):
-        raise ValueError(f'layout must be "pairs" or "halves", got {layout!r}')
-    half = angles.shape[1]
-    split, axis = {"pairs": ((half, 2), -1), "halves": ((2, half), -2)}[layout]
+        raise ValueError(f"layout must be pairs or halves, got {layout!r}")
+    n = angles.shape[1]  # pairs
+    split, axis = {"pairs": ((n, 2), -1), "halves": ((2, n), -2)}[layout]
     a, b = x.reshape(*x.shape[:-1], *split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
     turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)

@@ -73,7 +73,7 @@ def fit(
         FloatingPointError: a loss or gradient that is not finite, with its step.
         ValueError: a checkpoint that is damaged or of another training, among others.
     """
-    check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
+    check_optimiser(steps, seed, lr, weight_decay, max_norm)
     check_integers(1, accumulate=accumulate, checkpoint_every=checkpoint_every)
     if precision not in ("float32", "bfloat16"):
         raise ValueError(f"precision must be float32 or bfloat16, got {precision!r}")

@@ -226,8 +226,8 @@ DIFFERS = "at step . the logits of sequence . differ"
     [
         (checks.check_batch_invariant, ReadsPadding, "alone, sequence 1 gets .* 0: by 4.7"),
         (checks.check_step_matches_parallel, Slips, "step 3 the logits of sequence 0 differ by 6"),
-        (checks.check_cache_matches_parallel, Unordered, DIFFERS),
-        (checks.check_cache_matches_parallel, Shared, DIFFERS),
+        (checks.check_step_matches_parallel, Unordered, DIFFERS),
+        (checks.check_step_matches_parallel, Shared, DIFFERS),
     ],
 )
 def test_a_model_that_reads_its_own_sequence_alone_passes_and_another_is_told_where(

@@ -75,7 +75,7 @@ ON_THE_CPU = {
     "built": lambda: stored.build_model(TRANSLATOR.spec).state_dict(),
     "influence": lambda: checks.influence(lambda x: x.cumsum(-2), X),
     "causal": lambda: checks.check_causal(lambda x: x.cumsum(-2), X),
-    "steps": lambda: checks.check_cache_matches_parallel(TRANSFORMERS["rotary"], *BATCH),
+    "steps": lambda: checks.check_step_matches_parallel(TRANSFORMERS["rotary"], *BATCH),
     "patterns": lambda: patterns.pattern_score(WEIGHTS, MASK),
     "rollout": lambda: inside.rollout(list(WEIGHTS)),
     "copying": lambda: inside.copying_score(WRITER, inside.find_heads(WRITER)[0]),

@@ -155,8 +155,7 @@ def test_steps_equal_the_parallel_pass(positions, norm, path, kv_heads, prompt):
     inputs = torch.cat((torch.full((B, 1), START), ADDED), dim=1)
     batch = ids(B, prompt), torch.full((B,), prompt), inputs
     checks.check_step_matches_parallel(Continued(model), *batch, atol=1e-12)
-    checks.check_cache_matches_parallel(Continued(model), *batch, atol=1e-12)
-    checks.check_cache_matches_parallel(Continued(model.float()), *batch, atol=1e-5)
+    checks.check_step_matches_parallel(Continued(model.float()), *batch, atol=1e-5)
 
 
 def test_the_prompt_is_read_once_and_a_step_reads_one_token(monkeypatch):

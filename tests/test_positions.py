@@ -71,9 +71,9 @@ def test_one_rotation_carries_every_position_on(offset, base):
 def test_the_sinusoid_is_added_at_any_offset_and_in_any_precision(lead, dtype):
     x = normal(*lead, L, D, dtype=dtype)
     before = x.detach().clone()
-    output = P.SinusoidalEncoding(D, base=50.0)(x, offset=9)
+    output = P.SinusoidalEncoding(D)(x, offset=9)
     assert output.dtype == dtype
-    assert output.equal(x + sinusoid(L, D, offset=9, base=50.0, dtype=dtype))
+    assert output.equal(x + sinusoid(L, D, offset=9, dtype=dtype))
     assert x.equal(before)
 
 

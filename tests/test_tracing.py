@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attn_notes import attention, guard
+from attn_notes import attention, guard, positions
 from attn_notes.masks import padding_mask
 from attn_notes.transformer import Encoder, MaskedLanguageModel
 from tests import small_models as small
@@ -69,6 +69,19 @@ def test_compiled_in_one_graph_a_model_gives_the_same(call):
     torch.set_default_device("cpu")  # as in a page's first cell, after which not all is traced
     compiled = torch.compile(model, fullgraph=True, backend="eager")  # traced, without a compiler
     torch.testing.assert_close(compiled(*batch, **keywords), model(*batch, **keywords))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: positions.sinusoidal_encoding(3, 4),
+    lambda: positions.rotary_angles(3, 4),
+    lambda: positions.rotation_between(3, 4),
+    lambda: positions.alibi_bias(2, 3),
+    lambda: padding_mask([1, 2], 3),
+])  # fmt: skip
+def test_what_names_no_device_can_be_compiled_too(make):
+    torch.set_default_device("cpu")  # as in a page's first cell
+    compiled = torch.compile(make, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(), make())
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from attn_notes.checks.properties import (
 )
 from attn_notes.checks.sequences import (
     check_batch_invariant,
-    check_cache_matches_parallel,
     check_masked_loss,
     check_pieces_match_whole,
     check_step_matches_parallel,
@@ -18,16 +17,7 @@ from attn_notes.checks.sequences import (
 from attn_notes.checks.texts import share_seen
 
 __all__ = [
-    "CheckFailed",
-    "check_batch_invariant",
-    "check_cache_matches_parallel",
-    "check_causal",
-    "check_masked_loss",
-    "check_padding_invariant",
-    "check_pieces_match_whole",
-    "check_step_matches_parallel",
-    "check_weights",
-    "influence",
-    "measured",
-    "share_seen",
-]
+    "CheckFailed", "check_batch_invariant", "check_causal", "check_masked_loss",
+    "check_padding_invariant", "check_pieces_match_whole", "check_step_matches_parallel",
+    "check_weights", "influence", "measured", "share_seen",
+]  # fmt: skip

@@ -37,28 +37,12 @@ def check_batch_invariant(
 def check_step_matches_parallel(
     model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
 ) -> None:
-    """One token at a time, a model gives the logits of the parallel pass. Chapter 4.
+    """One token at a time, a model gives the logits of the parallel pass. Chapters 4 and 7.
 
-    The arguments are those of `check_batch_invariant`; inputs begin with START.
+    Also under what beam search does: before each step the states branch and change places. The
+    arguments are those of `check_batch_invariant`; inputs begin with START, and sources of several
+    lengths show a mask left behind.
     """
-    _compare_steps(model, source, lengths, inputs, atol, reorder=False)
-
-
-def check_cache_matches_parallel(
-    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, *, atol: float = 1e-5
-) -> None:
-    """`check_step_matches_parallel` under what beam search does: reorder and branch. Chapter 7.
-
-    The arguments are those of `check_batch_invariant`; inputs begin with START, and sources of
-    several lengths show a mask left behind.
-    """
-    _compare_steps(model, source, lengths, inputs, atol, reorder=True)
-
-
-def _compare_steps(
-    model: Any, source: Tensor, lengths: Tensor, inputs: Tensor, atol: float, *, reorder: bool
-) -> None:
-    """Compare steps with the parallel pass, states reversed and branched before each."""
     order = torch.arange(len(source), device=source.device)  # which sequence each row holds
     backwards = order.flip(0)
     with torch.no_grad():
@@ -66,9 +50,8 @@ def _compare_steps(
         logits, state = model.start(source, lengths)
         steps = [logits]
         for n in range(1, inputs.shape[1]):
-            if reorder:
-                model.step(inputs[order, n - 1], state)  # a branch that must leave no trace
-                order, state = order[backwards], state.select(backwards)
+            model.step(inputs[order, n - 1], state)  # a branch that must leave no trace
+            order, state = order[backwards], state.select(backwards)
             logits, state = model.step(inputs[order, n], state)
             steps.append(logits[order])  # the order is its own inverse
     change = (torch.stack(steps, dim=1) - parallel).abs().amax(-1)  # (B, L)

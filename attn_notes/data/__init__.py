@@ -15,24 +15,8 @@ from attn_notes.data.vocabulary import Vocabulary
 from attn_notes.special_tokens import END, PAD, START, UNKNOWN, SpecialTokens
 
 __all__ = [
-    "END",
-    "PAD",
-    "START",
-    "UNKNOWN",
-    "Batch",
-    "Batches",
-    "Pair",
-    "SpecialTokens",
-    "TextWindows",
-    "Vocabulary",
-    "date_characters",
-    "encode_text",
-    "is_held_out",
-    "join_words",
-    "make_batch",
-    "number_pairs",
-    "number_words",
-    "read_text",
-    "split_number",
+    "END", "PAD", "START", "UNKNOWN", "Batch", "Batches", "Pair", "SpecialTokens",
+    "TextWindows", "Vocabulary", "date_characters", "encode_text", "is_held_out",
+    "join_words", "make_batch", "number_pairs", "number_words", "read_text", "split_number",
     "split_text",
-]
+]  # fmt: skip

@@ -13,12 +13,6 @@ from attn_notes.decoding.sampling import sample, sampling_distribution
 from attn_notes.decoding.translation import translate
 
 __all__ = [
-    "Decodable",
-    "Decoded",
-    "beam_search",
-    "generate",
-    "greedy",
-    "sample",
-    "sampling_distribution",
-    "translate",
-]
+    "Decodable", "Decoded", "beam_search", "generate", "greedy", "sample",
+    "sampling_distribution", "translate",
+]  # fmt: skip

@@ -17,7 +17,6 @@ def translate(
     *,
     max_length: int,
     beam_size: int = 1,
-    length_penalty: float = 1.0,
     batch_size: int = 256,
 ) -> list[tuple[str, ...]]:
     """Decode many sentences, batched by length, and return them in their original order. Chapter 4.
@@ -28,7 +27,7 @@ def translate(
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     found: dict[int, tuple[str, ...]] = {}
-    how = {"max_length": max_length, "beam_size": beam_size, "length_penalty": length_penalty}
+    how = {"max_length": max_length, "beam_size": beam_size}
     for first in range(0, len(order), batch_size):
         chunk = order[first : first + batch_size]
         pairs: Any = [(sources[n], ()) for n in chunk]

@@ -13,11 +13,6 @@ with extra("pretrained"):
     from attn_notes.pretrained.sentences import SentenceEncoder, mean_pooling
 
 __all__ = [
-    "SentenceEncoder",
-    "WeightsNotFound",
-    "load_decoder",
-    "load_encoder",
-    "load_masked_language_model",
-    "mean_pooling",
-    "minilm_folder",
-]
+    "SentenceEncoder", "WeightsNotFound", "load_decoder", "load_encoder",
+    "load_masked_language_model", "mean_pooling", "minilm_folder",
+]  # fmt: skip

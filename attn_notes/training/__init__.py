@@ -15,16 +15,7 @@ with extra("train"):
     from attn_notes.training.loop import fit
 
 __all__ = [
-    "bits_per_character",
-    "bleu",
-    "constant",
-    "cosine_decay",
-    "exact_match",
-    "fit",
-    "inverse_sqrt",
-    "language_model_loss",
-    "linear_decay",
-    "masked_cross_entropy",
-    "noam",
+    "bits_per_character", "bleu", "constant", "cosine_decay", "exact_match", "fit",
+    "inverse_sqrt", "language_model_loss", "linear_decay", "masked_cross_entropy", "noam",
     "translation_loss",
-]
+]  # fmt: skip

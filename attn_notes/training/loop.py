@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 from tqdm import tqdm
 
 from attn_notes.arguments import check_integers, check_positive
@@ -59,9 +60,9 @@ def fit(
         >>> losses[-1] < 0.01 * losses[0]
         True
     """
-    check_optimiser(steps=steps, seed=seed, lr=lr, weight_decay=weight_decay, max_norm=max_norm)
+    check_optimiser(steps, seed, lr, weight_decay, max_norm)
     parameters = trainable(model)
-    optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay, fused=True)
+    optimizer = AdamW(parameters, weight_decay=weight_decay, fused=True)
     losses: list[float] = []
     with training(model, seed), progress_bar(0, steps, progress) as bar:
         for step in range(steps):
@@ -91,9 +92,7 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return parameters
 
 
-def check_optimiser(
-    *, steps: int, seed: int, lr: float, weight_decay: float, max_norm: float
-) -> None:
+def check_optimiser(steps: int, seed: int, lr: float, weight_decay: float, max_norm: float) -> None:
     """Raise for what would train another way without a word, such as uphill."""
     check_integers(0, steps=steps, seed=seed)
     check_positive(lr=lr, max_norm=min(max_norm, 1e30))  # infinity clips nothing

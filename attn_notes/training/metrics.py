@@ -16,9 +16,7 @@ from attn_notes.modes import evaluating
 from attn_notes.special_tokens import PAD
 
 
-def masked_cross_entropy(
-    logits: Tensor, labels: Tensor, *, ignore_index: int = PAD, label_smoothing: float = 0.0
-) -> Tensor:
+def masked_cross_entropy(logits: Tensor, labels: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
     r"""The mean of $-\log p(\text{label})$ over the tokens that are not padding. Chapter 4.
 
     From logits (B, L, V) and labels (B, L), in nats, in 32 bits at least; 0 with zero gradient
@@ -35,11 +33,11 @@ def masked_cross_entropy(
         # In 32 bits at least: a sum over a batch overflows half precision.
         logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, -2),  # (B L, V)
         labels.flatten(),
-        ignore_index=ignore_index,
+        ignore_index=PAD,
         reduction="sum",
         label_smoothing=label_smoothing,
     )
-    return total / (labels != ignore_index).sum().clamp(min=1)
+    return total / (labels != PAD).sum().clamp(min=1)
 
 
 def translation_loss(

@@ -25,21 +25,8 @@ from attn_notes.transformer.language_models import (
 )
 
 __all__ = [
-    "Decoder",
-    "DecoderBlock",
-    "DecoderOnly",
-    "DecoderOnlyState",
-    "DecoderOutput",
-    "Embeddings",
-    "Encoder",
-    "EncoderBlock",
-    "EncoderOutput",
-    "FeedForward",
-    "LanguageModelOutput",
-    "MaskedLanguageModel",
-    "Transformer",
-    "TransformerConfig",
-    "TransformerState",
-    "TransformerWeights",
-    "attention_positions",
-]
+    "Decoder", "DecoderBlock", "DecoderOnly", "DecoderOnlyState", "DecoderOutput",
+    "Embeddings", "Encoder", "EncoderBlock", "EncoderOutput", "FeedForward",
+    "LanguageModelOutput", "MaskedLanguageModel", "Transformer", "TransformerConfig",
+    "TransformerState", "TransformerWeights", "attention_positions",
+]  # fmt: skip

@@ -154,10 +154,6 @@ class Transformer(nn.Module):
             return logits, None
         return logits, TransformerWeights(read.weights, weights, cross_weights)
 
-    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """(B, S, E), the memory that the decoder reads, of a source (B, S)."""
-        return self.initial_state(source, lengths).memory
-
     def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> TransformerState:
         """Read the source: the state before START; the arguments are those of `start`."""
         read, mask = self._read_source(source, lengths)
@@ -178,17 +174,9 @@ class Transformer(nn.Module):
         """Append one token (B,): logits of the next (B, V), for the cost of one position."""
         check_step(tokens, len(state.memory))
         caches = tuple((own.fork(), cross.fork()) for own, cross in state.caches)
-        read = self.decoder(
-            tokens[:, None],  # (B, 1)
-            state.memory,
-            memory_mask=state.memory_mask,
-            caches=caches,
-        )
-        state = TransformerState(
-            state.memory[:, :0],  # from now on the caches hold it
-            state.memory_mask,
-            caches,
-        )
+        memory, mask = state.memory, state.memory_mask
+        read = self.decoder(tokens[:, None], memory, memory_mask=mask, caches=caches)
+        state = TransformerState(memory[:, :0], mask, caches)  # whose caches hold the memory now
         return self.out_proj(read.output[:, 0]), state
 
     def _read_source(
