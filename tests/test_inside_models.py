@@ -1,7 +1,9 @@
 """Looking inside models of the reference library, with random weights, as they are."""
 
 import copy
-from functools import cache
+import re
+from functools import cache, partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -299,6 +301,26 @@ def test_a_generated_text_is_recorded_step_by_step(model, kind):
     )
     keys = steps[head.at("key")][-1]
     torch.testing.assert_close(keys, whole[head.at("key")][:, -keys.shape[1] :], **ROUNDING)
+
+
+def test_the_lines_of_the_api_page_run_and_split_the_lead(transformers, monkeypatch):
+    small = partial(transformers.GPT2Config, **MODELS["GPT2LMHeadModel"][1] | {"vocab_size": 50})
+    monkeypatch.setattr(transformers, "GPT2Config", small)
+    page = (Path(__file__).parents[1] / "book" / "api" / "inside.md").read_text(encoding="utf-8")
+    found = {}
+    torch.manual_seed(0)
+    for block in re.findall("```python\n(.*?)```", page, re.DOTALL):
+        exec(block, found)
+    total = sum(found["shares"].values())[:, -1]
+    torch.testing.assert_close(total, found["lead"](), atol=1e-5, rtol=0)
+    assert not torch.allclose(found["without"], found["lead"](), atol=1e-6)
+    assert not torch.equal(found["through_queries"], found["lead"]())
+    with (
+        patch(found["model"], found["unread"]),
+        record(found["model"], [found["best"].at("pattern")]) as seen,
+    ):
+        found["lead"]()
+    assert not seen[found["best"].at("pattern")][..., 3].any()
 
 
 # What is refused

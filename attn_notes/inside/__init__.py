@@ -1,10 +1,13 @@
-"""Looking inside a trained model: what a part of it computes, and what changes without it (ch. 11).
+"""Looking inside a model: what a part of it computes, and what changes without it (ch. 11).
 
 `record` reads activations while the model runs and `patch` changes them, so that `effects` can say
-what each change does to a measurement: ablation and activation patching. `contributions` splits
-the residual stream into what every part has written; `direct_logits` and `logit_lens` read it in
-the vocabulary. The scores say what a head does, from its map or from its weights alone. Everything
-works by torch's hooks, on the models of `attn_notes.transformer`, trained here or published.
+what each change does to a measurement: ablation and activation patching; `estimated_effects` says
+it for all at once, to first order. `contributions` splits the residual stream into what every part
+has written; `direct_logits` and `logit_lens` read it in the vocabulary. The scores say what a head
+does, from its map or from its weights alone.
+
+Everything works by torch's hooks, on the models of `attn_notes.transformer`, and on those of the
+reference library, `transformers`, as they are (`models` holds the table of names).
 """
 
 from attn_notes.inside.activations import (
