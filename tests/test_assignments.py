@@ -113,4 +113,4 @@ def test_the_instructors_page_counts_the_exercises_and_adds_their_minutes():
         minutes = [int(n) for n in re.findall(r"^★+ (\d+) minutes", prose, re.MULTILINE)]
         numbers = len(minutes), len(exercises_of(chapter)), sum(minutes)
         counted.append((chapter.stem, *map(str, numbers)))
-    assert table == counted
+    assert table == counted, "edit the table of book/teaching.md"

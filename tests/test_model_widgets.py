@@ -416,6 +416,7 @@ def test_with_all_heads_on_both_translations_are_the_player_s():
     assert repr(widget).endswith("; all 12 heads on)")
 
 
+@pytest.mark.slow
 @every_head
 @pytest.mark.parametrize("change", [0, 0.5, 2, "mean"])
 def test_an_edit_is_a_change_of_the_weights_that_read_the_head(head, change):
@@ -432,6 +433,7 @@ def test_an_edit_is_a_change_of_the_weights_that_read_the_head(head, change):
     assert not widget.shown().bits[0].equal(widget.shown().bits[1])
 
 
+@pytest.mark.slow
 @every_head
 @pytest.mark.parametrize("other", ["408", "1999", "7"])  # as long, longer, shorter
 def test_a_patched_head_writes_what_it_writes_in_the_other_text(head, other):
