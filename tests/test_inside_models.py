@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attn_notes import inside
 from attn_notes.inside import Head, contributions, effects, find_heads, find_streams, patch, record
-from tests.oracles import filled, rng
+from tests.oracles import filled, normal, rng
 from tests.small_models import ids
 
 V, B, L = 31, 2, 5
@@ -49,7 +49,7 @@ def model(transformers, kind):
     chosen, before = found.config._attn_implementation, copy.deepcopy(found.state_dict())
     yield found
     assert found.config._attn_implementation == chosen
-    assert not inside.models.SEEN
+    assert not inside.taps.SEEN
     hooks = [
         h
         for m in found.modules()
@@ -197,6 +197,19 @@ def test_weights_of_a_head_are_what_one_token_meets(transformers, kind):
     assert all(0 < score < 1 for score in scores.values())
 
 
+def test_a_mask_for_the_fused_kernel_is_understood(transformers):
+    model = made(transformers, "LlamaForCausalLM")
+    layer, head = model.model.layers[1].self_attn, Head("", 2)
+    x, earlier = normal(B, L, 24), torch.ones(1, 1, L, L).tril() > 0
+    rotation = (torch.ones(1, L, 6).double(), torch.zeros(1, L, 6).double())
+    with torch.no_grad():
+        expected = layer(x, position_embeddings=rotation, attention_mask=earlier)[0]
+        with record(layer, [head.at("pattern")]) as found:
+            got = layer(x, position_embeddings=rotation, attention_mask=earlier)[0]
+    torch.testing.assert_close(got, expected, **ROUNDING)
+    assert not found[head.at("pattern")].triu(1).any()
+
+
 # The residual stream
 
 
@@ -244,6 +257,8 @@ def test_a_post_norm_model_has_a_lens_and_no_contributions(model, kind):
     assert torch.equal(inside.logit_lens(model, found[find_streams(model)[-1]]), logits)
     with pytest.raises(ValueError, match="must be pre-norm, got BertForMaskedLM"):
         contributions(model, found)
+    with pytest.raises(TypeError, match="got BertForMaskedLM"):  # a layer stands between
+        inside.copying_score(model, find_heads(model)[0])
 
 
 # Effects
@@ -339,6 +354,10 @@ def test_what_is_not_known_is_refused_in_words(transformers):
         TypeError, match="causal language modelling in transformers, got LlamaModel"
     ):
         inside.direct_logits(model.model, parts, torch.ones(24))
+    layer, x = model.model.layers[0].self_attn, torch.ones(B, L, 24).double()
+    rotation = (torch.ones(1, L, 6).double(), torch.zeros(1, L, 6).double())
+    with pytest.raises(ValueError, match="run by its model"), record(layer, [Head("", 0, "query")]):
+        layer(x, position_embeddings=rotation)
     head = find_heads(model)[0]
     same = {head.at("key"): 0.5, Head(head.layer, 1, "key"): 0.5}
     with pytest.raises(ValueError, match="one head of each key-value head"), patch(model, same):

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from attn_notes.arguments import check_broadcast
-from attn_notes.inside.models import Layer, Part, find_layers, find_stacks, read_layer, tapped
+from attn_notes.inside.models import Layer, Part, find_layers, find_stacks, read_layer
+from attn_notes.inside.taps import tapped
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,7 @@ def patch(
         return changed(place, change, x, positions)
 
     visits = {place: partial(visit, place, change) for place, change in changes.items()}
-    _check_groups(model, changes)
-    with visiting(model, visits):
+    with visiting(model, visits, once=True):
         yield
     check_visited(changes, visited)
 
@@ -209,8 +209,13 @@ def default_places(model: nn.Module) -> list[Place]:
 
 
 @contextmanager
-def visiting(model: nn.Module, visits: Mapping[Place, Visit]) -> Iterator[None]:
-    """Pass the activation at each place through its function whenever the model computes it."""
+def visiting(
+    model: nn.Module, visits: Mapping[Place, Visit], *, once: bool = False
+) -> Iterator[None]:
+    """Pass the activation at each place through its function whenever the model computes it.
+
+    With `once`, two places that are the same key or value raise a ValueError.
+    """
     modules = dict(model.named_modules())
     heads: dict[str, tuple[Layer, dict[Part, list[tuple[int, Visit]]]]] = {}
     with ExitStack() as undo:
@@ -225,6 +230,9 @@ def visiting(model: nn.Module, visits: Mapping[Place, Visit]) -> Iterator[None]:
                 raise ValueError(f"a place must be {wanted}, got {place!r}")
             _, parts = heads.setdefault(place.layer, (layer, {}))
             number = layer.head_of(place.part, place.index)
+            if once and number in [other for other, _ in parts.get(place.part, [])]:
+                got = f"got {place} beside another of its group"
+                raise ValueError(f"changes must name one head of each key-value head, {got}")
             parts.setdefault(place.part, []).append((number, visit))
         for layer, parts in heads.values():
             undo.enter_context(tapped(layer, [*parts], partial(_through, parts)))
@@ -256,19 +264,6 @@ def _after_module(visit: Visit, _module: nn.Module, _args: Any, output: Any) -> 
     if isinstance(output, tuple):  # with weights, or named
         return getattr(output, "_make", tuple)([visit(output[0]), *output[1:]])
     return visit(output)
-
-
-def _check_groups(model: nn.Module, places: Iterable[Place]) -> None:
-    """Raise if a key or a value of the same group is named twice."""
-    named: dict[tuple[str, str, int], Head] = {}
-    for place in places:
-        if isinstance(place, Head) and place.part in ("key", "value"):
-            layer = find_layers(model).get(place.layer)
-            number = layer.head_of(place.part, place.index) if layer else place.index
-            other = named.setdefault((place.layer, place.part, number), place)
-            if other != place:
-                got = f"got {other} and {place}, which are the same"
-                raise ValueError(f"changes must name one head of each key-value head, {got}")
 
 
 def check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:

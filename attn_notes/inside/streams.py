@@ -144,8 +144,7 @@ def unembedding(model: nn.Module) -> Any:
     """The projection from the last norm to the logits; raise if there is none."""
     if isinstance(model, Transformer | DecoderOnly):
         return model.out_proj
-    head = getattr(model, "get_output_embeddings", lambda: None)()
-    if isinstance(head, nn.Linear):
+    if isinstance(head := getattr(model, "lm_head", None), nn.Linear):
         return head
     wanted = "Transformer or DecoderOnly, or one for causal language modelling in transformers"
     raise TypeError(f"model must be {wanted}, got {type(model).__name__}")
