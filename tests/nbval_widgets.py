@@ -4,13 +4,11 @@
 
 The tolerance stands in a cell's metadata, absolute or in per cent: `"tolerance": 0.01`, `"10%"`.
 It holds for every number that the cell prints or tabulates. All else in such a text must be the
-same, but for the spaces around a number: its width moves them. (In chapters of the earlier edition
-a printed number such as `0.998 ± 0.01`, from `attn_notes.checks.measured`, states its own.)
+same, but for the spaces around a number: its width moves them.
 
-On a page to type along, the cells that the page shows run first, in order, and the folded ones
-after them: so a page whose shown cells need a folded one fails. There, a cell that is done within
-`QUICK` seconds runs a second time and must print the same; with `ATTN_NOTES_EVERY_CELL_TWICE` set,
-every cell does.
+The cells that a page shows run first, in order, and the folded ones after them: so a page whose
+shown cells need a folded one fails. A cell that is done within `QUICK` seconds runs a second time
+and must print the same; with `ATTN_NOTES_EVERY_CELL_TWICE` set, every cell does.
 
 The same seed gives numbers 1e-6 apart on different processors, and a number at the border of two
 quanta then lands in the other. Everything else of a widget is compared exactly: keys, strings,
@@ -45,7 +43,7 @@ from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
 from attn_widgets.encoding import decode
-from tools.notebook_rules import is_folded, is_typed_along
+from tools.notebook_rules import is_folded
 from tools.notebooks import not_to_be_made_here
 
 QUICK = 2  # seconds
@@ -61,7 +59,6 @@ TABLE_CELL = re.compile(r"(?<=<td>)-?\d+\.\d+(?=</td>)")
 NOT_COMPARED = "not compared"
 ARRAY_KEYS = {"b64", "shape", "bits"}
 NUMBER = r"[-−]?\d+(?:\.\d+)?(?:e[-+]\d+)?"
-MEASURED = re.compile(rf"[ ]*(?<![\w.])({NUMBER}) ± ({NUMBER})(?![\w.]*\d)[ ]*")
 ANY_NUMBER = re.compile(rf"[ ]*(?<![\w.])({NUMBER})(?![\w.]*\d)[ ]*")
 TEXTS = "text/plain", "text/html"
 
@@ -162,19 +159,6 @@ def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list
     return replaced, complaints
 
 
-def difference_of_measured(reference: str, test: str) -> str | None:
-    """The first difference of two texts beyond the stated tolerances, in words; None for none."""
-    skeletons = [MEASURED.sub(r" # ± \2 ", text) for text in (reference, test)]
-    if skeletons[0] != skeletons[1]:
-        return "the texts differ in more than their measured numbers"
-    pairs = zip(MEASURED.findall(reference), MEASURED.findall(test), strict=True)
-    for (ours, tolerance), (theirs, _) in pairs:
-        # Both are rounded: a last place of each may be lost in that.
-        if abs(_value(ours) - _value(theirs)) > _value(tolerance) * (1 + 1e-9):
-            return f"{ours} became {theirs}, more than {tolerance} away"
-    return None
-
-
 def difference_beyond(tolerance: float | str, reference: str, test: str) -> str | None:
     """The first difference of two texts beyond a cell's tolerance, in words; None for none."""
     skeletons = [re.sub(r" +", " ", ANY_NUMBER.sub(" # ", text)) for text in (reference, test)]
@@ -196,7 +180,7 @@ def allowed(tolerance: float | str, number: float) -> float:
 
 
 def pair_texts(
-    test: list[dict[str, Any]], reference: list[dict[str, Any]], tolerance: float | str | None
+    test: list[dict[str, Any]], reference: list[dict[str, Any]], tolerance: float | str
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The test's outputs, each text within tolerance replaced by the stored one; what differs."""
     replaced, complaints = [], []
@@ -206,16 +190,10 @@ def pair_texts(
             continue
         old, new = _texts_of(stored), _texts_of(ours)
         for name in old.keys() & new.keys():
-            if old[name] == new[name] or WIDGET.search(old[name]):
-                continue
-            if tolerance is not None:
+            if old[name] != new[name] and not WIDGET.search(old[name]):
                 found = difference_beyond(tolerance, old[name], new[name])
-            elif MEASURED.search(old[name]):
-                found = difference_of_measured(old[name], new[name])
-            else:
-                continue  # nbval compares them exactly
-            complaints += [found] if found else []
-            new[name] = old[name]
+                complaints += [found] if found else []
+                new[name] = old[name]
         replaced.append(_with_texts(ours, new))
     return replaced, complaints
 
@@ -246,11 +224,13 @@ def within_tolerance(compare: Callable[..., bool]) -> Callable[..., bool]:
     def wrapped(
         self: IPyNbCell, test: list[Any], ref: list[Any], *args: Any, **kwargs: Any
     ) -> bool:
-        texts, wrong_texts = pair_texts(test, ref, self.cell.metadata.get("tolerance"))
+        texts, wrong_texts = test, []
+        if tolerance := self.cell.metadata.get("tolerance"):
+            texts, wrong_texts = pair_texts(test, ref, tolerance)
         replaced, wrong_widgets = pair_widgets(texts, ref)
         if wrong_texts or wrong_widgets:  # a comparison of a widget's long lines would take minutes
             self.comparison_traceback = [
-                *(f"measured: {words}" for words in wrong_texts),
+                *(f"numbers differ: {words}" for words in wrong_texts),
                 *(f"widget differs: {words}" for words in wrong_widgets),
             ]
             return False
@@ -260,28 +240,27 @@ def within_tolerance(compare: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def twice(run: Callable[[IPyNbCell], None]) -> Callable[[IPyNbCell], None]:
-    """nbval's own run of a cell, and on a page to type along another one."""
+    """nbval's own run of a cell, and another one."""
 
     @functools.wraps(run)
     def wrapped(self: IPyNbCell) -> None:
         before = time.monotonic()
         run(self)
         quick = time.monotonic() - before < QUICK
-        if is_typed_along(self.path.stem) and (quick or os.environ.get(EVERY_CELL_TWICE)):
+        if quick or os.environ.get(EVERY_CELL_TWICE):
             run(self)
 
     return wrapped
 
 
 def shown_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The same items; those of a page to type along with its folded cells last."""
-    ordered: list[pytest.Item] = []
-    for path, found in itertools.groupby(items, key=lambda item: item.path):
-        late = is_typed_along(path.stem)
-        ordered += sorted(
-            found, key=lambda item: late and isinstance(item, IPyNbCell) and is_folded(item.cell)
-        )
-    return ordered
+    """The same items; those of each page with its folded cells last."""
+
+    def is_late(item: pytest.Item) -> bool:
+        return isinstance(item, IPyNbCell) and is_folded(item.cell)
+
+    pages = itertools.groupby(items, key=lambda item: item.path)
+    return [item for _, found in pages for item in sorted(found, key=is_late)]
 
 
 def kernel_manager(folder: str) -> Callable[..., KernelManager]:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tools.notebook_rules import homeless_factories
-
 ROOT = Path(__file__).parents[1]
 FILES = [(path.relative_to(ROOT), path.read_text("utf-8")) for path in ROOT.glob("attn_*/**/*.py")]
 TREES = {path: ast.parse(text) for path, text in FILES}
@@ -60,6 +58,18 @@ def test_a_missing_library_is_named_with_the_extra_that_installs_it(said):
     for line, (library, _, extra) in zip(said[1:], NEEDED, strict=True):
         assert library in line
         assert f"[{extra}]" in line
+
+
+NAMES = """arange as_tensor empty eye full linspace logspace normal ones rand randint randn randperm
+    tensor tril_indices triu_indices zeros"""
+FACTORIES = {f"torch.{name}" for name in NAMES.split()}
+
+
+def homeless_factories(tree: ast.AST) -> list[int]:
+    """Lines where torch makes a tensor without being told where."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    makes = [node for node in calls if ast.unparse(node.func) in FACTORIES]
+    return [node.lineno for node in makes if "device" not in {one.arg for one in node.keywords}]
 
 
 def test_every_tensor_is_made_on_a_named_device():

@@ -83,7 +83,7 @@ def in_the_book_on_a_cpu(monkeypatch):
 def imports(chapter: Path) -> dict[str, Any]:
     """What the cell with a page's imports leaves in the namespace."""
     os.environ["ATTN_NOTES_DEVICE"] = "cpu"
-    first = rules.imports_cell(chapter)
+    first = rules.first_shown(rules.read(chapter))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(rules.parse(first), f"{chapter.stem}: first cell", "exec"), namespace)
     return namespace

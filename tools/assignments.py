@@ -54,7 +54,7 @@ def write(number: str, folder: Path, *, hints: bool = False, solutions: bool = F
     opening = f"# Exercises: {title}\n\nRun the next cell first."
     made = [
         new_markdown_cell(opening, id="title"),
-        _graded(new_code_cell, "imports", rules.imports_cell(source)["source"], "imports"),
+        _graded(new_code_cell, "imports", rules.first_shown(cells)["source"], "imports"),
         *_exercises(cells, solved, hints=hints),
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -1,8 +1,7 @@
 """What every notebook of the book must keep to, and what is worth a second look.
 
 `python tools/notebooks.py --check` fails where one of `RULES` is broken, and prints what `WARNINGS`
-find; a page to type along has `TYPED_ALONG` to keep as well. A rule takes the cells of one notebook
-and gives its complaints.
+find. A rule takes the cells of one notebook and gives its complaints.
 """
 
 import ast
@@ -27,13 +26,6 @@ KNOWN_TAGS = {
     "hide-input", "remove-input", "print-only", "stub", "nbval-ignore-output", "raises-exception",
     "needs-triton",
 }  # fmt: skip
-FACTORIES = {
-    "arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "normal", "ones", "rand",
-    "randint", "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros",
-}  # fmt: skip
-# Pages of the earlier edition, which a reader cannot type along. Every other page keeps the rules
-# of `TYPED_ALONG`; a chapter leaves this list when it is rewritten.
-NOT_YET_TYPED_ALONG = {"09_three_families"}
 # As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 NAMES_OF_IPYTHON = {"display", "get_ipython", "__name__", "__file__"}
@@ -70,11 +62,6 @@ def data_of(cell: Cell, mime: str) -> list[str]:
     return [out["data"][mime] for out in outputs if mime in out.get("data", {})]
 
 
-def is_typed_along(stem: str) -> bool:
-    """Whether the page of this name keeps the rules of `TYPED_ALONG`."""
-    return stem not in NOT_YET_TYPED_ALONG
-
-
 def is_folded(cell: Cell) -> bool:
     """Whether a page shows the cell's code only to those who ask for it."""
     hidden = tags(cell) & {"hide-input", "remove-input"}
@@ -82,14 +69,8 @@ def is_folded(cell: Cell) -> bool:
 
 
 def first_shown(cells: list[Cell]) -> Cell:
-    """The first code cell that a page shows."""
+    """The first code cell that a page shows, which imports what the others need."""
     return next((cell for cell in code(cells) if not is_folded(cell)), code(cells)[0])
-
-
-def imports_cell(path: Path) -> Cell:
-    """The cell that imports what the others of a notebook need, its exercises among them."""
-    cells = read(path)
-    return first_shown(cells) if is_typed_along(path.stem) else code(cells)[0]
 
 
 def every_cell_is_executed(cells: list[Cell]) -> list[str]:
@@ -100,39 +81,6 @@ def every_cell_is_executed(cells: list[Cell]) -> list[str]:
 def known_tags_only(cells: list[Cell]) -> list[str]:
     unknown = [(cell["id"], sorted(tags(cell) - KNOWN_TAGS)) for cell in cells]
     return [f"{name}: unknown tags {found}" for name, found in unknown if found]
-
-
-def tensors_on_a_device(cells: list[Cell]) -> list[str]:
-    """Each factory names its device; random numbers come from a CPU generator and are moved."""
-    trees = {cell["id"]: parse(cell) for cell in code(cells)}
-    trees |= {f"solution {label}": ast.parse(answer) for label, answer in solutions(cells).items()}
-    return [f"{name}: line {n}" for name, tree in trees.items() for n in homeless_factories(tree)]
-
-
-def homeless_factories(tree: ast.AST) -> list[int]:
-    """Lines where torch makes a tensor without being told where.
-
-    `torch.randn(…, generator=…)` is fine where its statement moves the result: `(…).to(device)`.
-    """
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-
-    def is_moved(node: ast.AST) -> bool:
-        while node in parents and not isinstance(node, ast.stmt):
-            node = parents[node]
-            if isinstance(node, ast.Attribute) and node.attr in ("to", "cpu"):
-                return True
-        return False
-
-    lines = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = ast.unparse(node.func)
-        if name.startswith("torch.") and name.removeprefix("torch.") in FACTORIES:
-            keywords = {keyword.arg for keyword in node.keywords}
-            if "device" not in keywords and not ("generator" in keywords and is_moved(node)):
-                lines.append(node.lineno)
-    return lines
 
 
 def what_is_not_compared_says_why(cells: list[Cell]) -> list[str]:
@@ -249,7 +197,7 @@ def every_exercise_is_solved(cells: list[Cell]) -> list[str]:
     return [f"{one}: no solution" for one in labels(cells, "exercise") if one not in solved]
 
 
-# ---- Pages to type along ---------------------------------------------------------------------
+# ---- A reader types along --------------------------------------------------------------------
 
 
 def the_first_cell_chooses_the_device(cells: list[Cell]) -> list[str]:
@@ -369,19 +317,12 @@ RULES: list[Rule] = [
     every_picture_has_an_alt_and_a_caption,
     links_set_what_a_widget_has,
     every_exercise_is_solved,
-]
-TYPED_ALONG: list[Rule] = [
     the_first_cell_chooses_the_device,
     shown_cells_stand_alone,
     plain_numbers,
     tolerances_that_hold_something,
 ]
-EARLIER: list[Rule] = [tensors_on_a_device]
 WARNINGS: list[Rule] = [long_cells, wide_stills, many_words]
-
-
-def rules_of(path: Path) -> list[Rule]:
-    return RULES + (TYPED_ALONG if is_typed_along(path.stem) else EARLIER)
 
 
 def complaints(path: Path, rules: list[Rule]) -> list[str]:

@@ -154,7 +154,7 @@ def complain(paths: list[Path]) -> int:
     """Print what the rules say of the notebooks; return how many complaints are no warnings."""
     count = 0
     for path in paths:
-        for found in notebook_rules.complaints(path, notebook_rules.rules_of(path)):
+        for found in notebook_rules.complaints(path, notebook_rules.RULES):
             count += 1
             print(f"{path.name}: {found}")
         for found in notebook_rules.complaints(path, notebook_rules.WARNINGS):

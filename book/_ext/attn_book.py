@@ -29,7 +29,6 @@ HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
 IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
 WIDGET = "<attn-widget"
-BAND = "The number after ± is how far a rerun may differ. It is not a standard error."
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
@@ -196,19 +195,6 @@ class LightStills(SphinxPostTransform):
                 self.env.images.add_file(self.env.docname, image["uri"])
 
 
-class ExplainBands(SphinxPostTransform):
-    """Says what ± means, once a page, below the first output that prints it."""
-
-    default_priority = 30  # after myst-nb has chosen the outputs
-    formats = ("html",)
-
-    def run(self, **kwargs: Any) -> None:
-        for output in self.document.findall(nodes.container):
-            if "cell_output" in output["classes"] and "±" in output.astext():
-                output.append(nodes.paragraph("", BAND, classes=["attn-band"]))
-                return
-
-
 class FoldCode(SphinxPostTransform):
     """Folds what a first reading can do without, each under a line that names it.
 
@@ -350,7 +336,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension(name)
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
-    for transform in (FoldDropdowns, CaptionFigures, LightStills, ExplainBands):
+    for transform in (FoldDropdowns, CaptionFigures, LightStills):
         app.add_post_transform(transform)
     for transform in (FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)

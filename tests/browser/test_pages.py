@@ -263,13 +263,6 @@ def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened)
 
 
 @every_chapter
-def test_a_chapter_says_what_a_band_is_below_the_first_that_it_prints(opened):
-    before, *after = opened.source.split('<p class="attn-band">')
-    outputs = re.findall(r'<div class="output stream.*?</pre>', before, re.DOTALL)
-    assert sum("±" in output for output in outputs) == len(after) <= 1
-
-
-@every_chapter
 def test_a_chapter_read_to_its_end_weighs_a_megabyte_at_most(opened):
     assert sum(map(len, opened.elements)) <= 250_000
     shown = "[...document.querySelectorAll('article img')].filter((one) => one.checkVisibility())"
