@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as torchs
 
-from attn_notes import attention, scores
+from attn_notes import attention, guard, scores
 from attn_notes.attention import (
     Attention,
     attention_weights,
@@ -104,7 +104,12 @@ def test_both_paths_give_the_same_values_and_gradients(case):
 
 
 @PATHS
-def test_a_bias_of_minus_infinity_masks_and_masking_comes_after_the_bias(path):
+@pytest.mark.parametrize("can_look", [True, False])  # False as on a GPU, or compiled
+def test_a_bias_of_minus_infinity_masks_and_masking_comes_after_the_bias(
+    path, can_look, monkeypatch
+):
+    for module in (attention, guard):
+        monkeypatch.setattr(module, "can_look", lambda _: can_look)
     mask, bias = oracles.mask_with_empty_row(), normal(L, S, seed=5).detach()
     hiding = bias.masked_fill(~mask, -oracles.INF)
     expected = partial(path, attn_bias=bias, attn_mask=mask)
