@@ -1,58 +1,115 @@
 """The exercises of chapter 9: what is known, hidden, drawn, measured and remembered."""
 
-import math
 import string
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attn_exercises.base import compare, draw, of_function
 from attn_notes.checks.properties import CheckFailed
 from attn_notes.data import Vocabulary, number_words
 from attn_notes.device import get_device
 from attn_notes.ngrams import NGramModel
+from attn_notes.transformer import EncoderBlock, TransformerConfig
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a GPT and a BERT have in common; V = 9, E = 8."""
+
+    embedding: nn.Module
+    positions: Tensor  # (16, E)
+    blocks: list[Callable[[Tensor, Tensor], Tensor]]
+    norm: nn.Module
+    out_proj: nn.Module
+
+    def logits(self, ids: Tensor, mask: Tensor) -> Tensor:
+        x = self.embedding(ids) + self.positions[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.out_proj(self.norm(x))
+
+
+def _parts() -> _Parts:
+    """Two blocks, with parameters that are the same on every machine."""
+    config = TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2, ffn_dim=16, norm="pre")
+    blocks = [EncoderBlock(config), EncoderBlock(config)]
+    embedding, norm, out_proj = nn.Embedding(9, 8), nn.LayerNorm(8), nn.Linear(8, 9)
+    every = nn.ModuleList([embedding, *blocks, norm, out_proj]).to(get_device())
+    every.requires_grad_(False)
+    shapes = [tuple(parameter.shape) for parameter in every.parameters()]
+    for parameter, drawn in zip(every.parameters(), draw(*shapes, seed=9), strict=True):
+        parameter.copy_(drawn)
+
+    def called(block: EncoderBlock) -> Callable[[Tensor, Tensor], Tensor]:
+        return lambda x, mask: block(x, attn_mask=mask)[0]
+
+    return _Parts(embedding, draw((16, 8), seed=8)[0], [*map(called, blocks)], norm, out_proj)
 
 
 @of_function
-def pooled(answer: Any) -> None:
-    """The mean vector of each row's real tokens."""
-    (x,) = draw((4, 5, 3), seed=8)
-    lengths = torch.tensor([[5], [2], [3], [0]], device=x.device)
-    mask = torch.arange(5, device=x.device) < lengths  # (4, 5)
-    mask[2] = mask[2].flip(0)  # padding may stand in front
-    mask[0, 2] = False  # and inside
-    x[1, 1], lengths = 0, mask.sum(1, keepdim=True)  # a real token may be a vector of zeros
-    total = (x * mask[..., None]).sum(1)
-    mistakes = {
-        "the padding counts: leave it out of the sum and of the number": x.mean(1),
-        "a row without a real token has the mean 0, not 0 / 0": total / lengths,
-        "divide by the number of real tokens, not by the length of the row": total / 5,
-        "real tokens may stand anywhere: use the mask, and not how many they are": torch.stack(
-            [row[:n].sum(0) / max(n, 1) for row, (n,) in zip(x, lengths.tolist(), strict=True)]
+def two_families(answer: Any) -> None:
+    """The forward pass of a GPT and of a BERT, written from memory."""
+    parts, here = _parts(), get_device()
+    ids = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 3, 0, 0]], device=here)
+    real, not_padding = ids != 0, (ids != 0)[:, None, None]
+    everything = torch.ones(5, 5, dtype=torch.bool, device=here)
+    causal = everything.tril()
+    upside_down = "True means may attend: this mask is upside down"
+    masks = {  # the right one, and wrong ones
+        "gpt": (
+            causal,
+            {
+                "a GPT needs the causal mask": everything,
+                "a GPT may not read later tokens either": not_padding,
+                upside_down: causal.mT,
+            },
+        ),
+        "bert": (
+            not_padding,
+            {
+                "a BERT reads both sides: its mask is open": causal,
+                "a BERT must not read the padding": everything,
+                upside_down: ~not_padding,
+            },
         ),
     }
-    right = total / lengths.clamp(min=1)
-    compare(answer(x, mask), right, "the mean", mistakes)
-    poisoned = x.masked_fill(~mask[..., None], math.nan)
-    case = "with NaN in the padding (0 times NaN is NaN, so replace it) "
-    compare(answer(poisoned, mask), right, "the mean", case=case)
-    sick, its = x.clone(), right.clone()
-    sick[1, 0, 2] = its[1, 2] = math.nan
-    case = "with NaN in a real token, which must show in the mean, "
-    compare(answer(sick, mask), its, "the mean", case=case)
+    for family, (mask, wrong) in masks.items():
+        got = answer(parts, ids, family)
+        if getattr(got, "shape", None) != (2, 5, 9):
+            shape = tuple(getattr(got, "shape", ()))
+            raise CheckFailed(f"return logits of shape (B, L, V) = (2, 5, 9), got {shape}")
+        others = {
+            "the positions are missing": replace(parts, positions=0 * parts.positions),
+            "the stream ends with a norm": replace(parts, norm=nn.Identity()),
+            "call every block, each on what the one before gave": replace(
+                parts, blocks=parts.blocks[1:]
+            ),
+        }
+        mistakes = {why: parts.logits(ids, other)[real] for why, other in wrong.items()}
+        mistakes |= {why: other.logits(ids, mask)[real] for why, other in others.items()}
+        right = parts.logits(ids, mask)[real]
+        compare(got[real], right, "the logits of the real tokens", mistakes, f"for {family!r} ")
 
 
 @of_function
 def eighty_ten_ten(answer: Any) -> None:
     """Which tokens are asked for, and what is shown in their place."""
     hidden, first, size, share = 3, 6, 106, 0.2  # not BERT's
-    source = torch.Generator().manual_seed(9)
+    source = torch.Generator("cpu").manual_seed(9)
     x = torch.randint(4, size - 3, (4000, 100), generator=source, device="cpu")  # 4, 5: marks
     x[:2000, 80:] = x[2000:, :20] = 0  # padding stands behind, or in front
     ask = partial(answer, x := x.to(get_device()), share, hidden, first, size)
-    got = ask(source.manual_seed(8))
+    devices = [x.device] if x.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(8)
+        got, later = ask(), ask()
+        torch.manual_seed(8)
+        again = ask()
     if not isinstance(got, tuple | list) or [getattr(g, "shape", 0) for g in got] != [x.shape] * 2:
         raise CheckFailed("return two tensors of the shape of x, shown and asked")
     shown, asked = got
@@ -74,15 +131,15 @@ def eighty_ten_ten(answer: Any) -> None:
         wanted = f"any of {first} to {size - 1}, all equally often and drawn for each token"
         found = f"{len(others.unique())} ids, the first and last {ends:.1%} of the time"
         raise CheckFailed(f"a random token is {wanted}, got {found}")
-    _check_source(ask, source, got, chosen)
+    _check_draws(got, later, again)
 
 
-def _check_source(ask: Any, source: torch.Generator, got: Any, chosen: Tensor) -> None:
-    """Raise unless `source`, seeded anew with 8, gives `got` again, and left as it is, others."""
-    later, again = ask(source), ask(source.manual_seed(8))
+def _check_draws(got: Any, later: Any, again: Any) -> None:
+    """Raise unless the same seed gives `got` again, and a call without a new seed other results."""
+    chosen = got[1] != 0
     alike = (got[0] == later[0])[chosen & (later[1] != 0)].float().mean()  # 0.8² + 0.1²
     if torch.equal(later[1], got[1]) or alike > 0.8 or not all(map(torch.equal, again, got)):
-        raise CheckFailed("equal seeds must give equal results, a second call others: use source")
+        raise CheckFailed("equal seeds must give equal results, a second call others: seed nothing")
     if int((later[1] != 0).sum()) == int(chosen.sum()) == 64_000:  # exactly a fifth, twice
         raise CheckFailed("choose token by token: of two batches just as many are chosen")
 
@@ -139,22 +196,6 @@ def nucleus(answer: Any) -> None:
     number = int((answer(torch.zeros(1, 4, device=ids.device), 0.5) > 0).sum())
     if number != 2:
         raise CheckFailed(f"of four equal tokens two reach p = 0.5, got {number} of them")
-
-
-@of_function
-def bits_from_perplexity(answer: Any) -> None:
-    """Bits per character, from a perplexity per token."""
-    for perplexity, tokens, characters in ((60.0, 2500, 10_000), (45.0, 1900, 8_000)):
-        bits, share = math.log2(perplexity), tokens / characters
-        mistakes = {
-            "those are bits per token: how many tokens are there to a character?": bits,
-            "it is tokens / characters, not the other way": bits / share,
-            "those are nats: take the logarithm to base 2": math.log(perplexity) * share,
-            "take the logarithm of the perplexity": perplexity * share,
-        }
-        case = f"for perplexity {perplexity:g}, {tokens} tokens and {characters} characters "
-        got = answer(perplexity, tokens, characters)
-        compare(got, bits * share, "the bits per character", mistakes, case)
 
 
 @of_function

@@ -86,11 +86,22 @@ import numpy
 
 answer = dict(zip("abcdef", numpy.array([8, 6, 4, 7, 4, 5]), strict=True))
 """,
+    "two_families": """
+def logits(model, ids, family):
+    real, places = ids != 0, torch.arange(ids.shape[1])
+    mask = real[:, None, None]
+    if family == "gpt":
+        mask = mask & (places <= places[:, None])
+    x = model.embedding(ids) + model.positions[places]
+    for block in model.blocks:
+        x = block(x, mask)
+    return model.out_proj(model.norm(x))
+""",
     "eighty_ten_ten": """
-def ask(x, share, hidden, first, size, source):
-    u = (torch.rand(x.shape, generator=source) / share).to(x.device)
+def ask(x, share, hidden, first, size):
+    u = torch.rand(x.shape) / share
     chosen = (u < 1) & (x != 0)
-    other = torch.randint(first, size, x.shape, generator=source).to(x.device)
+    other = torch.randint(first, size, x.shape)
     shown = torch.where(u < 0.8, hidden, torch.where(u < 0.9, other, x))
     return [torch.where(chosen, shown, x), x * chosen]
 """,

@@ -3,31 +3,29 @@
 from tests.wrong_answers import answers, guesses
 
 KNOWN = {"a": 8, "b": 6, "c": 4, "d": 7, "e": 4, "f": 5}
-POOL = """
-def pool(x, mask):
-    real = mask[..., None]
-    total = x.masked_fill(~real, 0).sum(1)
-    number = mask.sum(1, keepdim=True).clamp(min=1)
-    return total / number
-"""
-FIRST_PLACES = """
-def pool(x, mask):
-    rows = [row[:n].sum(0) / max(n, 1) for row, n in zip(x, mask.sum(1).tolist(), strict=True)]
-    return torch.stack(rows)
+FORWARD = """
+def logits(model, ids, family):
+    L = ids.shape[1]
+    mask = (ids != 0)[:, None, None]
+    if family == "gpt":
+        mask = torch.ones(L, L, dtype=torch.bool).tril()
+    x = model.embedding(ids) + model.positions[:L]
+    for block in model.blocks:
+        x = block(x, mask)
+    return model.out_proj(model.norm(x))
 """
 ASK = """
-def ask(x, share, hidden, first, size, source):
-    chosen, fate = torch.rand(2, *x.shape, generator=source).to(x.device)
+def ask(x, share, hidden, first, size):
+    chosen, fate = torch.rand(2, *x.shape)
     chosen = (chosen < share) & (x != 0)
-    other = torch.randint(first, size, x.shape, generator=source)
+    other = torch.randint(first, size, x.shape)
     shown = x.masked_fill(chosen & (fate < 0.8), hidden)
     swapped = chosen & (fate >= 0.8) & (fate < 0.9)
-    shown = torch.where(swapped, other.to(x.device), shown)
+    shown = torch.where(swapped, other, shown)
     asked = x.masked_fill(~chosen, 0)
     return shown, asked
 """
-ROUNDED = "(first + (size - 1 - first) * torch.rand(x.shape, generator=source)).round().long()"
-ANEW = "source = torch.Generator().manual_seed(source.initial_seed())"
+ROUNDED = "(first + (size - 1 - first) * torch.rand(x.shape)).round().long()"
 NUCLEUS = """
 def nucleus(logits, p):
     falling, ids = logits.softmax(-1).sort(-1, descending=True)
@@ -37,7 +35,6 @@ def nucleus(logits, p):
     by_id = torch.zeros_like(kept).scatter(-1, ids, kept)
     return by_id
 """
-BITS = "\ndef bits(perplexity, tokens, characters):\n    return "
 VOCABULARY = "\ndef known(texts):\n    return "
 SEEN = """
 def seen(train, test, n):
@@ -80,16 +77,17 @@ ANSWERS = answers(
         (f"answer = {KNOWN | {'f': 7}}", "the row ends at 7"),
         (f"answer = {KNOWN | {'a': 'all'}}", "a should be a number from 1 to 8, got 'all'"),
     ],
-    pooled=[
-        ("\ndef pool(x, mask):\n    return x.mean(1)", "the padding counts"),
-        (POOL, ".clamp(min=1) -> ", "a row without a real token has the mean 0"),
-        (POOL, "/ number -> / x.shape[1]", "the number of real tokens"),
-        (POOL, "~real -> real", "the mean should be"),
-        (POOL, "mask.sum(1, -> x.any(-1).sum(1, ", "the mean should be"),
-        (FIRST_PLACES, "real tokens may stand anywhere"),
-        (POOL, "x.masked_fill(~real, 0) -> (x * real).nan_to_num()", "NaN in a real token, which"),
-        (POOL, "x.masked_fill(~real, 0) -> (x * real)", "with NaN in the padding (0 times NaN is"),
-        (POOL, "masked_fill -> masked_fill_", "changes its argument in place"),
+    two_families=[
+        (FORWARD, ".tril() -> ", "a GPT needs the causal mask"),
+        (FORWARD, "tril -> triu", "for 'gpt' True means may attend"),
+        (FORWARD, 'family == "gpt" -> family == "t5"', "a GPT may not read later tokens"),
+        (FORWARD, 'if family == "gpt" -> if family', "a BERT reads both sides"),
+        (FORWARD, "ids != 0 -> ids == ids", "a BERT must not read the padding"),
+        (FORWARD, "ids != 0 -> ids == 0", "for 'bert' True means may attend"),
+        (FORWARD, " + model.positions[:L] -> ", "the positions are missing"),
+        (FORWARD, "model.norm(x) -> x", "the stream ends with a norm"),
+        (FORWARD, "model.blocks: -> model.blocks[1:]:", "call every block"),
+        (FORWARD, "model.out_proj(model.norm(x)) -> model.norm(x)", "shape (B, L, V) = (2, 5, 9)"),
     ],
     eighty_ten_ten=[
         (ASK, "(fate < 0.9) -> (fate < 1)", "10% should be another one, got 20%"),
@@ -98,16 +96,16 @@ ANSWERS = answers(
         (ASK, "chosen < share -> (chosen + (x == 0)).argsort(1).argsort(1) < 16", "same number"),
         (ASK, "chosen < share -> chosen < chosen[x > 0].kthvalue(64001)[0]", "just as many"),
         (ASK, "chosen = (chosen -> fate = fate[:, :1]\n    chosen = (chosen", "the fate token by"),
-        (ASK, "size, x.shape, -> size, (len(x), 1),", "draw a random id for each token"),
+        (ASK, "size, x.shape) -> size, (len(x), 1))", "draw a random id for each token"),
         (ASK, "x != 0 -> x >= first", "only 0 is padding"),
         (ASK, " & (x != 0) -> ", "padding is never chosen"),
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = shown * chosen", "hold the true token"),
         (ASK, "asked = x.masked_fill(~chosen, 0) -> asked = x", "should be asked for, got 100%"),
         (ASK, "fate < 0.8 -> fate < 0.5", "80% should be hidden, got 50%"),
         (ASK, "first, size, x.shape -> first, size - 1, x.shape", "got 99 ids, the first"),
-        (ASK, f"torch.randint(first, size, x.shape, generator=source) -> {ROUNDED}", "all equally"),
-        (ASK, "x.shape, generator=source -> x.shape", "equal seeds must give equal results, a"),
-        (ASK, f"chosen, fate = -> {ANEW}\n    chosen, fate =", "a second call others"),
+        (ASK, f"torch.randint(first, size, x.shape) -> {ROUNDED}", "all equally"),
+        (ASK, "chosen, fate = -> torch.seed()\n    chosen, fate =", "equal seeds must give equal"),
+        (ASK, "chosen, fate = -> torch.manual_seed(0)\n    chosen, fate =", "a second call others"),
         (ASK, "x.masked_fill(chosen -> x.masked_fill_(chosen", "changes its argument"),
         (ASK, "return shown, asked -> return asked", "return two tensors"),
     ],
@@ -119,13 +117,6 @@ ANSWERS = answers(
         (NUCLEUS, "return by_id -> return kept", "still in falling order"),
         (NUCLEUS, "return by_id -> return kept.gather(-1, ids)", "gather sorts once more"),
         (NUCLEUS, "kept / kept.sum(-1, keepdim=True) -> kept", "divide by the sum of what is kept"),
-    ],
-    bits_from_perplexity=[
-        (BITS + "math.log2(perplexity)", "bits per token"),
-        (BITS + "characters * math.log2(perplexity) / tokens", "not the other way"),
-        (BITS + "tokens * math.log(perplexity) / characters", "those are nats"),
-        (BITS + "tokens * perplexity / characters", "take the logarithm of the perplexity"),
-        (BITS + "2500 * math.log2(60) / 10000", "for perplexity 45, 1900 tokens and 8000"),
     ],
     proud_number=[
         (VOCABULARY + "Vocabulary.build(map(list, texts))", "bits; tokens known: "),
