@@ -24,7 +24,7 @@ from attn_notes.attention import (
     scaled_dot_product_attention,
 )
 from attn_notes.cache import KVCache
-from attn_notes.checks import check_causal, check_weights, influence, measured, share_seen
+from attn_notes.checks import check_causal, check_weights, influence, share_seen
 from attn_notes.data import TextWindows, Vocabulary, make_batch, split_text
 from attn_notes.decoding import beam_search, greedy, sample, translate
 from attn_notes.flash import online_softmax, tiled_attention
@@ -368,7 +368,6 @@ TRAINING = [
     (fit(steps=-1), V, "steps must be at least 0"),
     (fit(nn.Linear(1, 1).requires_grad_(False)), V, "parameters that require a gradient"),
     (lambda: training.linear_decay(10, 10), V, "below total, got 10 and 10"),
-    (lambda: measured(1.0, 0), V, "positive"),
 ]
 
 

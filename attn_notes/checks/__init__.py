@@ -1,6 +1,5 @@
 """Properties of attention as functions: each raises `CheckFailed` or says nothing."""
 
-from attn_notes.checks.measuring import measured
 from attn_notes.checks.properties import (
     CheckFailed,
     check_causal,
@@ -19,5 +18,5 @@ from attn_notes.checks.texts import share_seen
 __all__ = [
     "CheckFailed", "check_batch_invariant", "check_causal", "check_masked_loss",
     "check_padding_invariant", "check_pieces_match_whole", "check_step_matches_parallel",
-    "check_weights", "influence", "measured", "share_seen",
+    "check_weights", "influence", "share_seen",
 ]  # fmt: skip
