@@ -477,7 +477,14 @@ def test_what_cannot_share_a_run_is_refused():
         effects(model, lambda: (model(TOKENS), model(TOKENS))[0].logits, {head: 0.0}, at_once=2)
     with pytest.raises(ValueError, match="must call the model once, got 0 calls"):
         effects(model, lambda: model.body(TOKENS).output, {head: 0.0}, at_once=2)
-    table, caches = Table(), tuple(KVCache() for _ in model.body.blocks)
+    table = Table()
+    with pytest.raises(ValueError, match=r"share the batch, got \(3, 4\) at reader and \(5,\)"):
+        inside.estimated_effects(table, lambda: table(torch.ones(5, 3)).sum(-1), {"reader": 0.0})
+    constant = nn.Module()
+    constant.forward = lambda: torch.ones(1)
+    with pytest.raises(ValueError, match="must give the model tensors, got none"):
+        effects(constant, constant, {"": 0.0}, at_once=2)
+    caches = tuple(KVCache() for _ in model.body.blocks)
     with pytest.raises(TypeError, match="tensors or plain, got KVCache"):
         effects(model, lambda: model(TOKENS, caches=caches).logits, {head: 0.0}, at_once=2)
     with pytest.raises(

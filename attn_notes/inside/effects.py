@@ -112,6 +112,9 @@ def estimated_effects(
         slopes = iter(torch.autograd.grad(value.sum(), inputs, materialize_grads=True))
 
         def moved(place: Place, x: Tensor) -> Tensor:
+            if value.dim() and x.shape[:1] != value.shape:
+                got = f"got {tuple(x.shape)} at {place} and {tuple(value.shape)}"
+                raise ValueError(f"activations and the measurement must share the batch, {got}")
             move = changed(place, changes[place], x.detach(), positions) - x.detach()
             return (move * next(slopes)).flatten(value.dim()).sum(-1)  # one number, or (B,)
 
@@ -140,7 +143,10 @@ def _in_batches(
         untouched = measure()
     if len(calls) != 1:
         raise ValueError(f"with at_once, measure must call the model once, got {len(calls)} calls")
-    B = next(len(x) for x in tree_leaves(calls[0]) if isinstance(x, Tensor))
+    sizes = [len(x) for x in tree_leaves(calls[0]) if isinstance(x, Tensor)]
+    if not sizes:
+        raise ValueError("with at_once, measure must give the model tensors, got none")
+    B = sizes[0]
     rest, found = iter(changes.items()), {}
     while group := dict(islice(rest, at_once)):
         output = _together(model, calls[0], B, group, positions)
@@ -194,9 +200,9 @@ def _repeated(B: int, n: int, x: Any) -> Any:
     if not isinstance(x, Tensor | PLAIN):
         got = f"got {type(x).__name__}"
         raise TypeError(f"with at_once, the model's arguments must be tensors or plain, {got}")
-    return (
-        x.repeat(n, *(1,) * (x.dim() - 1)) if isinstance(x, Tensor) and x.shape[:1] == (B,) else x
-    )
+    if not isinstance(x, Tensor) or x.shape[:1] != (B,):
+        return x
+    return torch.cat([x] * n)
 
 
 def _rows(row: int, B: int, n: int, x: Any) -> Any:

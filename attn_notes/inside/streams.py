@@ -170,7 +170,7 @@ def read_norm(norm: Any) -> Norm:
     The gain of an RMSNorm is measured, since some hold it less 1 (Gemma's `1 + weight`).
     """
     if isinstance(norm, nn.LayerNorm):
-        gain = norm.weight if norm.weight is not None else torch.ones(norm.normalized_shape)
+        gain = torch.ones(()) if norm.weight is None else norm.weight
         return Norm(gain, norm.bias, norm.eps, True)
     weight = next(norm.parameters(), torch.ones(0))
     wide = torch.promote_types(weight.dtype, torch.float32)
