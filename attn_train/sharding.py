@@ -1,4 +1,4 @@
-"""What N processes hold in N shares: weights, gradients and AdamW's averages (chapter 10)."""
+"""What N processes hold in N shares: weights, gradients and AdamW's averages (book/beyond.md)."""
 
 from typing import Any
 
