@@ -10,7 +10,7 @@ LAYERS |= {"the token before such a copy, with values made one token back": "one
 
 INDUCTION = """
 def induction(tokens):
-    i = torch.arange(tokens.shape[1], device=tokens.device)
+    i = torch.arange(tokens.shape[1])
     last = F.pad(tokens, (1, 0), value=-1)[:, :-1]  # the token before
     after = F.pad(tokens, (0, 1), value=-1)[:, 1:]
     cells = (tokens[:, :, None] == last[:, None]) & (i < i[:, None])
