@@ -170,9 +170,9 @@ def read_norm(norm: Any) -> Norm:
     The gain of an RMSNorm is measured, since some hold it less 1 (Gemma's `1 + weight`).
     """
     if isinstance(norm, nn.LayerNorm):
-        gain = torch.ones(()) if norm.weight is None else norm.weight
+        gain = torch.ones((), device="cpu") if norm.weight is None else norm.weight
         return Norm(gain, norm.bias, norm.eps, True)
-    weight = next(norm.parameters(), torch.ones(0))
+    weight = next(norm.parameters(), torch.ones(0, device="cpu"))
     wide = torch.promote_types(weight.dtype, torch.float32)
     eps = next((x for x in (getattr(norm, n, None) for n in EPS) if x), torch.finfo(wide).eps)
     ones = torch.ones_like(weight, dtype=wide)
