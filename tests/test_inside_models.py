@@ -368,6 +368,96 @@ def test_what_is_not_known_is_refused_in_words(transformers):
         effects(model, lambda: model(TOKENS, labels=TOKENS).loss, {head: 0.0}, at_once=2)
 
 
+def test_a_run_that_visits_nothing_is_no_empty_answer(transformers):
+    model = made(transformers, "LlamaForCausalLM")
+    with pytest.raises(ValueError, match=r"never visits 'model.embed_tokens'"), record(model):
+        pass
+
+
+def test_a_function_that_writes_into_its_argument_changes_no_more_than_it_should(transformers):
+    model = made(transformers, "LlamaForCausalLM")
+    head = find_heads(model)[5]
+    for write in (lambda x: x.mul_(0.99), lambda x: x * 0.99):
+        estimates = inside.estimated_effects(model, lambda: last_logit(model), {head: write})
+        found = effects(model, lambda: last_logit(model), {head: write})
+        torch.testing.assert_close(estimates[head], found[head], rtol=0.1, atol=1e-6)
+        with patch(model, {head: write}, positions=-1), record(model, [head]) as seen:
+            model(TOKENS)
+        with record(model, [head]) as plain:
+            model(TOKENS)
+        torch.testing.assert_close(seen[head][:, :-1], plain[head][:, :-1])
+    for nothing in (lambda x: None, "0", None):
+        with pytest.raises(TypeError, match=r"self_attn.1 must be a number, .*, got"):
+            effects(model, lambda: last_logit(model), {head: nothing})
+
+
+@pytest.mark.parametrize("kind", ["BertForMaskedLM"])
+def test_positions_of_what_has_none_are_refused(model, kind):
+    flat = nn.Sequential(model.bert, _First())
+    refused = pytest.raises(ValueError, match=r"positions .* got \(2, 24\) at 1")
+    with refused, patch(flat, {"1": 0.0}, positions=0):
+        flat(TOKENS)
+
+
+class _First(nn.Module):
+    """The vector of the first token."""
+
+    def forward(self, output):
+        return output.last_hidden_state[:, 0]
+
+
+def test_checkpoints_that_would_run_back_without_the_change_are_refused(transformers):
+    model = copy.deepcopy(made(transformers, "LlamaForCausalLM")).train()
+    layer_of(model, find_heads(model)[0]).gradient_checkpointing = True
+    head = find_heads(model)[5]
+    with pytest.raises(ValueError, match="gradient checkpointing"), patch(model, {head: 0.0}):
+        pass
+    exact = effects(model, lambda: last_logit(model), {head: 0.99})[head]  # in evaluation mode
+    estimate = inside.estimated_effects(model, lambda: last_logit(model), {head: 0.99})[head]
+    torch.testing.assert_close(estimate, exact, rtol=0.1, atol=1e-6)
+
+
+def test_some_of_the_parts_alone_are_refused(transformers):
+    """The norm divides by the scale of the whole stream."""
+    model = made(transformers, "LlamaForCausalLM")
+    with record(model) as found, torch.no_grad():
+        model(TOKENS)
+    parts, row = contributions(model, found), model.lm_head.weight[3]
+    for left_out in (find_heads(model)[4], "model.embed_tokens", "model.layers.2.mlp"):
+        some = {place: x for place, x in parts.items() if place != left_out}
+        with pytest.raises(
+            ValueError, match=f"all that contributions gives, got none of {left_out}"
+        ):
+            inside.direct_logits(model, some, row)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "sizes"),
+    [
+        ("GraniteForCausalLM", "GraniteConfig", {**GROUPED, "logits_scaling": 4.0}),
+        ("CohereForCausalLM", "CohereConfig", {**GROUPED, "logit_scale": 0.25}),
+    ],
+)
+def test_logits_that_are_scaled_are_refused(transformers, kind, config, sizes):
+    model = filled(getattr(transformers, kind)(getattr(transformers, config)(**sizes))).eval()
+    with record(model) as found, torch.no_grad():
+        model(TOKENS)
+    with pytest.raises(TypeError, match="whose logits are scaled"):
+        inside.logit_lens(model, found[find_streams(model)[-1]])
+    with pytest.raises((TypeError, ValueError), match=r"scaled|must be LayerNorm"):
+        inside.direct_logits(model, contributions(model, found), torch.ones(24))
+
+
+@pytest.mark.parametrize("kind", ["Olmo2", "Glm4", "Apertus", "StableLm", "DiffLlama"])
+def test_weights_behind_a_norm_that_is_not_known_are_refused(transformers, kind):
+    config = getattr(transformers, f"{kind}Config")(
+        **GROUPED, head_dim=6, pad_token_id=0, qk_layernorm=True
+    )
+    model = filled(getattr(transformers, f"{kind}ForCausalLM")(config)).eval()
+    with pytest.raises(ValueError, match=r"must have norms that are known, got .*norm"):
+        inside.composition(model, *find_heads(model)[2:8:5])
+
+
 def test_a_norm_that_is_neither_kind_is_refused():
     class ScaleNorm(nn.Module):
         def __init__(self):
@@ -377,8 +467,17 @@ def test_a_norm_that_is_neither_kind_is_refused():
         def forward(self, x):
             return self.weight * x / (x.abs().sum(-1, keepdim=True) + self.eps)
 
-    with pytest.raises(ValueError, match="must be LayerNorm or RMSNorm, got ScaleNorm"):
-        inside.streams.read_norm(ScaleNorm())
+    class OneMore(nn.LayerNorm):
+        def forward(self, x):
+            return nn.functional.layer_norm(x, x.shape[-1:], 1 + self.weight, self.bias)
+
+    class Bare(nn.Module):
+        def forward(self, x):
+            return nn.functional.layer_norm(x, (5,))
+
+    for norm in (ScaleNorm(), OneMore(5), Bare()):
+        with pytest.raises(ValueError, match=f"LayerNorm or RMSNorm, got {type(norm).__name__}"):
+            inside.streams.read_norm(norm)
     norm = nn.RMSNorm(5, eps=0.1)
     with torch.no_grad():
         norm.weight.copy_(torch.rand(5, generator=rng(1)) - 0.5)

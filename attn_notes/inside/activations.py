@@ -105,7 +105,7 @@ def record(
         places: each a `Head`, at any of its parts, or the name of any module, such as
             "body.blocks.0", (B, L, E), its output or the first of several. By default the outputs
             of all heads, embeddings, blocks and feed-forward networks that are computed. A place
-            that the run never visits raises a ValueError at the end.
+            that the run never visits raises a ValueError at the end; so does a run without any.
         every_call: keep a list of the activations of all calls, such as the steps of a text that is
             generated; else those of the last call.
 
@@ -134,7 +134,7 @@ def record(
     chosen = default_places(model) if places is None else named
     with visiting(model, {place: partial(keep, place) for place in chosen}):
         yield found
-    check_visited(named, found)
+    check_visited(named if found else chosen, found)
 
 
 @contextmanager
@@ -182,11 +182,18 @@ def changed(place: Place, change: Any, x: Tensor, positions: Positions | None = 
     if isinstance(change, Real):
         new = x * float(change)
     else:
-        new = change(x) if callable(change) else change
+        new = change(x.clone()) if callable(change) else change  # which may write into it
+        if not isinstance(new, Tensor):
+            wanted = "a number, a tensor, or a function that returns one"
+            raise TypeError(f"the change of {place} must be {wanted}, got {type(new).__name__}")
         check_broadcast(f"the change of {place}", new, x.shape, of="activation")
         new = new.to(x).expand_as(x)
     if positions is None:
         return new
+    if x.dim() < 3:
+        raise ValueError(
+            f"positions need an activation (B, L, ...), got {tuple(x.shape)} at {place}"
+        )
     here = positions
     if not (isinstance(here, Tensor) and here.dtype == torch.bool):
         here = torch.zeros(x.shape[1], dtype=torch.bool, device=x.device)  # (L,)
@@ -217,6 +224,9 @@ def visiting(
     With `once`, two places that are the same key or value raise a ValueError.
     """
     modules = dict(model.named_modules())
+    if any(x.training and getattr(x, "gradient_checkpointing", False) for x in modules.values()):
+        wanted = "turn gradient checkpointing off, which computes again what a change has left"
+        raise ValueError(f"to look inside a model that trains, {wanted}")
     heads: dict[str, tuple[Layer, dict[Part, list[tuple[int, Visit]]]]] = {}
     with ExitStack() as undo:
         for place, visit in visits.items():
@@ -270,5 +280,5 @@ def check_visited(places: Iterable[Place], visited: Collection[Place]) -> None:
     """Raise for the first place at which no activation was computed."""
     for place in places:
         if place not in visited:
-            wanted = "name a module that it calls, and run the model inside the `with`"
+            wanted = "name a module that it calls, and run the model, not compiled, in the `with`"
             raise ValueError(f"the run never visits {str(place)!r}: {wanted}")

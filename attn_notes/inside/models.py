@@ -33,6 +33,8 @@ BERT_LAYER, BERT_BLOCKS = "self.query self.key self.value output.dense", "encode
 BERT = Family(BERT_LAYER, "attention", "", "output.dense", BERT_BLOCKS, "embeddings", "")
 LLAMA_LAYER, LLAMA_NORM = "q_proj k_proj v_proj o_proj", "input_layernorm"  # Qwen, Gemma, ... too
 LLAMA = Family(LLAMA_LAYER, "self_attn", LLAMA_NORM, "mlp", "layers", "embed_tokens", "norm")
+NORMS = {"input_layernorm", "pre_feedforward_layernorm", "q_norm", "k_norm", "v_norm"}
+NORMS |= {"post_attention_layernorm", "post_feedforward_layernorm"}
 KNOWN = "MultiHeadAttention, or that of GPT-2, BERT, Llama, Qwen or Gemma in transformers"
 
 
@@ -63,6 +65,12 @@ class Layer(NamedTuple):
     def head_of(self, part: Part, index: int) -> int:
         """The number of the head (key-value head, for keys and values) that head `index` uses."""
         return index * self.num_kv_heads // self.num_heads if part in ("key", "value") else index
+
+    def unknown_norms(self, block: nn.Module) -> list[str]:
+        """The norms in it and in its block, of Llama's kind, whose place is not known."""
+        names = [name for x in (block, self.module) for name, _ in x.named_children()]
+        is_one = self.family is LLAMA
+        return [name for name in names if is_one and "norm" in name and name not in NORMS]
 
     def weights(self) -> list[Tensor]:
         """Of queries, keys, values and output: (H · D, E), (G · D, E), (G · Dv, E), (E, H · Dv)."""

@@ -93,15 +93,20 @@ def head_weights(model: nn.Module, head: Head) -> HeadWeights:
     """
     stack, _ = _block(model, head)
     layer = next(layer for layer in stack.layers if layer.name == head.layer)
+    if unknown := layer.unknown_norms(model.get_submodule(layer.block)):
+        raise ValueError(f"head must have norms that are known, got {unknown[0]}")
     before, after = stack.norm_before(layer), stack.norm_after(layer.name)
     query, key, value, output = (_exact(weight) for weight in layer.weights())
 
     def rows(part: Part, weight: Tensor) -> Tensor:
         heads = layer.num_heads if part == "query" else layer.num_kv_heads
         own = weight.unflatten(0, (heads, -1))[layer.head_of(part, head.index)]  # (D, E)
-        norm = getattr(layer.module, f"{part[0]}_norm", None)
-        gain = 1.0 if norm is None else _exact(read_norm(norm).gain)[:, None]
-        return reading_weight(before, own * gain)
+        norm = getattr(layer.module, name := f"{part[0]}_norm", None)
+        gain = own.new_ones(len(own)) if norm is None else _exact(read_norm(norm).gain)
+        if gain.shape != own.shape[:1]:
+            got = f"{name} over {len(gain)} numbers for a head of {len(own)}"
+            raise ValueError(f"head must have norms that are known, got {got}")
+        return reading_weight(before, own * gain[:, None])
 
     output = output.unflatten(1, (layer.num_heads, -1))[:, head.index]  # (E, D)
     gain = 1.0 if after is None else _exact(read_norm(after).gain)[:, None]

@@ -13,6 +13,7 @@ from attn_notes.inside.models import Layer, Stack, find_stacks, weight_of
 from attn_notes.transformer import DecoderOnly, MaskedLanguageModel, Transformer
 
 EPS = "eps", "variance_epsilon"  # what a norm calls it
+SCALES = "logit_scale", "logits_scaling"  # Cohere's and Granite's, on the logits
 
 
 def logit_lens(model: Any, stream: Tensor) -> Tensor:
@@ -113,6 +114,10 @@ def direct_logits(
     unembedding(model)
     if stack.blocks[0] in parts:
         raise ValueError("parts must be what contributions gives, got activations")
+    heads = [Head(layer.name, n) for layer in stack.layers for n in range(layer.num_heads)]
+    for place in (stack.streams[0], *heads, *stack.networks):  # all, for the scale of their sum
+        if place not in parts:
+            raise ValueError(f"parts must be all that contributions gives, got none of {place}")
     stream, norm = torch.stack([*parts.values()]).sum(0), read_norm(stack.norm)  # (B, L, E)
     check_broadcast("direction", direction, stream.shape, of="stream")
     scale = norm.scale(stream)  # (B, L)
@@ -141,7 +146,11 @@ def pre_norm_stack(model: nn.Module) -> Stack:
 
 
 def unembedding(model: nn.Module) -> Any:
-    """The projection from the last norm to the logits; raise if there is none."""
+    """The projection from the last norm to the logits; raise if something else makes them."""
+    config = getattr(model, "config", None)
+    if scales := [name for name in SCALES if getattr(config, name, 1) != 1]:
+        got = f"{type(model).__name__}, whose logits are scaled ({scales[0]})"
+        raise TypeError(f"model must have logits of its output projection, got {got}")
     if isinstance(model, Transformer | DecoderOnly):
         return model.out_proj
     if isinstance(head := getattr(model, "lm_head", None), nn.Linear):
@@ -169,15 +178,15 @@ def read_norm(norm: Any) -> Norm:
 
     The gain of an RMSNorm is measured, since some hold it less 1 (Gemma's `1 + weight`).
     """
-    if isinstance(norm, nn.LayerNorm):
-        gain = torch.ones((), device="cpu") if norm.weight is None else norm.weight
-        return Norm(gain, norm.bias, norm.eps, True)
+    if type(norm) is nn.LayerNorm:  # Nemotron's, one that is derived, adds 1 to its weight
+        own = torch.ones((), device="cpu") if norm.weight is None else norm.weight
+        return Norm(own, norm.bias, norm.eps, True)
     weight = next(norm.parameters(), torch.ones(0, device="cpu"))
     wide = torch.promote_types(weight.dtype, torch.float32)
     eps = next((x for x in (getattr(norm, n, None) for n in EPS) if x), torch.finfo(wide).eps)
     ones = torch.ones_like(weight, dtype=wide)
-    gain = norm(ones) * (1 + eps) ** 0.5  # (E,)
-    x = 2 * ones.cumsum(0) / len(ones) - 0.5
+    gain = norm(ones) * (1 + eps) ** 0.5 if len(ones) else ones  # (E,)
+    x = 2 * ones.cumsum(0) / max(len(ones), 1) - 0.5
     expected = gain * x / (x.square().mean() + eps).sqrt()
     if not len(ones) or (can_look(x) and not torch.allclose(norm(x), expected, rtol=1e-3)):
         raise ValueError(f"a norm must be LayerNorm or RMSNorm, got {type(norm).__name__}")
