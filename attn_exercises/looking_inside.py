@@ -47,7 +47,10 @@ def patched_position(answer: Any) -> None:
         ),
     }
 
-    def opened() -> Any:
+    runs: list[int] = []
+    layer.out_proj.register_forward_pre_hook(lambda *_: runs.append(1))  # somebody else's
+
+    def opened(head: int = head, position: int = position) -> Any:
         manager = answer(layer, head, position, new)
         if not hasattr(manager, "__enter__"):
             raise CheckFailed("the answer should be a context manager: is @contextmanager missing?")
@@ -59,7 +62,13 @@ def patched_position(answer: Any) -> None:
     if difference(x, heads.flatten(2)):
         raise CheckFailed("a tensor that was recorded before changes too: work on a clone")
     hook = {"afterwards the layer is still patched: remove the hook": right}
+    runs.clear()
     compare(layer(x), plain, "afterwards the output", hook)
+    if not runs:
+        raise CheckFailed("a hook of somebody else is gone too: remove only your own")
+    other = layer(put(0, slice(4, 6)))
+    with opened(2, 0):
+        compare(layer(x), other, "of head 2 at position 0, the output")
 
     def fail() -> None:
         with opened():

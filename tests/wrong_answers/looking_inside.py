@@ -104,6 +104,12 @@ ANSWERS = answers(
         (PATCH, "hook.remove() -> pass", "still patched: remove the hook"),
         (
             PATCH,
+            "hook.remove() -> layer.out_proj._forward_pre_hooks.clear()",
+            "remove only your own",
+        ),
+        (PATCH, "position, head] = new -> 3, 1] = new", "of head 2 at position 0, the output"),
+        (
+            PATCH,
             "    try:\n        yield\n    finally:\n        hook ->     yield\n    hook",
             "after an error in the `with`",
         ),
