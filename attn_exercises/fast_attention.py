@@ -166,7 +166,7 @@ def balanced_ring(answer: Any) -> None:
             raise CheckFailed(f"{case}return a list of {W} tensors, one a device, got {got}")
         for own in places:
             if not isinstance(own, Tensor) or own.dim() != 1 or own.is_floating_point():
-                raise CheckFailed(f"{case}the places of a device are whole numbers in one axis")
+                raise CheckFailed(f"{case}each device has a tensor (L / W,) of whole numbers")
         if [len(own) for own in places] != [L // W] * W:
             held = ", ".join(str(len(own)) for own in places)
             raise CheckFailed(f"{case}each device holds {L // W} tokens, got {held}")
