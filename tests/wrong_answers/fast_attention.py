@@ -152,6 +152,7 @@ ANSWERS = answers(
             "a list of 2 tensors, one a device",
         ),
         (DEALT, "range(W)] -> range(W - 1)]", "a list of 2 tensors, one a device, got 1"),
+        (DEALT, "- 1 - w]]) -> - 1 - w]]).tolist()", "has a tensor (L / W,) of whole numbers"),
     ],
     triton_log_sum_exp=[
         (KERNEL, "tl.exp(old - maximum) * -> ", "is not rescaled when the maximum rises"),
