@@ -420,6 +420,10 @@ def test_checkpoints_that_would_run_back_without_the_change_are_refused(transfor
 def test_some_of_the_parts_alone_are_refused(transformers):
     """The norm divides by the scale of the whole stream."""
     model = made(transformers, "LlamaForCausalLM")
+    with record(model, every_call=True) as steps, torch.no_grad():
+        model(TOKENS)
+    with pytest.raises(ValueError, match=r"of one run, got several of model.embed_tokens"):
+        contributions(model, steps)
     with record(model) as found, torch.no_grad():
         model(TOKENS)
     parts, row = contributions(model, found), model.lm_head.weight[3]

@@ -37,7 +37,8 @@ def effects(
 
     Args:
         model: as in `record`; it is in evaluation mode and without gradients meanwhile.
-        measure: runs the model, and returns a number, or a tensor, such as (B,).
+        measure: runs the model, and returns a number, or a tensor, such as (B,): the same at every
+            call, so without a cache that it fills.
         changes: those of `patch`.
         positions: where to make them, as in `patch`; everywhere by default.
         at_once: how many changes share one run of the model, in which the batch stands once for

@@ -22,6 +22,16 @@ def logit_lens(model: Any, stream: Tensor) -> Tensor:
     nostalgebraist (2020); chapter 11. From (..., E), as `record` keeps it at one of `find_streams`
     in the last stack, logits (..., V), behind the cap of Gemma 2. The stream after the last block
     gives the model's own logits.
+
+    Example:
+        >>> from attn_notes.inside import find_streams, record
+        >>> from attn_notes.transformer import TransformerConfig
+        >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, norm="pre"))
+        >>> with record(model) as activations:
+        ...     logits = model(torch.tensor([[5, 6, 7]])).logits
+        >>> lens = [logit_lens(model, activations[name]) for name in find_streams(model)]
+        >>> [each.shape[-1] for each in lens], torch.equal(lens[-1], logits)
+        ([9, 9, 9], True)
     """
     norm = last_stack(model).norm
     x = stream if norm is None else norm(stream)
@@ -238,10 +248,11 @@ def _of_module(
 
 def _activation(activations: Mapping[Place, Tensor], place: Place) -> Tensor:
     """The activation at a place; raise if it was not kept."""
-    if place not in activations:
-        wanted = "all that record(model) keeps of one run"
-        raise ValueError(f"activations must be {wanted}, got none of {place}")
-    return activations[place]
+    x: Tensor | list[Tensor] | None = activations.get(place)
+    if x is None or isinstance(x, list):  # a list: of every call
+        wanted, got = "all that record(model) keeps of one run", "none" if x is None else "several"
+        raise ValueError(f"activations must be {wanted}, got {got} of {place}")
+    return x
 
 
 def _check_sum(parts: Mapping[Place, Tensor], stream: Tensor) -> None:
@@ -251,5 +262,5 @@ def _check_sum(parts: Mapping[Place, Tensor], stream: Tensor) -> None:
     error = (torch.stack([*parts.values()]).sum(0) - stream).abs().max().item()
     size = torch.stack([x.abs().max() for x in (*parts.values(), stream)]).max().item()
     if error > size * max(torch.finfo(stream.dtype).eps, 1e-7) ** 0.5:
-        wanted = "sum to the stream after the last block, in evaluation mode"
+        wanted = "sum to the stream after the last block, in evaluation mode without autocast"
         raise ValueError(f"what the parts write must {wanted}, got {error:.2g} beside it")

@@ -22,7 +22,7 @@ def tapped(layer: Layer, parts: Collection[Part], see: See) -> Iterator[None]:
 
     Queries (B, H, L, D) and keys (B, G, S, D) are those of the scores: behind their norms and
     rotations, keys with those of a cache. Values are (B, G, S, Dv), the pattern (B, H, L, S) before
-    dropout, outputs (B, H, L, Dv).
+    dropout (behind it in the reference library), outputs (B, H, L, Dv).
     """
 
     def before_projection(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
