@@ -144,4 +144,13 @@ class patch_at:
     def __exit__(self, *error):
         self.projection.forward = self.plain
 """,
+    "integrated_by_hand": """
+def integrated(f, x, baseline, steps):
+    point = baseline.clone().requires_grad_()
+    for n in range(steps):
+        with torch.no_grad():
+            point.copy_(baseline + (n + 0.5) / steps * (x - baseline))
+        f(point).backward()
+    return (x - baseline) * point.grad / steps
+""",
 }
