@@ -74,7 +74,12 @@ ANSWERS = answers(
     ceiling_without_order=[
         (CEILING, "tuple(sorted(str(number))) -> frozenset(str(number))", "how often each digit"),
         (CEILING, " / len(numbers) -> ", "divide it by that of the numbers"),
-        (ORDERS, "len(set(permutations(str(n)))) -> math.factorial(len(str(n)))", "112 has three"),
+        (
+            ORDERS,
+            "from itertools import permutations -> from math import factorial",
+            "len(set(permutations(str(n)))) -> factorial(len(str(n)))",
+            "112 has three",
+        ),
         (ORDERS, "only the numbers that are asked compete"),
         ("def ceiling(numbers):\n    return 0.0997", "the ceiling should be 0.5, got 0.0997"),
     ],
