@@ -212,12 +212,12 @@ def apply_rotary(
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    if angles.ndim != 2 or x.shape[-2:] != (len(angles), 2 * angles.shape[1]):
+    L, n = angles.shape if angles.ndim == 2 else (-1, -1)  # n pairs
+    if x.shape[-2:] != (L, 2 * n):
         must = "x and angles must have shapes (..., L, D) and (L, D/2)"
         raise ValueError(f"{must}, got {shapes_of(x=x, angles=angles)}")
     if layout not in ("pairs", "halves"):
         raise ValueError(f"layout must be pairs or halves, got {layout!r}")
-    n = angles.shape[1]  # pairs
     split, axis = {"pairs": ((n, 2), -1), "halves": ((2, n), -2)}[layout]
     a, b = x.reshape(*x.shape[:-1], *split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
