@@ -154,6 +154,10 @@ class Transformer(nn.Module):
             return logits, None
         return logits, TransformerWeights(read.weights, weights, cross_weights)
 
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, S, E), the memory that the decoder reads, of a source (B, S)."""
+        return self.initial_state(source, lengths).memory
+
     def initial_state(self, source: Tensor, lengths: Tensor | None = None) -> TransformerState:
         """Read the source: the state before START; the arguments are those of `start`."""
         read, mask = self._read_source(source, lengths)
