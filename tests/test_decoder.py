@@ -49,6 +49,13 @@ def test_between_embeddings_and_logits_it_equals_torchs_transformer(norm, scaled
     torch.testing.assert_close(gradients(logits, tables), gradients(expected, tables))
 
 
+def test_the_memory_is_the_encoder_s_output_on_the_real_tokens():
+    model = small.transformer()
+    memory = model.encode(SOURCE, LENGTHS)
+    expected = model.encoder(SOURCE, attn_mask=padding_mask(LENGTHS, S)).output
+    torch.testing.assert_close(memory, expected)
+
+
 # Padding
 
 
