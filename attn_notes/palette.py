@@ -10,6 +10,9 @@ import re
 CATEGORICAL = ("#4a7fc1", "#b9812a", "#3f9a6b", "#cf5f57", "#9a70c4", "#2f97a3")
 """Six hues of medium lightness, each with a contrast above 3 on light and dark pages."""
 
+QUERY, KEY, VALUE = CATEGORICAL[:3]
+"""Blue, ochre and green, in every figure, widget and drawing that shows one of the three."""
+
 NEGATIVE, POSITIVE = "#3f7fbf", "#c9643c"
 """The two ends of the diverging scale."""
 

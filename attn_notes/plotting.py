@@ -23,9 +23,12 @@ with extra("plot"):
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
+    from matplotlib.ticker import MaxNLocator
 
 MOST_LABELS = 60  # of an axis
 LONGEST_TOKEN, LONGEST_TITLE = 24, 60  # characters that are drawn; of a title, in a line
+LETTER = 0.075  # inches
+SLANTED = {"rotation": 45, "rotation_mode": "anchor", "ha": "right", "va": "center"}
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
@@ -38,7 +41,7 @@ STYLE: dict[str, Any] = {
     "figure.figsize": (6.4, 3.4),
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
-    "font.size": 10.5,
+    "font.size": 9,  # points, at the size a page shows it; so are "medium" titles
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same on every machine
     "axes.titlesize": "medium",
@@ -47,12 +50,26 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.8,
     "hatch.linewidth": 0.6,
     "image.cmap": SEQUENTIAL,
+    "image.interpolation": "none",  # a file holds one pixel a weight, and the viewer draws squares
+    "svg.fonttype": "none",  # text stays text, in the type of the page
+    "svg.hashsalt": "attn_notes",  # the same ids in every run
 }
+NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+RASTER_DPI = 192  # of an artist with `rasterized=True` in a drawing
 
 
 def use_style() -> None:
-    """Set the book's matplotlib style for every figure that follows."""
+    """Set the book's matplotlib style for every figure that follows; in a notebook, as SVG too.
+
+    A notebook whose figures open in a window, or in a widget, keeps them there.
+    """
     plt.rcParams.update(STYLE)  # type: ignore[arg-type]  # keys are rcParams' own literals
+    if "inline" in plt.get_backend():
+        from matplotlib_inline.backend_inline import (  # noqa: PLC0415, comes with a kernel
+            set_matplotlib_formats,
+        )
+
+        set_matplotlib_formats("svg", dpi=RASTER_DPI, metadata=NO_METADATA)
 
 
 def plot_attention(
@@ -114,7 +131,8 @@ def plot_attention(
         style: Any = {"ha": "center", "va": "center", "fontsize": "small"}
         for i, j in allowed.nonzero().tolist():
             number = float(weights[i, j])
-            ax.text(j, i, f"{number:.2f}", color=_ink_on(image.cmap(image.norm(number))), **style)
+            said = f"{number:.2f}".replace("-", "\N{MINUS SIGN}")
+            ax.text(j, i, said, color=_ink_on(image.cmap(image.norm(number))), **style)
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(image, ax=ax, shrink=0.85).outline.set_visible(False)
     return ax
@@ -195,15 +213,26 @@ def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[st
     """Tokens on both axes, and which axis is which."""
     for tokens, axis in ((key_tokens, ax.xaxis), (query_tokens, ax.yaxis)):
         if tokens is None:
+            axis.set_major_locator(MaxNLocator("auto", integer=True))  # there is no cell 2.5
             continue
         every = 1 + len(tokens) // MOST_LABELS
         shown = [_drawn(token, LONGEST_TOKEN) for token in tokens[::every]]
-        slanted = axis is ax.xaxis and max(map(len, tokens), default=0) > 2
-        style: Any = {"rotation": 60 if slanted else 0, "parse_math": False}  # a dollar is a dollar
+        style: Any = {"parse_math": False}  # a dollar is a dollar
+        if axis is ax.xaxis and max(map(len, shown), default=0) > _room_of_a_column(ax) * every:
+            style |= SLANTED
         axis.set_ticks(range(0, len(tokens), every), shown, **style)
     ax.set(xlabel="keys (are read)", ylabel="queries (read)")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
+
+
+def _room_of_a_column(ax: Axes) -> float:
+    """About how many characters of a label stand side by side over one column of a map."""
+    (left, right), (bottom, top) = sorted(ax.get_xlim()), sorted(ax.get_ylim())
+    figure: Any = ax.figure
+    box = figure.transFigure.transform_bbox(ax.get_position())  # in dots
+    wide, high = box.size / (right - left, top - bottom) / figure.dpi
+    return float(min(wide, high)) / LETTER - 1
 
 
 def _room_for(tokens: Sequence[str] | None) -> float:

@@ -143,12 +143,21 @@ def showing(fresh: str) -> nbformat.NotebookNode:
     return cell_of(source, [output(html(state()))])
 
 
+def drawing(fresh: str) -> nbformat.NotebookNode:
+    source = "from IPython.display import display\n"
+    source += f"display({{'text/plain': {fresh!r}, 'image/svg+xml': '<svg/>'}}, raw=True)"
+    data = {"text/plain": "Figure 1", "image/svg+xml": "<svg><path/></svg>"}
+    return cell_of(source, [nbformat.v4.new_output("display_data", data=data)])
+
+
 # (the cell, whether it passes)
 CELLS = [
     (showing(html(state())), True),
     (showing(TWO_QUANTA), True),
     (showing(THREE), False),
     (showing("<b>no widget</b>"), False),
+    (drawing("Figure 1"), True),  # its paths differ from those of the stored one
+    (drawing("Figure 2"), False),
     (printing("print('exact 0.997')", "exact 0.998"), False),  # it states no tolerance
     (printing("a = 2; print(a)", "3", "needs-triton"), True),  # it runs, and is not compared
     (printing("print(a)", "3"), False),  # a is 2, and nothing excuses this cell

@@ -111,7 +111,7 @@ def every_picture_has_an_alt_and_a_caption(cells: list[Cell]) -> list[str]:
     pictures = [
         (cell["id"], cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", ""), after)
         for cell, after in itertools.pairwise([*cells, {"cell_type": "end", "source": ""}])
-        if data_of(cell, "image/png")
+        if data_of(cell, "image/png") + data_of(cell, "image/svg+xml")
     ]
     seen = [(name, alt, prose([after]).strip()) for name, alt, after in pictures]
     paragraphs = re.split(r"\n\s*\n", prose(cells))
@@ -297,6 +297,10 @@ def long_cells(cells: list[Cell]) -> list[str]:
 def wide_stills(cells: list[Cell]) -> list[str]:
     stills = [(cell["id"], png) for cell in code(cells) for png in data_of(cell, "image/png")]
     widths = [(name, int.from_bytes(base64.b64decode(png)[16:20])) for name, png in stills]
+    drawings = [(cell["id"], svg) for cell in code(cells) for svg in data_of(cell, "image/svg+xml")]
+    for name, svg in drawings:
+        if found := re.search(r'<svg[^>]* width="([\d.]+)pt"', svg):
+            widths.append((name, round(float(found[1]) * 4 / 3)))
     return [f"{name}: {width} pixels wide" for name, width in widths if width > WIDE]
 
 

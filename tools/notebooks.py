@@ -22,9 +22,10 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from tools import launch, notebook_rules  # noqa: E402, this file is run as a script
+from tools import launch, notebook_rules, stills  # noqa: E402, this file is run as a script
 
 BOOK = ROOT / "book"
+SVG = "image/svg+xml"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 TIMEOUT = 600  # seconds a cell
 AT_ONCE = 2
@@ -62,7 +63,10 @@ def _clean_output(output: dict[str, Any]) -> dict[str, Any]:
         output["execution_count"] = 1
     if "metadata" in output:
         output["metadata"] = {}
-    output.get("data", {}).pop(WIDGET_VIEW, None)
+    data = output.get("data", {})
+    data.pop(WIDGET_VIEW, None)
+    if SVG in data:
+        data[SVG] = stills.tidy(data[SVG])
     return output
 
 

@@ -23,8 +23,9 @@ from sphinx.util.docutils import SphinxDirective
 
 PARTS = (
     *("attn_access", "attn_bibliography", "attn_icons", "attn_maths", "attn_publish"),
-    "attn_search",
+    *("attn_search", "attn_stills"),
 )
+
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
 IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
