@@ -1,8 +1,8 @@
 """Measures what the book promises, and prints it beside the goal or the usual way.
 
 python -m benchmarks                  all of them, one after another
-python -m benchmarks widgets          one: attention, multihead, transformer, published, decoding
-                                      or widgets
+python -m benchmarks widgets          one: attention, linear, multihead, transformer, published,
+                                      decoding or widgets
 python -m benchmarks --page FILE ...  writes those into a page
 """
 
@@ -17,6 +17,7 @@ from attn_notes import get_device
 
 TITLES = {
     "attention": "Attention",
+    "linear": "A state beside a cache",
     "multihead": "Multi-head attention",
     "transformer": "Blocks",
     "published": "Published models",

@@ -11,6 +11,7 @@ from benchmarks.report import Bench
 SMALL = {"layers": 1, "width": 8, "heads": 2, "longest": 32}
 TINY = {
     "attention": {"shapes": [(1, 2, 8, 4)], "lengths": [8]},
+    "linear": {"lengths": [3, 70]},
     "multihead": {"shapes": [(2, 4, 8, 2)]},
     "transformer": {"shapes": [(2, 4, 8, 2, 16)]},
     "published": {"sizes": SMALL, "shape": (2, 4)},
