@@ -9,6 +9,7 @@ from attn_notes.extras import extra
 with extra("widgets"):
     from attn_widgets.alignment import AlignmentSteps, Example
     from attn_widgets.assets import page_script, page_style
+    from attn_widgets.budget import CacheBudget
     from attn_widgets.explore import explore
     from attn_widgets.family import FamilyDiagram
     from attn_widgets.follow import FollowToken
@@ -16,6 +17,7 @@ with extra("widgets"):
     from attn_widgets.heatmap import AttentionHeatmap
     from attn_widgets.kernel import KernelExplorer
     from attn_widgets.mask import MaskPainter
+    from attn_widgets.memory import WrittenMemory
     from attn_widgets.online import OnlineSoftmax
     from attn_widgets.position import PositionExplorer
     from attn_widgets.sampler import LanguageModelPlayer
@@ -27,6 +29,7 @@ with extra("widgets"):
 __all__ = [
     "AlignmentSteps",
     "AttentionHeatmap",
+    "CacheBudget",
     "Example",
     "FamilyDiagram",
     "FollowToken",
@@ -40,6 +43,7 @@ __all__ = [
     "ScoreExplorer",
     "Sentence",
     "TransformerPlayer",
+    "WrittenMemory",
     "explore",
     "page_script",
     "page_style",

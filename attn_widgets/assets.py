@@ -15,6 +15,7 @@ from importlib.resources import files
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
     *("translator", "sampler", "family", "follow", "online", "switches"),
+    *("memory", "budget"),
 )
 HOST = "host"  # mounts them on a page
 IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./(\w+)\.js";$', re.MULTILINE)

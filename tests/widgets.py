@@ -303,10 +303,35 @@ def of_online(tokens: Sequence[str] = WORDS) -> widgets.OnlineSoftmax:
     return widgets.OnlineSoftmax(row, scores(len(tokens), 2, seed=9), tile=1, tokens=tokens)
 
 
+def of_memory(tokens: Sequence[str] = WORDS) -> widgets.WrittenMemory:
+    """Nine keys of five numbers, of which the first have tokens as names."""
+    names = [*tokens, *map(str, range(9))][:9]
+    keys, values, again = scores(9, 5, seed=10), scores(9, 4, seed=11), scores(4, seed=12)
+    widget = widgets.WrittenMemory(keys, values, again=again, tokens=names, sharpness=4.0)
+    widget.count, widget.step, widget.query = 5, 1, 0.5
+    return widget
+
+
+def of_budget() -> widgets.CacheBudget:
+    """Six heads of four numbers; the errors are made up, and all different."""
+    errors = {
+        "grouped": {1: 0.91, 2: 0.72, 3: 0.63, 6: 0.0},
+        "latent": {3: 0.94, 6: 0.65, 12: 0.36, 24: 0.07},
+        "window": {4: 0.85, 8: 0.46, 16: 0.27, 32: 0.08},
+        "bits": {1: 0.97, 2: 0.58, 4: 0.19, 8: 0.01},
+    }
+    made = {"num_layers": 5, "group": 16, "num_tokens": 32, "measured": "nothing"}
+    widget = widgets.CacheBudget(errors, num_heads=6, head_dim=4, **made)
+    for name in ("kv_heads", "latent", "window", "bits"):
+        setattr(widget, name, widget.data["errors"][name.replace("kv_heads", "grouped")][0][0])
+    widget.length = 256
+    return widget
+
+
 _TOKENISED = (of_scores, of_layers, of_arrows, of_mask, of_function, of_steps, of_heads, of_model)
-_TOKENISED += (of_player, of_writer, of_family, of_follow, of_online, of_switches)
+_TOKENISED += (of_player, of_writer, of_family, of_follow, of_online, of_switches, of_memory)
 TOKENISED = {make.__name__.removeprefix("of_"): make for make in _TOKENISED}
 """Every widget that shows tokens, each a function of them."""
 
-EVERY = {**TOKENISED, "points": of_points, "positions": of_positions}
+EVERY = {**TOKENISED, "points": of_points, "positions": of_positions, "budget": of_budget}
 """Every widget."""

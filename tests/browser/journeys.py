@@ -14,6 +14,7 @@ from attn_notes.palette import visible
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score
 from attn_widgets import FamilyDiagram
 from attn_widgets.base import BookWidget
+from attn_widgets.budget import METHODS, in_bytes
 from attn_widgets.encoding import decode
 from attn_widgets.family import FAMILIES
 from attn_widgets.kernel import KERNELS
@@ -40,6 +41,11 @@ def sets(trait: str, *choices: object) -> Move:
 def offered(trait: str, among: str) -> Move:
     """Set a trait to one of the choices that the widget's data list."""
     return lambda widget, at: setattr(widget, trait, widget.data[among][int(at)])
+
+
+def measured(method: str, trait: str) -> Move:
+    """Set a trait to one of the settings that were measured of a method."""
+    return lambda widget, at: setattr(widget, trait, widget.data["errors"][method][int(at)][0])
 
 
 def two_digits(low: float, high: float) -> list[float]:
@@ -126,6 +132,8 @@ COLOURS, COLUMNS = "Colours", "Tokens in columns"
 COMBINE = "The map shows their"
 MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
 SIZE = "Size of the pattern"
+MEMORY = ("Features", "Forget at each write", "Erase first (delta rule)")
+MEMORY += ("Write the first key again",)
 PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
 
 # The controls that do not set the trait of their own name to their own number.
@@ -180,6 +188,24 @@ OTHERS: dict[str, dict[str, Move]] = {
     "sampler": {"Character": sets("position")},
     "switches": {"into": choose_language, "Output": choose_output, "times": edit_head},
     "follow": {"Block": to_block},
+    "budget": {
+        "Keep": sets("method", *METHODS),
+        "Key-value heads": measured("grouped", "kv_heads"),
+        "Numbers of the latent": measured("latent", "latent"),
+        "Tokens of the window": measured("window", "window"),
+        "Bits a number": measured("bits", "bits"),
+        "Length": offered("length", "lengths"),
+        "Layers": sets("num_layers"),
+        "Heads": offered("num_heads", "heads"),
+        "Numbers of a head": offered("head_dim", "widths"),
+    },
+    "memory": {
+        "Keys": sets("count"),
+        "Features": sets("features", "identity", "elu"),
+        "Forget at each write": sets("forget"),
+        "Erase first (delta rule)": sets("erase"),
+        "Write the first key again": sets("rewrite"),
+    },
 }
 
 
@@ -261,6 +287,8 @@ CONTROLS = {
     "online": ["Step", "its score", "Tile", FORGET, "Key", MASKED],
     "switches": ["Translate", "into", "Output", "times"],
     "follow": ["Step", "Head", "Token", "Block", "Sentence"],
+    "memory": ["Step", "Query", "Keys", *MEMORY],
+    "budget": ["Key-value heads", "Length", "Layers", "Heads", "Numbers of a head", "Keep"],
     "writer": ["Character", "Temperature", "Top k", "Top p", COLOUR, "Prompt", "Seed"],
     "player": ["Step", "Head", "Layer", "Translate", "Attention", "into", "Temperature", "Seed"],
 }
@@ -674,12 +702,63 @@ def assert_followed(panel: Panel, widget: BookWidget) -> None:
     assert panel.output("Step") == f"{widget._here()[0] + 1} of {len(widget._steps())}"
 
 
+def assert_memory(panel: Panel, widget: BookWidget) -> None:
+    """The state, both answers, every key's error, and what is said of the query."""
+    shown = widget.shown()
+    at = min(widget.step, len(shown.states) - 1)
+    assert_cells(panel.table()[1:], shown.states[at])
+    answers = panel.table(1)[1:]
+    nearest = math.floor(min(widget.query, widget.count - 1) + 0.5)
+    is_written = nearest <= at
+    columns = (shown.answer, shown.softmax, shown.wanted)[: 2 + is_written]
+    assert_cells([row[: 1 + len(columns)] for row in answers], torch.stack(columns, dim=-1))
+    assert all(row[-1] == "not written" for row in answers) or is_written
+    found = [row[1] for row in panel.table(2)[1:]]
+    assert [cell == "not written" for cell in found] == shown.errors.isnan().tolist()
+    known = shown.errors[: min(at + 1, widget.count)]
+    assert_cells([["", cell] for cell in found[: len(known)]], known[:, None])
+    assert panel.output("Step") == f"{at + 1} of {len(shown.states)}"
+    length = shown.wanted.norm()
+    errors = [float((x - shown.wanted).norm() / length) for x in (shown.answer, shown.softmax)]
+    said = re.search(r"error (\S+) from the state, (\S+) from the softmax", panel.said())
+    assert bool(said) == is_written
+    if said:
+        assert [*map(float, said.groups())] == pytest.approx(errors, abs=0.00501)
+
+
+def assert_budget(panel: Panel, widget: BookWidget) -> None:
+    """Every method's bytes and error, those of every setting, and what is said of the chosen."""
+    _, *rows = panel.table()
+    assert [row[1] for row in rows] == [str(widget.setting(name)) for name in METHODS]
+    shown = widget.shown()
+    assert [float(row[2]) for row in rows] == pytest.approx(shown.per_token.tolist(), abs=6e-4)
+    assert [row[3] for row in rows] == [in_bytes(x) for x in shown.total.tolist()]
+    unknown = ["not measured" if error.isnan() else f"{error:.4f}" for error in shown.error]
+    assert [row[4] for row in rows] == unknown
+    _, *every = panel.table(1)
+    errors = [f"{x:.4f}" for each in widget.data["errors"].values() for _, x in each]
+    assert [row[3] for row in every] == errors
+    at = METHODS.index(widget.method)
+    said = panel.said()
+    assert f": {round(float(shown.per_token[at]), 2):g} bytes a token and layer; " in said
+    assert f" {in_bytes(float(shown.total[at]))} for " in said
+    if widget.method == "full":
+        assert said.endswith("Nothing is lost.")
+    elif shown.error[at].isnan():
+        assert said.endswith("Its error was not measured with so many heads.")
+    else:
+        digits = 3 if shown.error[at] < 0.0995 else 2
+        assert f" Error {shown.error[at]:.{digits}f}" in said
+
+
 ASSERTED = {
+    "budget": assert_budget,
     "alignment": assert_steps,
     "family": assert_wired,
     "follow": assert_followed,
     "heads": assert_heads,
     "kernel": assert_points,
+    "memory": assert_memory,
     "online": assert_online,
     "position": assert_positions,
     "sampler": assert_written,

@@ -20,6 +20,7 @@ SMALL_AND_LARGE = {
     **dict.fromkeys(("positions-small", "positions-large"), "Scheme"),
     **dict.fromkeys(("family-short", "family-long"), "Family"),
 }
+WITHOUT_MAP = ("arrows", "memory", "budget")
 every_widget = pytest.mark.parametrize("name", EVERY)
 
 
@@ -161,7 +162,7 @@ def says(cell: str, row: int, column: int, name: str = "") -> re.Pattern:
     return re.compile(rf"query .+ \(row {row}\), key .+ \(column {column}\): {value}")
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "arrows"])  # it has no map
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in WITHOUT_MAP])
 def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
     panel = Panel(visit(bare(name)))
     rows = weight_rows(panel, name)
@@ -379,6 +380,7 @@ def test_nothing_moves_for_readers_who_asked_for_less_motion(visit, bare):
 MOTION = {
     "family": ("Position", 140, 1000),
     "follow": ("Step", 300, 1000),
+    "memory": ("Step", 400, 900),
     "online": ("Step", 400, 900),
 }
 
