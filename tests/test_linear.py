@@ -221,6 +221,9 @@ def test_a_normaliser_of_0_gives_0_and_finite_gradients():
     output, _ = linear_attention(q, k, v, feature_map=features, is_causal=True)
     assert (output == 0).all()
     assert all(x.isfinite().all() for x in torch.autograd.grad(output.sum(), (q, k, v)))
+    one, two = torch.ones(1, 1), torch.tensor([[1.0], [-1.0]])  # weights 1 and -1
+    output, _ = linear_attention(one, two, torch.ones(2, 1) + two, feature_map=lambda x: x)
+    assert output == 0
 
 
 # Features
@@ -278,6 +281,17 @@ def test_half_precision_sums_in_32_bits(dtype):
         torch.testing.assert_close(state, end)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             torch.testing.assert_close(call(*wide)[0], exact)
+
+
+def test_a_state_of_half_precision_goes_on_in_32_bits():
+    q, k, v, beta, _ = (x.float() for x in tokens(2))
+    state = normal(2, D, DV, seed=9, dtype=torch.float16).detach()
+    for function, rest in ((linear_chunks, ()), (delta_recurrence, (beta,))):
+        (a, end), (b, same) = (function(q, k, v, *rest, state=s) for s in (state, state.float()))
+        assert end.dtype == torch.float32
+        assert a.equal(b)
+        assert end.equal(same)
+    assert linear_chunks(q[:, :0], k[:, :0], v[:, :0], state=state)[1].dtype == torch.float32
 
 
 def test_it_runs_on_the_meta_device():
