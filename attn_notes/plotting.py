@@ -22,12 +22,14 @@ with extra("plot"):
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
     from matplotlib.patches import Rectangle
+    from matplotlib.textpath import text_to_path
     from matplotlib.ticker import MaxNLocator
 
 MOST_LABELS = 60  # of an axis
 LONGEST_TOKEN, LONGEST_TITLE = 24, 60  # characters that are drawn; of a title, in a line
-LETTER = 0.075  # inches
+GAP = 3  # points between two labels
 SLANTED = {"rotation": 45, "rotation_mode": "anchor", "ha": "right", "va": "center"}
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
@@ -218,7 +220,7 @@ def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[st
         every = 1 + len(tokens) // MOST_LABELS
         shown = [_drawn(token, LONGEST_TOKEN) for token in tokens[::every]]
         style: Any = {"parse_math": False}  # a dollar is a dollar
-        if axis is ax.xaxis and max(map(len, shown), default=0) > _room_of_a_column(ax) * every:
+        if axis is ax.xaxis and not _fits(ax, shown, every):
             style |= SLANTED
         axis.set_ticks(range(0, len(tokens), every), shown, **style)
     ax.set(xlabel="keys (are read)", ylabel="queries (read)")
@@ -226,13 +228,15 @@ def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[st
     ax.spines[:].set_visible(False)
 
 
-def _room_of_a_column(ax: Axes) -> float:
-    """About how many characters of a label stand side by side over one column of a map."""
+def _fits(ax: Axes, labels: Sequence[str], every: int) -> bool:
+    """Whether the labels of every so many columns of a map can stand side by side."""
     (left, right), (bottom, top) = sorted(ax.get_xlim()), sorted(ax.get_ylim())
     figure: Any = ax.figure
     box = figure.transFigure.transform_bbox(ax.get_position())  # in dots
-    wide, high = box.size / (right - left, top - bottom) / figure.dpi
-    return float(min(wide, high)) / LETTER - 1
+    column = min(box.size / (right - left, top - bottom)) / figure.dpi * 72
+    font = FontProperties(size=plt.rcParams["xtick.labelsize"])
+    sizes = [text_to_path.get_text_width_height_descent(label, font, False) for label in labels]
+    return max((width for width, _, _ in sizes), default=0) + GAP <= column * every
 
 
 def _room_for(tokens: Sequence[str] | None) -> float:

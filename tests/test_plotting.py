@@ -1,5 +1,6 @@
 """Figures show the numbers they were given, on one scale, in one language."""
 
+import itertools
 import xml.etree.ElementTree as ET
 
 import matplotlib.pyplot as plt
@@ -83,6 +84,29 @@ def test_axes_are_named_and_tokens_stand_on_both():
     assert [label.get_text() for label in ax.get_yticklabels()] == queries
     assert [label.get_text() for label in ax.get_xticklabels()] == keys
     assert ax.get_title() == "A title"
+
+
+@pytest.mark.parametrize("size", [3, 9])
+@pytest.mark.parametrize("longest", [1, 4, 12])
+def test_labels_that_would_touch_are_turned_about_their_ends(size, longest):
+    ax = plot_attention(weights_of(size, size), query_tokens=["m" * longest] * size)
+    ax.figure.draw_without_rendering()
+    labels = ax.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    if any(label.get_rotation() for label in labels):
+        assert longest > 1
+        for label in labels:  # so that a narrower font keeps the label at its tick
+            assert (label.get_rotation_mode(), label.get_ha()) == ("anchor", "right")
+    else:
+        assert longest < 12
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_without_tokens_the_ticks_are_whole_numbers_and_a_minus_is_a_minus():
+    ax = plot_attention(-weights_of(2, 12), signed=True, annotate=True)
+    ticks = [*ax.get_xticks(), *ax.get_yticks()]
+    assert all(tick == int(tick) for tick in ticks)
+    assert {text.get_text()[0] for text in ax.texts} == {"\N{MINUS SIGN}"}
 
 
 @pytest.mark.parametrize("token", ["$x$", r"\frac", "a_b^c", "$$", ""])
