@@ -15,6 +15,7 @@ from attn_notes.arguments import check_divides, check_mask, check_mask_and_bias
 from attn_notes.attention import attention_weights, scaled_dot_product_attention, weighted_sum
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
+from attn_notes.norms import RMSNorm
 
 Rotary = Callable[[Tensor], Tensor]
 
@@ -130,6 +131,8 @@ class MultiHeadAttention(nn.Module):
         packed: self-attention alone, with one projection for the three, as in `SelfAttention`;
             queries, keys and values have heads of the same width.
         dropout: the fraction of weights set to 0 in training.
+        qk_norm_eps: the eps of an `RMSNorm` on each head's queries, and of another on its keys,
+            both with a weight (D,) that all heads share (chapter 12); None for no such norms.
 
     Example:
         >>> layer = MultiHeadAttention(8, num_heads=2)
@@ -152,6 +155,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         packed: bool = False,
         dropout: float = 0.0,
+        qk_norm_eps: float | None = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -174,6 +178,10 @@ class MultiHeadAttention(nn.Module):
             self.v_proj = nn.Linear(vdim, self.sizes[2], bias)
         self.out_proj = nn.Linear(v_dim, embed_dim, bias)
         self.dropout = nn.Dropout(dropout)
+        self.q_norm: nn.Module = nn.Identity()
+        self.k_norm: nn.Module = nn.Identity()
+        if qk_norm_eps is not None:
+            self.q_norm, self.k_norm = (RMSNorm(qk_dim // num_heads, qk_norm_eps) for _ in "qk")
 
     def forward(
         self,
@@ -234,15 +242,16 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(merge_heads(heads)), weights  # (B, L, E)
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, L, D), keys (B, G, S, D) and values (B, G, S, Dv), split into heads."""
+        """Queries (B, H, L, D), keys (B, G, S, D) and values (B, G, S, Dv), split and normed."""
         H, G = self.num_heads, self.num_kv_heads
         if self.packed:
             if not query is key is value:
                 raise ValueError("key and value must be the query in a packed layer, got others")
             q, k, v = split_heads(self.qkv_proj(query), H + 2 * G).split([H, G, G], dim=-3)
-            return q, k, v
-        q = split_heads(self.q_proj(query), H)
-        return q, split_heads(self.k_proj(key), G), split_heads(self.v_proj(value), G)
+        else:
+            q, k = split_heads(self.q_proj(query), H), split_heads(self.k_proj(key), G)
+            v = split_heads(self.v_proj(value), G)
+        return self.q_norm(q), self.k_norm(k), v
 
     def qkv_weights(self) -> tuple[Tensor, ...]:
         """The projections' weights (H · D, E), (G · D, E) and (G · Dv, E), packed or not."""

@@ -9,6 +9,7 @@ have no last position: each is computed from any `offset` on. Learned positions 
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -27,7 +28,7 @@ def clock_angles(
     *,
     offset: int = 0,
     base: float = 10000.0,
-    scale: float = 1.0,
+    scale: float | Sequence[float] = 1.0,
     device: Device = None,
 ) -> Tensor:
     r"""Where the hands of all clocks point: $\frac is\,b^{-2j/E}$ for hand j at position i.
@@ -43,13 +44,18 @@ def clock_angles(
                 [7.0000, 0.0700]])
     """
     check_integers(0, length=length)
-    check_positive(base=base, scale=scale)
+    scales = scale if isinstance(scale, Sequence) else [scale]
+    check_positive(base=base, scale=min(scales))
     if width < 2 or width % 2:
         raise ValueError(f"the width must be even, 2 or more: features turn in pairs, got {width}")
+    if len(scales) not in (1, width // 2):
+        wanted = f"one number, or one for each of the {width // 2} hands"
+        raise ValueError(f"the scale must be {wanted}, got {len(scales)}")
     home = "cpu" if device_or_default(device).type == "mps" else device
     positions = torch.arange(length, dtype=torch.float64, device=home) + offset
     frequencies = base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=home) / width)
-    return positions[:, None] / scale * frequencies
+    slower = torch.tensor(scales, dtype=torch.float64, device=home)  # (1,) or (E/2,)
+    return positions[:, None] / slower * frequencies
 
 
 def sinusoidal_encoding(
@@ -163,7 +169,7 @@ def rotary_angles(
     *,
     offset: int = 0,
     base: float = 10000.0,
-    scale: float = 1.0,
+    scale: float | Sequence[float] = 1.0,
     dtype: torch.dtype = torch.float32,
     device: Device = None,
 ) -> Tensor:
@@ -174,7 +180,8 @@ def rotary_angles(
     7 digits however late the position. The arguments are those of `sinusoidal_encoding`, and two
     ways to reach longer texts than were trained on: a larger base b slows the slow hands most
     (Xiong et al., 2024); the scale s divides positions, so that with s = 2 a text of twice the
-    trained length stays within the trained angles (Chen et al., 2023).
+    trained length stays within the trained angles (Chen et al., 2023). A scale may have D/2
+    numbers, one for each pair: see `scale_by_turns`.
 
     Example:
         >>> rotary_angles(3, 4, offset=5)  # at position 7 the first hand is 0.7168 into a new turn
@@ -185,6 +192,40 @@ def rotary_angles(
     angles = clock_angles(length, head_dim, offset=offset, base=base, scale=scale, device=device)
     angles = angles.remainder(2 * math.pi)  # (L, D/2)
     return angles.to(device_or_default(device), dtype)
+
+
+def scale_by_turns(
+    head_dim: int,
+    *,
+    base: float,
+    factor: float,
+    trained_length: int,
+    turns: tuple[float, float] = (1.0, 4.0),
+    ramp: Literal["turns", "hands"] = "turns",
+) -> list[float]:
+    r"""A `scale` for each hand, D/2 numbers, that slows only the slow hands down. Chapter 12.
+
+    In `trained_length` positions L hand j has made $n_j=L\omega_j/2\pi$ turns. With fewer than the
+    first of `turns` it has not shown all its angles: it is slowed by the `factor`, as by the scale
+    of `rotary_angles`. With more than the second it has shown each of them often, and tells near
+    positions apart: it keeps its speed. Of the hands between, a share keeps it that grows from 0 to
+    1, evenly in the turns (Peng et al., 2024, section 3.2; Llama 3.1), or from hand to hand, from a
+    whole one to a whole one (YaRN as in the `transformers` library).
+
+    Example:
+        >>> scale_by_turns(8, base=10000.0, factor=8.0, trained_length=100, turns=(1.0, 4.0))
+        [1.0, 3.74..., 8.0, 8.0]
+    """
+    (speeds,) = clock_angles(1, head_dim, offset=1, base=base, device="cpu")  # (D/2,)
+    few, many = turns
+    kept = (trained_length * speeds / (2 * math.pi) - few) / (many - few)
+    if ramp == "hands":
+        hands = [math.log(trained_length / (2 * math.pi * n), base) for n in (many, few)]
+        first, last = (head_dim / 2 * hand for hand in hands)  # that turn so often
+        first, last = max(math.floor(first), 0), min(math.ceil(last), head_dim - 1)
+        kept = 1 - (torch.arange(len(speeds), device="cpu") - first) / ((last - first) or 0.001)
+    kept = kept.double().clamp(0, 1)
+    return (1 / (kept + (1 - kept) / factor)).tolist()
 
 
 def apply_rotary(

@@ -143,6 +143,27 @@ ADDED = ids(B, L, seed=4)
 ADDED[1, 1:4] = torch.tensor([END, PAD, START])  # to a step no token is special
 
 
+TODAY = {
+    "norm": "both", "norm_kind": "rms", "qk_norm": True, "gated": True, "bias": False,
+    "head_dim": 6, "num_kv_heads": 1, "positions": "rotary", "rotary_layout": "halves",
+    "local_rotary_base": 50.0,
+}  # fmt: skip
+
+
+@small.both_paths
+@pytest.mark.parametrize("prompt", [1, 2, 4])
+@pytest.mark.parametrize("windows", [(2, None, 3), (1, 4, 9)])
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "learned"])
+def test_steps_of_todays_blocks_equal_the_parallel_pass(positions, windows, prompt, path):
+    """Texts end within a window, at its end and beyond it."""
+    model = small.on_path(
+        decoder_only(**TODAY | {"windows": windows, "positions": positions}), path
+    )
+    inputs = torch.cat((torch.full((B, 1), START), ADDED), dim=1)
+    batch = ids(B, prompt), torch.full((B,), prompt), inputs
+    checks.check_step_matches_parallel(Continued(model), *batch, atol=1e-12)
+
+
 @small.every_scheme
 @small.both_norms
 @small.both_paths

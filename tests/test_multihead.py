@@ -105,6 +105,7 @@ def by_loop(layer, query, key, value, *, mask, bias):
         q = projected(layer.q_proj, query, h, layer.num_heads)
         k = projected(layer.k_proj, key, h // share, layer.num_kv_heads)
         v = projected(layer.v_proj, value, h // share, layer.num_kv_heads)
+        q, k = layer.q_norm(q), layer.k_norm(k)  # one weight for all heads
         scores = q @ k.mT / math.sqrt(q.shape[-1]) + bias[:, h]
         weights = scores.masked_fill(~mask[:, h], -oracles.INF).softmax(-1).nan_to_num()
         heads.append(weights @ v)
@@ -120,6 +121,7 @@ def any_layer(draw):
     options = {name: draw(size) for name in ("qdim", "kdim", "vdim")}
     options |= {name: heads * draw(few) for name in ("qk_proj_dim", "v_proj_dim")}
     options["bias"] = draw(st.booleans())
+    options["qk_norm_eps"] = draw(st.sampled_from([None, 0.1]))
     options |= {"num_kv_heads": kv_heads, "num_heads": heads, "embed_dim": draw(size)}
     batch, rows, columns = draw(size), draw(st.integers(0, 5)), draw(size)
     tensors = inputs(batch, rows, columns, **{name: options[f"{name}dim"] for name in "qkv"})

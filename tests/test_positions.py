@@ -131,6 +131,59 @@ def test_halves_are_the_librarys_llama(offset, base, scale):
     same(apply_rotary(x, angles, layout="halves"), rotary_of_llama(x, offset=offset, **how), 3e-5)
 
 
+# The library's kind of rotation, its parameters, and ours; the first and third as published.
+BY_TURNS = [
+    ("llama3", {"low_freq_factor": 1.0, "high_freq_factor": 4.0}, 128, 500000.0, 8.0, 8192, {}),
+    ("llama3", {"low_freq_factor": 2.0, "high_freq_factor": 3.0}, 22, 50.0, 3.0, 300,
+     {"turns": (2.0, 3.0)}),
+    ("yarn", {}, 128, 1e6, 4.0, 32768, {"turns": (1, 32), "ramp": "hands"}),
+    ("yarn", {"beta_fast": 9, "beta_slow": 2}, 22, 50.0, 3.0, 300,
+     {"turns": (2, 9), "ramp": "hands"}),
+    ("yarn", {}, 22, 50.0, 3.0, 4, {"turns": (1, 32), "ramp": "hands"}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", BY_TURNS)
+def test_hands_are_slowed_as_in_the_library(case):
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    kind, rope, width, base, factor, length, ours = case
+    rope = rope | {"rope_type": kind, "rope_theta": base, "factor": factor}
+    rope |= {"original_max_position_embeddings": length}
+    sizes = {"hidden_size": 2 * width, "num_attention_heads": 2, "head_dim": width}
+    reach = int(factor * length)
+    config = LlamaConfig(**sizes, max_position_embeddings=reach, rope_parameters=rope)
+    expected, _ = ROPE_INIT_FUNCTIONS[kind](config, "cpu")
+    how = {"base": base, "factor": factor, "trained_length": length, **ours}
+    scale = P.scale_by_turns(width, **how)
+    (speeds,) = P.clock_angles(1, width, offset=1, base=base, scale=scale)
+    torch.testing.assert_close(speeds.float(), expected, rtol=1e-5, atol=0)
+
+
+def test_a_slow_hand_is_slowed_and_a_fast_one_is_not():
+    how = {"base": 10000.0, "factor": 8.0, "trained_length": 100}
+    for ramp in ("turns", "hands"):
+        scale = torch.tensor(P.scale_by_turns(64, **how, ramp=ramp))
+        turns = 100 * P.clock_angles(1, 64, offset=1)[0] / (2 * math.pi)
+        assert (scale[turns > 8] == 1).all()
+        assert (scale[turns < 0.5] == 8).all()
+        assert ((scale > 1) & (scale < 8)).sum() > 1
+        assert (scale.diff() >= 0).all()
+
+
+def test_a_scale_is_one_number_or_one_for_each_hand():
+    scale = [1.0, 2.0, 5.0]
+    angles = rotary_angles(4, 6, offset=3, scale=scale, **double)
+    for j, one in enumerate(scale):
+        assert angles[:, j].equal(rotary_angles(4, 6, offset=3, scale=one, **double)[:, j])
+    with pytest.raises(ValueError, match="one for each of the 3 hands, got 2"):
+        rotary_angles(4, 6, scale=[1.0, 2.0])
+    with pytest.raises(ValueError, match="scale must be a positive number, got 0"):
+        rotary_angles(4, 6, scale=[1.0, 0.0, 2.0])
+
+
 @LAYOUTS
 def test_a_pair_is_a_complex_number_times_a_turn(layout):
     x, angles = normal(L, D), rotary_angles(L, D, offset=3, **double)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attn_notes import pretrained
-from attn_notes.pretrained.folders import FILES
+from attn_notes.pretrained.folders import FILES, INDEX, SHARDS
 from tests.published import random_bert, random_gpt2, reconfigure, rewrite, same_weights, saved
 
 pytestmark = pytest.mark.slow  # the reference library takes seconds to load
@@ -132,7 +132,7 @@ WRONG = [
     (["masked", "decoder"], config(tie_word_embeddings=False), "out_proj.weight"),
     (["decoder"], without("h.1.attn.c_attn.weight"), "blocks.1.self_attn.qkv_proj.weight"),
     (["decoder"], config(scale_attn_by_inverse_layer_idx=True), "_idx must be False, got True"),
-    (["decoder"], config(eos_token_id=[5, 6]), "eos_token_id must be an id, got [5, 6]"),
+    (["decoder"], config(eos_token_id=[5, -1]), "an id, or a list of ids, got [5, -1]"),
 ]
 
 
@@ -225,7 +225,8 @@ def test_a_name_is_downloaded_from_the_hub_but_for_what_is_not_read(load, folder
     assert same_weights(load("owner/model")[0], expected)
     assert same_weights(load("owner/model", revision="0123abc")[0], expected)
     assert [one.pop("revision", None) for one in asked] == [None, "0123abc"]
-    assert asked == [{"repo_id": "owner/model", "allow_patterns": list(FILES)}] * 2
+    patterns = [*FILES, INDEX, SHARDS]
+    assert asked == [{"repo_id": "owner/model", "allow_patterns": patterns}] * 2
 
 
 @every_loader

@@ -241,6 +241,15 @@ def test_one_id_may_be_start_and_end(search):
 
 
 @every_search
+def test_each_of_several_ends_ends_a_text(search):
+    """As in Llama 3.1: one end of a text, one of a turn."""
+    model = Cycle(pad=4, start=None, end=(4, 2))
+    tokens = search(model, torch.tensor([[0], [2]]), max_length=5).tokens
+    assert tokens[:, :2].tolist() == [[1, 2], [3, 4]]
+    assert (tokens[:, 2:] == 4).all()
+
+
+@every_search
 def test_a_model_without_an_end_goes_on_to_the_maximum_length(search):
     tokens = search(Cycle(pad=4, start=None, end=None), prompts(2), max_length=8).tokens
     assert tokens.shape == (2, 8)

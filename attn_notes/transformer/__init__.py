@@ -6,7 +6,13 @@ $x+f(\mathrm{LayerNorm}(x))$. In reading order: `config`, `embeddings`, `blocks`
 `language_models` (GPT, BERT), `encoder_decoder`.
 """
 
-from attn_notes.transformer.blocks import DecoderBlock, EncoderBlock, FeedForward
+from attn_notes.norms import RMSNorm
+from attn_notes.transformer.blocks import (
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    GatedFeedForward,
+)
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.embeddings import Embeddings, attention_positions
 from attn_notes.transformer.encoder import Encoder, EncoderOutput
@@ -27,6 +33,6 @@ from attn_notes.transformer.language_models import (
 __all__ = [
     "Decoder", "DecoderBlock", "DecoderOnly", "DecoderOnlyState", "DecoderOutput",
     "Embeddings", "Encoder", "EncoderBlock", "EncoderOutput", "FeedForward",
-    "LanguageModelOutput", "MaskedLanguageModel", "Transformer", "TransformerConfig",
-    "TransformerState", "TransformerWeights", "attention_positions",
+    "GatedFeedForward", "LanguageModelOutput", "MaskedLanguageModel", "RMSNorm", "Transformer",
+    "TransformerConfig", "TransformerState", "TransformerWeights", "attention_positions",
 ]  # fmt: skip

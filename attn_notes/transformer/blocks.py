@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attn_notes.cache import KVCache
 from attn_notes.multihead import MultiHeadAttention, Rotary
+from attn_notes.norms import RMSNorm
 from attn_notes.transformer.config import Activation, TransformerConfig
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
+    "silu": F.silu,
 }
 """The functions inside a feed-forward network, by the config's names."""
 
@@ -27,9 +30,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
-        self.linear1 = nn.Linear(config.embed_dim, config.ffn_dim)
+        self.linear1 = nn.Linear(config.embed_dim, config.ffn_dim, config.bias)
         self.dropout = nn.Dropout(config.dropout)
-        self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim)
+        self.linear2 = nn.Linear(config.ffn_dim, config.embed_dim, config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., E) to (..., E), each position independently of the others."""
@@ -37,8 +40,32 @@ class FeedForward(nn.Module):
         return self.linear2(self.dropout(x))  # (..., E)
 
 
+class GatedFeedForward(nn.Module):
+    r"""$f(x)=W_{down}\bigl(\sigma(W_{gate}x)\odot W_{up}x\bigr)$: gated features. Chapter 12.
+
+    Shazeer (2020): SwiGLU with "silu", GeGLU with "gelu_tanh". Three matrices take the place of
+    two: at `ffn_dim` 8/3 E it has as many parameters as a `FeedForward` at 4 E.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[config.activation]
+        self.gate_proj = nn.Linear(config.embed_dim, config.ffn_dim, config.bias)
+        self.up_proj = nn.Linear(config.embed_dim, config.ffn_dim, config.bias)
+        self.dropout = nn.Dropout(config.dropout)
+        self.down_proj = nn.Linear(config.ffn_dim, config.embed_dim, config.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., E) to (..., E), each position independently of the others."""
+        x = self.activation(self.gate_proj(x)) * self.up_proj(x)  # (..., ffn_dim)
+        return self.down_proj(self.dropout(x))  # (..., E)
+
+
 class Block(nn.Module):
-    """Where a block's norms stand: before each sublayer (pre-norm), or after its residual sum."""
+    """Where a block's norms stand: before each sublayer (pre-norm), or after its residual sum.
+
+    The norms on what a sublayer writes, `out_norm1` and so on, are there only with "both".
+    """
 
     norm_first: bool
 
@@ -67,11 +94,11 @@ class EncoderBlock(Block):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.norm_first = config.norm == "pre"
-        self.self_attn = _attention(config, packed=config.packed)
-        self.norm1 = _layer_norm(config)
-        self.feed_forward = FeedForward(config)
-        self.norm2 = _layer_norm(config)
+        self.norm_first = config.norm != "post"
+        self.self_attn = _self_attention(config)
+        self.norm1, self.out_norm1 = make_norm(config), _out_norm(config)
+        self.feed_forward = _feed_forward(config)
+        self.norm2, self.out_norm2 = make_norm(config), _out_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
@@ -92,9 +119,9 @@ class EncoderBlock(Block):
         rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
         options = {"rotary": rotary, "need_weights": need_weights, "cache": cache}
         y, weights = self.self_attn(self.before(self.norm1, x), **rules, **options)
-        x = self.after(self.norm1, x + self.dropout(y))
+        x = self.after(self.norm1, x + self.dropout(self.out_norm1(y)))
         y = self.feed_forward(self.before(self.norm2, x))
-        return self.after(self.norm2, x + self.dropout(y)), weights
+        return self.after(self.norm2, x + self.dropout(self.out_norm2(y))), weights
 
 
 class DecoderBlock(Block):
@@ -106,13 +133,13 @@ class DecoderBlock(Block):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.norm_first = config.norm == "pre"
-        self.self_attn = _attention(config, packed=config.packed)
-        self.norm1 = _layer_norm(config)
+        self.norm_first = config.norm != "post"
+        self.self_attn = _self_attention(config)
+        self.norm1, self.out_norm1 = make_norm(config), _out_norm(config)
         self.cross_attn = _attention(config)
-        self.norm2 = _layer_norm(config)
-        self.feed_forward = FeedForward(config)
-        self.norm3 = _layer_norm(config)
+        self.norm2, self.out_norm2 = make_norm(config), _out_norm(config)
+        self.feed_forward = _feed_forward(config)
+        self.norm3, self.out_norm3 = make_norm(config), _out_norm(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
@@ -142,29 +169,48 @@ class DecoderBlock(Block):
         q = self.before(self.norm1, x)
         # Causal in training, in evaluation and with a cache.
         y, weights = self.self_attn(q, is_causal=True, need_weights=need_weights, **own)
-        x = self.after(self.norm1, x + self.dropout(y))
+        x = self.after(self.norm1, x + self.dropout(self.out_norm1(y)))
         q = self.before(self.norm2, x)
         across = {"attn_mask": memory_mask, "need_weights": need_weights, "cache": cache[1]}
         y, cross_weights = self.cross_attn(q, memory, **across)
-        x = self.after(self.norm2, x + self.dropout(y))
+        x = self.after(self.norm2, x + self.dropout(self.out_norm2(y)))
         y = self.feed_forward(self.before(self.norm3, x))
-        return self.after(self.norm3, x + self.dropout(y)), weights, cross_weights
+        return self.after(self.norm3, x + self.dropout(self.out_norm3(y))), weights, cross_weights
+
+
+def make_norm(config: TransformerConfig) -> nn.Module:
+    """A norm of the residual stream, of the config's kind."""
+    if config.norm_kind == "rms":
+        return RMSNorm(config.embed_dim, config.layer_norm_eps)
+    return nn.LayerNorm(config.embed_dim, config.layer_norm_eps, bias=config.bias)
 
 
 def last_norm(config: TransformerConfig) -> nn.Module:
-    """The norm after the last block, which pre-norm alone needs."""
-    return _layer_norm(config) if config.norm == "pre" else nn.Identity()
+    """The norm after the last block, which post-norm alone does not need."""
+    return nn.Identity() if config.norm == "post" else make_norm(config)
 
 
-def _layer_norm(config: TransformerConfig) -> nn.LayerNorm:
-    return nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
+def _out_norm(config: TransformerConfig) -> nn.Module:
+    return make_norm(config) if config.norm == "both" else nn.Identity()
 
 
-def _attention(config: TransformerConfig, *, packed: bool = False) -> MultiHeadAttention:
+def _feed_forward(config: TransformerConfig) -> nn.Module:
+    return GatedFeedForward(config) if config.gated else FeedForward(config)
+
+
+def _self_attention(config: TransformerConfig) -> MultiHeadAttention:
+    eps = config.layer_norm_eps if config.qk_norm else None
+    return _attention(config, packed=config.packed, qk_norm_eps=eps)
+
+
+def _attention(config: TransformerConfig, **own: Any) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.embed_dim,
         config.num_heads,
+        qk_proj_dim=config.proj_dim,
+        v_proj_dim=config.proj_dim,
         num_kv_heads=config.num_kv_heads,
-        packed=packed,
+        bias=config.bias,
         dropout=config.dropout,
+        **own,
     )

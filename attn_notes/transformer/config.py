@@ -10,9 +10,11 @@ from attn_notes.arguments import (
     check_integers,
     check_positive,
 )
+from attn_notes.positions import RotaryLayout
 
-Norm = Literal["post", "pre"]
-Activation = Literal["gelu", "gelu_tanh", "relu"]
+Norm = Literal["post", "pre", "both"]
+NormKind = Literal["layer", "rms"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi"]
 
 
@@ -27,18 +29,31 @@ class TransformerConfig:
         num_layers: the number of blocks; in an encoder-decoder, of the encoder.
         ffn_dim: the width inside the feed-forward network.
         num_kv_heads: G, the key-value heads that the query heads share; H by default.
-        norm: "post" (Vaswani et al., 2017), or "pre", where one more norm follows the last block.
-        activation: of the feed-forward network: "gelu", "relu", or "gelu_tanh", GPT-2's
+        head_dim: D, the width of a head; E / H by default.
+        norm: "post" (Vaswani et al., 2017); "pre", where one more norm follows the last block; or
+            "both", which is "pre" with another norm on what each sublayer writes (Gemma 2 and 3).
+        norm_kind: "layer", or "rms" (`RMSNorm`), of every norm but those on queries and keys.
+        qk_norm: whether self-attention has an RMSNorm on each head's queries and keys.
+        activation: of the feed-forward network: "gelu", "relu", "silu", or "gelu_tanh", GPT-2's
             approximation of the first (Hendrycks and Gimpel, 2016).
+        gated: whether the feed-forward network is a `GatedFeedForward`.
+        bias: whether projections, feed-forward networks and layer norms add a bias.
         positions: "none"; "learned" or "sinusoidal", a vector added to each token; or "rotary" or
             "alibi", which act in self-attention alone (chapter 6).
+        rotary_base: as in `rotary_angles`.
+        rotary_scale: as in `rotary_angles`: one number, or one for each of the D/2 pairs.
+        rotary_layout: as in `apply_rotary`.
+        windows: for each block, how far a position reads: itself and the window - 1 before it
+            (without a causal mask, as many after it); None for all. Not in an encoder-decoder.
+        local_rotary_base: in blocks with a window, the rotary base, with a scale of 1; by default
+            base and scale are those of the other blocks.
         max_length: the longest sequence that learned positions reach.
         num_token_types: how many kinds of segment an encoder distinguishes; 0 for none. The
             models that generate text have no token types: for them it must be 0.
         embed_norm: whether the sum of the embeddings is normalised, as in BERT.
         dropout: the fraction set to 0 in training: of the attention weights, of the feed-forward
             network's activations, of the embeddings, and of the output of each sublayer.
-        layer_norm_eps: added to the variance in every layer norm.
+        layer_norm_eps: added to the variance in every layer norm, to the mean square in an RMSNorm.
         packed: whether self-attention has one projection for query, key and value.
         target_vocab_size: the number of the target's token ids in an encoder-decoder; None where
             source and target share a vocabulary.
@@ -60,9 +75,19 @@ class TransformerConfig:
     num_layers: int = 2
     ffn_dim: int = 512
     num_kv_heads: int | None = None
+    head_dim: int | None = None
     norm: Norm = "post"
+    norm_kind: NormKind = "layer"
+    qk_norm: bool = False
     activation: Activation = "gelu"
+    gated: bool = False
+    bias: bool = True
     positions: Positions = "learned"
+    rotary_base: float = 10000.0
+    rotary_scale: float | tuple[float, ...] = 1.0
+    rotary_layout: RotaryLayout = "pairs"
+    windows: tuple[int | None, ...] | None = None
+    local_rotary_base: float | None = None
     max_length: int = 512
     num_token_types: int = 0
     embed_norm: bool = False
@@ -82,18 +107,26 @@ class TransformerConfig:
         check_fractions(dropout=self.dropout)
         check_positive(layer_norm_eps=self.layer_norm_eps)
         check_choices(self)
-        check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
+        if self.head_dim is None:
+            check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
         check_divides("num_kv_heads", self.num_kv_heads or 1, "num_heads", self.num_heads)
         rotated = {"sinusoidal": "embed_dim", "rotary": "head_dim"}.get(self.positions)
-        if rotated and (size := getattr(self, rotated)) % 2:
+        sizes = {"embed_dim": self.embed_dim, "head_dim": self.proj_dim // self.num_heads}
+        if rotated and sizes[rotated] % 2:
             wanted = f"even for {self.positions} positions"
-            raise ValueError(f"{rotated} must be {wanted}, got {rotated} = {size}")
+            raise ValueError(f"{rotated} must be {wanted}, got {rotated} = {sizes[rotated]}")
+        windows = self.windows or ()
+        for window in windows:
+            check_integers(1, window=1 if window is None else window)
+        if self.windows is not None and len(windows) != self.num_layers:
+            wanted = f"one for each of the {self.num_layers} blocks"
+            raise ValueError(f"windows must be {wanted}, got {len(windows)}")
 
     @property
-    def head_dim(self) -> int:
-        """D = E / H, the width of a head."""
-        return self.embed_dim // self.num_heads
+    def proj_dim(self) -> int:
+        """H · D, the width of all heads together."""
+        return self.embed_dim if self.head_dim is None else self.num_heads * self.head_dim
 
 
 SIZES = ("vocab_size", "embed_dim", "num_heads", "num_layers", "ffn_dim", "max_length")
-OPTIONAL_SIZES = ("num_kv_heads", "target_vocab_size", "num_decoder_layers")
+OPTIONAL_SIZES = ("num_kv_heads", "head_dim", "target_vocab_size", "num_decoder_layers")

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_shapes, look_up
+from attn_notes.arguments import check_bool, check_shapes, look_up
+from attn_notes.masks import relative_positions
 from attn_notes.positions import (
     LearnedEncoding,
     SinusoidalEncoding,
@@ -15,6 +16,7 @@ from attn_notes.positions import (
     apply_rotary,
     rotary_angles,
 )
+from attn_notes.transformer.blocks import make_norm
 from attn_notes.transformer.config import TransformerConfig
 
 
@@ -38,7 +40,7 @@ class Embeddings(nn.Module):
         self.token_types: nn.Embedding | None = None
         if config.num_token_types:
             self.token_types = nn.Embedding(config.num_token_types, E)
-        self.norm = nn.LayerNorm(E, config.layer_norm_eps) if config.embed_norm else nn.Identity()
+        self.norm = make_norm(config) if config.embed_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.scale = math.sqrt(E) if config.scale_embeddings else 1.0
 
@@ -63,12 +65,14 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(x))
 
 
-def attention_positions(config: TransformerConfig, x: Tensor, *, offset: int = 0) -> dict[str, Any]:
-    """The positional arguments of self-attention, the same in every block. Chapter 6.
+def attention_positions(
+    config: TransformerConfig, x: Tensor, *, offset: int = 0, window: int | None = None
+) -> dict[str, Any]:
+    """The positional arguments of self-attention, the same in all blocks of one window. Chapter 6.
 
     Of `MultiHeadAttention.forward`: `rotary` with rotary positions, `attn_bias` (H, L, offset + L)
     with ALiBi, and none with the others. Of x (B, L, E), `offset` is the position of the first
-    vector: with a cache, the cached length.
+    vector: with a cache, the cached length. The `window` only chooses the rotary base.
 
     Example:
         >>> config = TransformerConfig(vocab_size=1, num_heads=4, positions="alibi")
@@ -77,10 +81,36 @@ def attention_positions(config: TransformerConfig, x: Tensor, *, offset: int = 0
     """
     L, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     if config.positions == "rotary":
-        angles = rotary_angles(L, config.head_dim, offset=offset, dtype=dtype, device=x.device)
-        return {"rotary": partial(apply_rotary, angles=angles)}
+        D, base, scale = (
+            config.proj_dim // config.num_heads,
+            config.rotary_base,
+            config.rotary_scale,
+        )
+        if window is not None and config.local_rotary_base is not None:
+            base, scale = config.local_rotary_base, 1.0
+        how: Any = {"base": base, "scale": scale, "dtype": dtype, "device": x.device}
+        angles = rotary_angles(L, D, offset=offset, **how)
+        return {"rotary": partial(apply_rotary, angles=angles, layout=config.rotary_layout)}
     if config.positions == "alibi":
         S = offset + L
         bias = alibi_bias(config.num_heads, L, S, offset=offset, dtype=dtype, device=x.device)
         return {"attn_bias": bias}
     return {}
+
+
+def and_window(
+    mask: Tensor | None, window: int | None, x: Tensor, *, offset: int = 0
+) -> Tensor | None:
+    """What the mask (None: everything) and the window (None: all) allow vectors x (B, L, E).
+
+    A window of w allows distances below w, before and after: under a causal mask it is that of
+    `sliding_window_mask`.
+    """
+    S = offset + x.shape[1]
+    if window is None or window >= S:
+        return mask
+    near = relative_positions(x.shape[1], S, offset=offset, device=x.device).abs() < window
+    if mask is None:
+        return near  # (L, S)
+    check_bool(mask)
+    return mask & near

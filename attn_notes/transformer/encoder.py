@@ -1,14 +1,14 @@
 """Embeddings, and encoder blocks on top of them (chapters 5, 7 and 8)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from attn_notes.cache import KVCache
 from attn_notes.transformer.blocks import EncoderBlock, last_norm
 from attn_notes.transformer.config import TransformerConfig
-from attn_notes.transformer.embeddings import Embeddings, attention_positions
+from attn_notes.transformer.embeddings import Embeddings, and_window, attention_positions
 
 
 class EncoderOutput(NamedTuple):
@@ -71,16 +71,16 @@ class Encoder(nn.Module):
         check_caches(caches, len(self.blocks))
         offset = caches[0].length if caches else 0
         x = self.embeddings(tokens, token_types, offset=offset)  # (B, L, E)
-        positions = attention_positions(self.config, x, offset=offset)
+        windows = self.config.windows or (None,) * len(self.blocks)
+        rules = {w: self._rules(x, attn_mask, w, offset) for w in dict.fromkeys(windows)}
         hidden_states, weights = [x], []
         for n, block in enumerate(self.blocks):
             x, read = block(
                 x,
-                attn_mask=attn_mask,
                 is_causal=is_causal,
                 need_weights=need_weights,
                 cache=caches[n] if caches else None,
-                **positions,
+                **rules[windows[n]],
             )
             hidden_states.append(x)
             weights.append(read)
@@ -89,6 +89,13 @@ class Encoder(nn.Module):
             tuple(hidden_states) if need_hidden_states else None,
             tuple(weights) if need_weights else None,
         )
+
+    def _rules(
+        self, x: Tensor, mask: Tensor | None, window: int | None, offset: int
+    ) -> dict[str, Any]:
+        """The mask and the positions of every block with this window."""
+        positions = attention_positions(self.config, x, offset=offset, window=window)
+        return {"attn_mask": and_window(mask, window, x, offset=offset), **positions}
 
 
 def check_caches(caches: Sequence[object] | None, blocks: int) -> None:

@@ -37,6 +37,8 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         check_no_token_types(config)
+        if config.windows is not None:
+            raise ValueError(f"windows must be None in an encoder-decoder, got {config.windows}")
         self.config = config
         self.embeddings = Embeddings(config)
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_layers))

@@ -14,12 +14,12 @@ from attn_notes.arguments import check_source, check_step
 from attn_notes.cache import GrowingCache, KVCache
 from attn_notes.positions import LearnedEncoding
 from attn_notes.special_tokens import SpecialTokens
-from attn_notes.transformer.blocks import ACTIVATIONS
+from attn_notes.transformer.blocks import ACTIVATIONS, make_norm
 from attn_notes.transformer.config import TransformerConfig
 from attn_notes.transformer.encoder import Encoder
 
 STD = 0.02  # of the first weights: Radford et al. (2018), and the code of Devlin et al. (2019)
-RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "feed_forward.linear2.weight")
+RESIDUAL_WEIGHTS = ("self_attn.out_proj.weight", "linear2.weight", "down_proj.weight")
 
 
 class LanguageModelOutput(NamedTuple):
@@ -132,7 +132,7 @@ class MaskedLanguageModel(nn.Module):
         self.body = Encoder(config)
         self.transform = nn.Linear(config.embed_dim, config.embed_dim)
         self.activation = ACTIVATIONS[config.activation]
-        self.norm = nn.LayerNorm(config.embed_dim, config.layer_norm_eps)
+        self.norm = make_norm(config)
         self.out_proj = nn.Linear(config.embed_dim, config.vocab_size)
         if config.tie_embeddings:
             self.out_proj.weight = self.body.embeddings.tokens.weight
