@@ -68,7 +68,7 @@ function lifetime(model) {
   return life;
 }
 
-// Call back whenever the page turns dark or light.
+// Call back whenever the page turns dark or light, or its font has come, which a canvas does not notice.
 function watchTheme(life, callback) {
   const observer = new MutationObserver(callback);
   const watched = { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class"] };
@@ -78,6 +78,7 @@ function watchTheme(life, callback) {
   for (const query of ["(prefers-color-scheme: dark)", "print", FORCED]) {
     life.listen(matchMedia(query), "change", callback);
   }
+  life.listen(document.fonts, "loadingdone", callback);
 }
 
 // Call back whenever the page is shown on pixels of another size: on another screen, or zoomed.

@@ -25,7 +25,6 @@ PARTS = (
     *("attn_access", "attn_bibliography", "attn_icons", "attn_maths", "attn_publish"),
     *("attn_search", "attn_stills"),
 )
-
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
 IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
@@ -89,11 +88,27 @@ def write_assets(app: Sphinx) -> None:
     if app.builder.format != "html":
         return
     import attn_widgets
+    from attn_widgets.assets import WIDGETS
 
     static = Path(app.outdir) / "_static"
     static.mkdir(parents=True, exist_ok=True)
-    (static / "attn-widgets.js").write_text(attn_widgets.page_script(), encoding="utf-8")
     (static / "attn-widgets.css").write_text(attn_widgets.page_style(), encoding="utf-8")
+    for earlier in static.glob("attn-widgets-*.js"):  # of pages that may not be written anew
+        kinds = earlier.stem.split("-")[2:]
+        earlier.unlink()
+        if {*kinds} <= {*WIDGETS}:
+            write_script(app, kinds)
+
+
+def write_script(app: Sphinx, kinds: list[str]) -> str:
+    """The script of these widgets, and no others: its name."""
+    import attn_widgets
+
+    name = f"attn-widgets-{'-'.join(kinds)}.js"
+    script = Path(app.outdir) / "_static" / name
+    if not script.exists():
+        script.write_text(attn_widgets.page_script(*kinds), encoding="utf-8")
+    return name
 
 
 class FoldDropdowns(SphinxPostTransform):
@@ -166,9 +181,10 @@ class CaptionFigures(SphinxPostTransform):
             words = list(after.children)
             if len(words) == 1 and isinstance(words[0], nodes.emphasis):
                 words = list(words[0].children)  # the page sets a caption in its own type
-        around = ("<figure>", "<figcaption>", "</figcaption></figure>")
+        # The style sheet sets the words below the picture, or beside it in the margin.
+        around = ("<figure><figcaption>", "</figcaption>", "</figure>")
         start, middle, end = (nodes.raw("", text, format="html") for text in around)
-        return [start, picture, middle, nodes.paragraph("", "", *words), end]
+        return [start, nodes.paragraph("", "", *words), middle, picture, end]
 
     def inlined(self, image: nodes.image) -> nodes.raw:
         """The drawing itself, so that its links work and it takes the colours of the page."""
@@ -196,34 +212,53 @@ class LightStills(SphinxPostTransform):
                 self.env.images.add_file(self.env.docname, image["uri"])
 
 
+def holds_a_widget(cell: nodes.Element) -> bool:
+    return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
+
+
 class FoldCode(SphinxPostTransform):
     """Folds what a first reading can do without, each under a line that names it.
 
-    That is the code of a cell that begins with `plt.subplots`, which draws; the code to start an
-    exercise from; and a long source of the package.
+    That is the code of a figure, whose cell begins with `plt.subplots` or is tagged to be folded;
+    the code to start an exercise from; and a long source of the package. A folded cell that shows
+    nothing joins the folded cell after it, under the same line.
     """
 
     default_priority = 198  # before myst-nb folds what is tagged to be
     formats = ("html",)
 
     def run(self, **kwargs: Any) -> None:
-        for cell in self.document.findall(nodes.container):
-            if cell.get("nb_element") != "cell_code" or len(cell) < 2:
+        for cell in list(self.document.findall(nodes.container)):
+            if cell.get("nb_element") != "cell_code" or not cell.children:
                 continue
-            source = cell[0].astext()
+            if len(cell) < 2:
+                self.join(cell, cell.next_node(descend=False, siblings=True))
+                continue
+            source, folded = cell[0].astext(), "tag_hide-input" in cell["classes"]
             if "tag_stub" in cell["classes"]:
-                self.fold(cell, "the code to start from")
-            elif DRAWS.match(source) and any(cell.findall(nodes.image)):
-                self.fold(cell, "the code that draws this")
+                self.fold(cell, "Show the code to start from", "Hide the code to start from")
+            elif (folded or DRAWS.match(source)) and any(cell.findall(nodes.image)):
+                self.fold(cell, "Code of this figure")
                 cell["classes"].append("attn-drawn")
+            elif folded and holds_a_widget(cell):
+                self.fold(cell, "Code of this widget")
             if shown := re.search(r"show_source\(([\w.]+)\)", source):
                 for listing in list(cell[1].findall(nodes.literal_block)):
                     self.fold_long(listing, shown[1])
 
     @staticmethod
-    def fold(cell: nodes.Element, what: str) -> None:
+    def join(cell: nodes.Element, after: nodes.Node | None) -> None:
+        """A folded cell without output into the folded one that follows at once."""
+        if not isinstance(after, nodes.container):
+            return
+        if all("tag_hide-input" in one["classes"] for one in (cell, after)):
+            after[0].insert(0, cell[0].children)
+            cell.parent.remove(cell)
+
+    @staticmethod
+    def fold(cell: nodes.Element, show: str, hide: str = "") -> None:
         cell["hide_mode"] = "input"
-        cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
+        cell["prompt_show"], cell["prompt_hide"] = show, hide or show
 
     @staticmethod
     def fold_long(listing: nodes.literal_block, name: str) -> None:
@@ -237,29 +272,17 @@ class FoldCode(SphinxPostTransform):
 
 
 class WidgetBeforeCode(SphinxPostTransform):
-    """Folded code goes below its widget; so do the folded imports of a page that opens with one.
-
-    The code that draws a figure goes below the figure.
-    """
+    """Folded code goes below the widget or the figure that it makes."""
 
     default_priority = 300  # after myst-nb has folded the code
     formats = ("html",)
 
     def run(self, **kwargs: Any) -> None:
         cells = [n for n in self.document.findall(nodes.container) if "cell" in n["classes"]]
-        folded = [cell for cell in cells if "tag_hide-input" in cell["classes"]]
-        shown = [cell for cell in folded if self.holds_a_widget(cell)]
-        drawn = [cell for cell in cells if "attn-drawn" in cell["classes"]]
-        for cell in shown + drawn:
-            cell.children.reverse()
-        if cells[1:] and cells[0] in folded and cells[1] in shown:
-            imports, parent = cells[0], cells[1].parent
-            imports.parent.remove(imports)
-            parent.insert(parent.index(cells[1]) + 1, imports)
-
-    @staticmethod
-    def holds_a_widget(cell: nodes.Element) -> bool:
-        return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
+        for cell in cells:
+            made_here = "tag_hide-input" in cell["classes"] and holds_a_widget(cell)
+            if made_here or "attn-drawn" in cell["classes"]:
+                cell.children.reverse()
 
 
 def finish_page(
@@ -269,9 +292,10 @@ def finish_page(
     body = context.get("body", "")
     if WIDGET in body:
         app.add_css_file("attn-widgets.css", priority=910)
-        app.add_js_file("attn-widgets.js", loading_method="defer")
-        from attn_widgets.assets import name_elements
+        from attn_widgets.assets import ELEMENT, name_elements
 
+        name = write_script(app, sorted({*ELEMENT.findall(body)}))
+        app.add_js_file(name, loading_method="defer")
         body = name_elements(body)
     if pagename == app.config.root_doc:
         context["docstitle"] = ""  # the opening page's title is the book's

@@ -1,4 +1,7 @@
-"""The icon font of the theme, cut to the dozen of its two thousand icons that the site shows."""
+"""The icons of the theme, cut to the dozen of its two thousand that the site shows.
+
+The font is cut, and the rules of its style sheet.
+"""
 
 import re
 from pathlib import Path
@@ -7,6 +10,7 @@ from fontTools import subset  # type: ignore[import-untyped]  # comes with matpl
 from sphinx.application import Sphinx
 
 RULE = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')
+NAME = re.compile(r"\bfa-[\w-]+")
 WHOLE, CUT = 'fa-solid-900.woff2) format("woff2")', 'fa-solid-900.woff) format("woff")'
 
 
@@ -21,9 +25,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         raise RuntimeError(f"the theme's style sheet no longer has {WHOLE!r}, which this changes")
     pages = [path.read_text(encoding="utf-8") for path in site.rglob("*.html")]
     scripts = [path.read_text(encoding="utf-8") for path in site.rglob("*.js")]
-    named = set(re.findall(r"\bfa-[\w-]+", " ".join(pages + scripts)))
-    rules = ((set(re.findall(r"fa-[\w-]+", names)), code) for names, code in RULE.findall(css))
-    codes = [code for names, code in rules if names & named]
+    named = {*NAME.findall(" ".join(pages + scripts))}
+    codes = [code for names, code in RULE.findall(css) if named & {*NAME.findall(names)}]
     for path in site.rglob("*.css"):  # and those that the style sheets write themselves
         codes += re.findall(r'"\\(f[0-9a-f]{3})"', RULE.sub("", path.read_text(encoding="utf-8")))
     options = subset.Options(flavor="woff")
@@ -32,6 +35,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     kept.populate(unicodes=[int(code, 16) for code in codes])
     kept.subset(font)
     subset.save_font(font, webfonts / "fa-solid-900.woff", options)
+    css = RULE.sub(lambda rule: rule[0] if named & {*NAME.findall(rule[1])} else "", css)
     sheet.write_text(css.replace(WHOLE, CUT), encoding="utf-8")
 
 

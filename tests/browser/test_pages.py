@@ -1,6 +1,7 @@
 """The built book, page by page: it asks nobody, answers its controls, and reads without scripts."""
 
 import gzip
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -150,7 +151,7 @@ def test_a_page_asks_for_the_site_s_own_files_and_the_widgets_where_it_holds_one
     assert not re.search(r"<(script|link|img|iframe)\b[^>]*(src|href)=\"(https?:)?//", text)
     assert not re.search(r"widget-state|widget-view|html-manager|require\.js|unpkg|jsdelivr", text)
     for kind in ("js", "css"):
-        loaded = any(path.endswith(f"/attn-widgets.{kind}") for path in opened.asked)
+        loaded = any(re.search(rf"/attn-widgets\b.*\.{kind}$", path) for path in opened.asked)
         assert loaded == bool(opened.elements)
 
 
@@ -191,6 +192,70 @@ def test_a_page_fits_a_telephone_and_what_scrolls_sideways_shows_it_by_a_shadow(
     assert widths == [390, 390]
     shaded = "local, local, scroll, scroll"
     assert [one for one, cover in covers if not cover.startswith(shaded)] == []
+
+
+@every_page
+def test_no_two_folded_cells_of_a_page_stand_together(opened):
+    """A cell that shows nothing shares the line of the figure or the table that it is for."""
+    alone = opened.page.locator("article div.cell").evaluate_all("""(cells) => cells
+      .filter((one) => one.checkVisibility()
+        && [...one.children].every((part) => part.matches("details.hide")))
+      .map((one) => one.nextElementSibling)
+      .filter((next) => next?.matches("div.cell") && next.querySelector(":scope > details.hide"))
+      .map((next) => next.textContent.slice(0, 99))""")
+    assert alone == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_the_typefaces_are_the_site_s_own_and_light(visit, book, scheme):
+    visit.expected = (THEME_LOGS,)
+    page = visit(f"{book[scheme]}/{NOTEBOOKS[1]}.html")
+    page.evaluate("document.fonts.ready")
+    loaded = page.evaluate("""[...document.fonts].filter((one) => one.status === "loaded")
+      .map((one) => one.family.replaceAll('"', ""))""")
+    assert {"Source Serif 4", "Source Sans 3"} <= {*loaded}
+    fonts = {path for path in map(unquote, visit.requests) if "/_static/fonts/" in path}
+    files = {name.rpartition("/_static/")[2] for name in fonts}
+    assert {"fonts/source-serif-4.woff2", "fonts/source-sans-3.woff2"} <= files
+    assert sum((SITE / "_static" / name).stat().st_size for name in files) <= 150_000
+
+
+def test_no_line_of_text_breaks_elsewhere_when_the_serif_comes(visit, book):
+    """Nearly none: the face that stands in until then is as wide."""
+    visit.expected = (THEME_LOGS, "error: Failed to load resource")
+    tall = """[...document.querySelectorAll("article p")]
+      .reduce((sum, one) => sum + one.offsetHeight, 0)"""
+    heights = []
+    for blocked in (False, True):
+        page = visit("about:blank", width=1280)
+        if blocked:
+            page.route("**/source-serif*", lambda route: route.abort())
+        page.goto(f"{book['http']}/book/glossary.html")
+        page.evaluate("document.fonts.ready")
+        heights.append(page.evaluate(tall))
+    assert heights[0] != heights[1]  # it was another face
+    assert heights[1] == pytest.approx(heights[0], rel=0.04)
+
+
+@pytest.mark.parametrize("width", [1280, 1680])
+def test_where_there_is_room_the_margin_holds_captions_and_notes(visit, book, width):
+    visit.expected = (THEME_LOGS,)
+    page = turn_to(visit, book, NOTEBOOKS[1], width=width).page
+    edge = page.locator("article p").first.bounding_box()
+    edge = edge["x"] + edge["width"]
+    captions = page.locator("article figcaption:visible:not(:empty)")
+    assert captions.count() >= 3
+    for caption in captions.all():
+        words, picture = caption.bounding_box(), caption.locator("xpath=..").bounding_box()
+        assert (words["x"] >= edge) == (width > 1500)
+        assert width < 1500 or words["y"] < picture["y"] + picture["height"] / 2
+    parts = "figcaption:visible, .sidenote:visible, .marginnote:visible, attn-widget:visible"
+    boxes = [one.bounding_box() for one in page.locator("article").locator(parts).all()]
+    beside = sorted((box["y"], box["y"] + box["height"]) for box in boxes if box["x"] > edge)
+    assert all(above[1] <= below[0] for above, below in itertools.pairwise(beside))
+    contents = page.locator(".bd-sidebar-secondary").bounding_box()
+    if width > 1500:
+        assert all(box["x"] + box["width"] <= contents["x"] for box in boxes)
 
 
 def test_the_front_door_opens_the_first_page(visit, book):
@@ -279,7 +344,6 @@ def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened)
     for after in opened.source.split("</attn-widget>")[1:]:
         before = re.split(r"<attn-widget[^>]*>|<h2", after)[0]
         assert "<img" in before or 'class="attn-still"' in before
-
 
 
 @every_chapter
