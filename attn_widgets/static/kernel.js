@@ -108,7 +108,7 @@ function paintPoints(context, colours, { px, py }, { keys, values }, weights, to
   keys.forEach((x, n) => {
     context.beginPath();
     context.arc(px(x), py(values[n]), 3.5 + 5 * Math.sqrt(weights[n] / (top || 1)), 0, 7);
-    context.fillStyle = weights[n] > 0 ? PALETTE.categorical[1] : colours.muted;
+    context.fillStyle = weights[n] > 0 ? PALETTE.categorical[2] : colours.muted;
     context.globalAlpha = 0.35 + 0.65 * (weights[n] / (top || 1));
     context.fill(); context.globalAlpha = 1;
     context.beginPath(); // each can be dragged
