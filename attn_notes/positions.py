@@ -218,6 +218,8 @@ def scale_by_turns(
     """
     (speeds,) = clock_angles(1, head_dim, offset=1, base=base, device="cpu")  # (D/2,)
     few, many = turns
+    if not 0 < few < many:
+        raise ValueError(f"turns must be two numbers above 0, the smaller first, got {turns}")
     kept = (trained_length * speeds / (2 * math.pi) - few) / (many - few)
     if ramp == "hands":
         hands = [math.log(trained_length / (2 * math.pi * n), base) for n in (many, few)]

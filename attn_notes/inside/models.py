@@ -174,6 +174,11 @@ class Stack(NamedTuple):
         """The norm between a sublayer and the stream, as in Gemma 2 and 3; None elsewhere."""
         name, _, part = place.rpartition(".")
         block = self.model.get_submodule(name)
+        if self.family is OURS:
+            last = 3 if hasattr(block, "cross_attn") else 2
+            number = {"self_attn": 1, "cross_attn": 2}.get(part, last)
+            norm = getattr(block, f"out_norm{number}", None)
+            return None if isinstance(norm, nn.Identity) else norm
         kind = "attention" if part == self.family.own else "feedforward"
         has_both = hasattr(block, "post_feedforward_layernorm")
         return getattr(block, f"post_{kind}_layernorm") if has_both else None

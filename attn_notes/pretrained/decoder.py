@@ -28,7 +28,7 @@ def load_decoder(
     folder = find_folder(source, revision)
     published = read_json(folder)
     family = published.get("model_type", "gpt2")
-    if family not in LAYOUTS:
+    if not isinstance(family, str) or family not in LAYOUTS:
         wanted = f"one of {', '.join(LAYOUTS)}"
         raise ValueError(f"{folder}/config.json: model_type must be {wanted}, got {family!r}")
     config, names, plain = LAYOUTS[family](folder, published)

@@ -143,9 +143,10 @@ def _rotation(published: Mapping[str, Any], head_dim: int, kind: str) -> tuple[f
     if "query_pre_attn_scalar" in published and given:  # Gemma: one for each kind
         given = given[kind]
     old = {} if is_local else published.get("rope_scaling") or {}
+    old = {"rope_type": old["type"]} | old if "type" in old else old
     local_base = published.get("rope_local_base_freq", 10000.0)
     rope = {"rope_theta": local_base if is_local else published["rope_theta"]} | given | old
-    name, base = rope.get("rope_type", rope.get("type", "default")), rope["rope_theta"]
+    name, base = rope.get("rope_type", "default"), rope["rope_theta"]
     partial_ = rope.get("partial_rotary_factor", published.get("partial_rotary_factor", 1.0))
     changes = {"mscale": None, "mscale_all_dim": None, "truncate": True}
     if partial_ != 1.0 or any(rope.get(key, same) != same for key, same in changes.items()):

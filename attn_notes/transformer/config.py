@@ -105,7 +105,10 @@ class TransformerConfig:
         check_integers(1, **{name: n for name, n in optional.items() if n is not None})
         check_integers(0, num_token_types=self.num_token_types)
         check_fractions(dropout=self.dropout)
-        check_positive(layer_norm_eps=self.layer_norm_eps)
+        check_positive(layer_norm_eps=self.layer_norm_eps, rotary_base=self.rotary_base)
+        scale, local = self.rotary_scale, self.local_rotary_base
+        check_positive(rotary_scale=min(scale) if isinstance(scale, tuple) else scale)
+        check_positive(local_rotary_base=1.0 if local is None else local)
         check_choices(self)
         if self.head_dim is None:
             check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
