@@ -153,4 +153,55 @@ def integrated(f, x, baseline, steps):
         f(point).backward()
     return (x - baseline) * point.grad / steps
 """,
+    "read_on": """
+def go_on(q, k, v, state):
+    S, z = state
+    outputs = []
+    for t in range(len(q)):
+        S, z = S + torch.outer(k[t], v[t]), z + k[t]
+        total = q[t] @ z
+        outputs.append(q[t] @ S / total if total else torch.zeros_like(v[t]))
+    return torch.stack(outputs), [S, z]
+""",
+    "gated_delta": """
+def step(S, k, v, beta, gate):
+    keep = torch.eye(len(k)) - beta * torch.outer(k, k)
+    return gate * keep @ S + beta * torch.outer(k, v)
+""",
+    "far_outside": """
+query_2 = torch.tensor([0.0, -2.0])
+keys_2 = [[0.0, 1.0], [0.0, 0.001]]
+values_2 = torch.tensor([1, 0])
+# or
+query_2 = [1.0, 0.0]
+keys_2 = torch.tensor([[-1.999, 2.0], [0.0, 0.0]])
+values_2 = [0, 1]
+""",
+    "centred_writer": """
+def centred(weight, bias):
+    E = len(bias)
+    minus_mean = torch.eye(E) - torch.ones(E, E) / E
+    return minus_mean @ weight, minus_mean @ bias
+""",
+    "rows_for_halves": """
+def to_halves(weight, num_heads):
+    heads = weight.chunk(num_heads)
+    return torch.cat([torch.cat([head[0::2], head[1::2]]) for head in heads])
+""",
+    "window_with_sink": """
+def keeps(L, window, first):
+    mask = torch.ones(L, L, dtype=torch.bool)
+    late = mask.tril(-window)
+    late[:, :first] = False
+    return mask.tril() ^ late
+""",
+    "absorbed_step": """
+def step(q, c, W_k, W_v):
+    outputs = []
+    for query, to_key, to_value in zip(q, W_k, W_v):
+        scores = c @ (to_key.T @ query)
+        weights = (scores / len(query) ** 0.5).exp()
+        outputs.append(to_value @ (weights @ c / weights.sum()))
+    return torch.stack(outputs)
+""",
 }
