@@ -278,4 +278,4 @@ def in_bytes(number: float) -> str:
     size, units = number, ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1000 and len(units) > 1:  # 1000 KiB have a digit too many
         size, units = size / 1024, units[1:]
-    return f"{size:.3g} {units[0]}"
+    return f"{size * (1 + 1e-12):.3g} {units[0]}"  # half a digit goes up, as in JavaScript

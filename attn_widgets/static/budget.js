@@ -119,6 +119,9 @@ function paintBar({ context, colours }, now, method, [left, top, room, high]) {
   context.fillStyle = VALUE; context.fillRect(left + long / 2, top, long / 2, high);
 }
 
+// The error of a full bar.
+const worstOf = (now) => Math.max(1, ...METHODS.map((method) => errorOf(now, method) || 0));
+
 function paintRow(pen, now, method, n, width) {
   const { context, colours } = pen, row = rowOn(width), y = TOP + n * row, right = width - COLUMN;
   const isLit = method === now.method, error = errorOf(now, method);
@@ -134,7 +137,7 @@ function paintRow(pen, now, method, n, width) {
   context.globalAlpha = isLit ? 1 : 0.6;
   paintBar(pen, now, method, [9, y + 19, right - 21, 8]);
   context.fillStyle = WRONG;
-  context.fillRect(right, y + 19, (COLUMN - 4) * Math.min(1, error || 0), 8);
+  context.fillRect(right, y + 19, (COLUMN - 4) * ((error || 0) / worstOf(now)), 8);
   context.globalAlpha = 1;
 }
 

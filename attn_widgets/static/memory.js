@@ -388,13 +388,17 @@ function pictureView(life, data, shown, { moments, before, ask }) {
     const { pitch } = rowsOf(at, shown());
     return Math.round(((y - HEAD) / pitch - 0.5) / STRIDE) * STRIDE;
   };
-  // A finger takes the query by its knob; a mouse may press anywhere in the list.
+  // A finger takes the query by its knob, or taps a pair; a mouse may press anywhere in the list.
+  const press = ([x, y]) => {
+    const isPair = x <= at.list && y >= HEAD && y <= at.height;
+    if (isPair) ask(Math.round(placeAt(y)));
+    return isPair || null;
+  };
   dragging(life, view, ([x, y], touch) => {
     const { middle } = rowsOf(at, shown()), isKnob = Math.hypot(x - 9, y - middle(shown().place)) < 26;
-    if (!isKnob && (touch || x > at.list || y < HEAD || y > at.height)) return null;
-    if (!isKnob) ask(Math.round(placeAt(y)));
-    return true;
+    return isKnob || (touch ? null : press([x, y]));
   }, (_, [, y]) => ask(placeAt(y)));
+  life.listen(view.canvas, "click", (event) => { if (event.pointerType === "touch") press(view.at(event)); });
   handKeys(life, view, {
     choose: (by) => ask(Math.abs(by) === Infinity ? by : Math.round(shown().place) + by),
     move: (right, up) => ask(shown().place + (right - up) * STRIDE),
@@ -440,7 +444,7 @@ function controlsFor(model, life, { S }, shown) {
 // ---------------------------------------------------------------- the widget
 
 const SETTINGS = ["count", "query", "features", "forget", "erase", "rewrite"];
-const HINT = ["Drag the blue knob from key to key, or press a pair.", "Drag the blue knob from key to key."];
+const HINT = ["press", "tap"].map((way) => `Drag the blue knob from key to key, or ${way} a pair.`);
 
 /** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {

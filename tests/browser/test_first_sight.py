@@ -15,7 +15,7 @@ from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, number, settle, watched, written
 from tests.widgets import EVERY, decoded, of_arrows, of_mask, of_points, of_scores, scores
 
-NAMES = ("points", "arrows", "scores", "layers", "mask", "steps")
+NAMES = ("points", "arrows", "scores", "layers", "mask", "steps", "memory", "budget")
 MOST = 3  # controls, or groups of buttons, that stand there at first
 TALL = 40  # pixels of a picture
 WIDE = "document.body.style.maxWidth = '906px'"  # as wide as a widget with the book's margin

@@ -7,8 +7,10 @@ import re
 import pytest
 
 from attn_widgets import WrittenMemory
+from attn_widgets.assets import name_elements
 from attn_widgets.budget import METHODS
 from tests.browser import journeys
+from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, settle
@@ -61,6 +63,41 @@ def test_the_query_is_dragged_from_key_to_key_and_a_press_asks_for_a_pair(visit,
     assert_shown(panel, widget, query=1.0)
     mouse.click(box["x"] + box["width"] - 20, box["y"] + 60)  # among the answers
     assert_shown(panel, widget)
+
+
+def test_a_finger_taps_a_pair(visit, bare):
+    panel, widget = Panel(visit(bare("memory"), width=390, has_touch=True)), of_memory()
+    widget.step = 4
+    panel.press("Step", "End")
+    canvas = panel.el.locator("canvas").first
+
+    def tap(y: float) -> None:
+        canvas.evaluate("scrollTo(0, 0)")
+        box = canvas.bounding_box()
+        panel.page.touchscreen.tap(box["x"] + 30, box["y"] + y)
+
+    for pair in (3, 0, 4):
+        tap(HEAD + (pair + 0.5) * PITCH)
+        assert_shown(panel, widget, query=float(pair))
+    tap(canvas.bounding_box()["height"] - 20)
+    assert_shown(panel, widget)
+
+
+@pytest.mark.parametrize("width", [922, 390])
+@pytest.mark.parametrize("make", [WrittenMemory, of_budget])
+def test_the_height_is_reserved_before_the_script_comes(visit, tmp_path, make, width):
+    widget = make()
+    page = visit("about:blank", width=width, is_mobile=width < 400, has_touch=width < 400)
+    page.route("**/widgets.js", lambda route: route.fulfill(body=""))
+    address = page_of(tmp_path, name_elements(widget.page_html()))
+    heights = []
+    for _ in range(2):
+        page.goto(address)
+        page.evaluate("document.body.style.maxWidth = '906px'")
+        settle(page)
+        heights.append(page.locator("attn-widget").bounding_box()["height"])
+        page.unroute("**/widgets.js")
+    assert heights[0] == pytest.approx(heights[1], rel=0.06)
 
 
 def test_arrow_keys_move_the_query_on_the_picture(visit, bare):
