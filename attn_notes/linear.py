@@ -38,7 +38,7 @@ def elu_plus_one(x: Tensor) -> Tensor:
         >>> elu_plus_one(torch.tensor([-1.0, 0.0, 2.0]))
         tensor([0.3679, 1.0000, 3.0000])
     """
-    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+    return x.relu() + x.clamp(max=0).exp()
 
 
 class PositiveRandomFeatures(nn.Module):
