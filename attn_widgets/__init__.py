@@ -22,7 +22,7 @@ with extra("widgets"):
     from attn_widgets.position import PositionExplorer
     from attn_widgets.sampler import LanguageModelPlayer
     from attn_widgets.score import ScoreExplorer
-    from attn_widgets.show import show_attention
+    from attn_widgets.show import compare, show_attention
     from attn_widgets.switches import HeadSwitches
     from attn_widgets.translator import TransformerPlayer
 
@@ -44,6 +44,7 @@ __all__ = [
     "Sentence",
     "TransformerPlayer",
     "WrittenMemory",
+    "compare",
     "explore",
     "page_script",
     "page_style",

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -55,6 +55,7 @@ class HeadExplorer(AnsweringWidget, Pictured):
         title: a line above the widget.
         encode: with a live kernel, turns what the reader typed into such a pair.
         special: the tokens that the model adds to a text; BERT's by default.
+        names: of two sentences, whose maps are then shown side by side.
 
     Example:
         >>> import torch
@@ -87,6 +88,7 @@ class HeadExplorer(AnsweringWidget, Pictured):
         title: str = "",
         encode: Callable[[str], Any] | None = None,
         special: Sequence[str] = SPECIAL,
+        names: Sequence[str] = (),
     ) -> None:
         self._special, self._keys = list(special), map(str, itertools.count())
         self._maps: dict[str, views.Maps] = {}  # of each view, by its key
@@ -100,6 +102,8 @@ class HeadExplorer(AnsweringWidget, Pictured):
             "special": encoding.check_tokens("special", special),
             "title": encoding.replace_surrogates(title),
         }
+        if names:
+            data["beside"] = encoding.check_tokens("names", names, len(encoded))
         scale = "root" if long else "linear"
         super().__init__(encode, self._encode_sentence, data=data, scale=scale)
         self.observe(self._unpack, ["data", "sentence", "kind", "layer", "head", "pinned", "reply"])
@@ -117,14 +121,22 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
     def _encode_sentence(self, sentence: Any) -> dict[str, Any]:
         """A sentence as the front end reads it: its views, and a name to choose it by."""
-        if not isinstance(sentence, Mapping):
-            sentence = {"": _as_maps(*sentence, special=self._special)}
-        views.check_size([(len(maps.layers), *maps.layers[0].shape) for maps in sentence.values()])
+        if not isinstance(sentence, views.Reading):
+            sentence = views.Reading({"": _as_maps(*sentence, special=self._special)})
+        sizes = [(len(maps.layers), *maps.layers[0].shape) for maps in sentence.maps.values()]
+        views.check_size(sizes)
         made = []
-        for name, maps in sentence.items():
+        for name, maps in sentence.maps.items():
             made.append(views.encode_maps(name, maps, self._special) | {"key": next(self._keys)})
             self._maps[made[-1]["key"]] = maps
-        return {"views": made, "name": _name(made[0]["queries"], self._special)}
+        return {"views": made, "name": _name(made[0]["queries"], self._special), **sentence.extra}
+
+    def reading(self) -> views.Reading:
+        """The sentence on show, as another view can be made of it."""
+        shown = self._all()[self.sentence]
+        maps = {view["name"]: self._maps[view["key"]] for view in shown["views"]}
+        extra = {name: shown[name] for name in shown if name not in ("views", "name")}
+        return views.Reading(maps, self._special, extra)
 
     def _view(self) -> dict[str, Any]:
         return self._all()[self.sentence]["views"][self.kind]
@@ -139,8 +151,12 @@ class HeadExplorer(AnsweringWidget, Pictured):
         """Send the heads on show, where they are not all in the view, and forget those replaced."""
         alive = {view["key"] for one in self._all() for view in one["views"]}
         self._maps = {key: maps for key, maps in self._maps.items() if key in alive}
-        if "weights" not in self._view():
-            self.packed = self._squeeze(self._view(), self._shown_heads())
+        shown = [self._view()]
+        if "beside" in self.data:  # the same heads of both
+            shown = [one["views"][self.kind] for one in self.data["sentences"]]
+        if "weights" not in shown[0]:
+            heads = self._shown_heads()
+            self.packed = {k: x for view in shown for k, x in self._squeeze(view, heads).items()}
 
     def _heads(self, view: dict[str, Any]) -> list[Tensor]:
         """Every head of a view, (L, S) each."""
@@ -170,11 +186,13 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
     def _picture(self) -> dict[str, Any]:
         view, (rows, columns) = self._view(), self._kept()
-        mask = None if view["mask"] is None else encoding.decode(view["mask"])[rows][:, columns]
+        mask = None if view["mask"] is None else encoding.decode(view["mask"])
+        if mask is not None and mask.dim() > 2:  # one a layer: what any head on show may read
+            mask = mask[[n // view["size"][1] for n in self._shown_heads()]].any(0)
         keys = view["keys"] or view["queries"]
         return {
             "weights": self.shown(),
-            "mask": mask,
+            "mask": None if mask is None else views.cut_mask(mask, rows, columns),
             "query_tokens": [view["queries"][n] for n in rows],
             "key_tokens": [keys[n] for n in columns],
             "title": self._place(),
@@ -229,12 +247,15 @@ class HeadExplorer(AnsweringWidget, Pictured):
         now = self._all()[self.sentence]["views"]
         if len(kinds := as_kinds(new)) != len(now):
             raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
+        before = self.reading()
         given = {
-            view["name"]: views.Maps(layers, view["queries"], view["keys"], views.find_mask(layers))
-            for view, layers in zip(now, kinds.values(), strict=True)
+            name: maps._replace(layers=layers, mask=views.find_mask(layers))
+            for (name, maps), layers in zip(before.maps.items(), kinds.values(), strict=True)
         }
+        # What the model would write next is not known any more.
+        extra = {name: one for name, one in before.extra.items() if name != "next"}
         sentences, given_at_first = self._all(), len(self.data["sentences"])
-        sentences[self.sentence] = self._encode_sentence(given)
+        sentences[self.sentence] = self._encode_sentence(views.Reading(given, extra=extra))
         with self.hold_sync():
             self.data = {**self.data, "sentences": sentences[:given_at_first]}
             if self.sentence == given_at_first:  # what the reader typed

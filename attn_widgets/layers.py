@@ -24,8 +24,13 @@ def as_kinds(outputs: Any) -> dict[str, list[Tensor]]:
     An encoder-decoder has the kinds "encoder", "decoder" and "cross", a decoder that reads an
     encoder the last two; any other weights are "".
     """
+    return {kind: as_layers(one) for kind, one in find_kinds(outputs).items()}
+
+
+def find_kinds(outputs: Any) -> dict[str, Any]:
+    """The same kinds, each with its layers as they came."""
     if isinstance(outputs, Tensor) or type(outputs) in (list, tuple):
-        return {"": as_layers(outputs)}
+        return {"": outputs}
     read = outputs.get if isinstance(outputs, Mapping) else partial(getattr, outputs)
     found: dict[str, Any] = {}
     for kind, name in ((kind, name) for kind, names in NAMES.items() for name in names):
@@ -35,8 +40,8 @@ def as_kinds(outputs: Any) -> dict[str, list[Tensor]]:
     if not found and (isinstance(outputs, Mapping) or hasattr(outputs, "_fields")):
         raise ValueError(f"the outputs hold no attention weights: {ASK}")
     if len(found) < 2 and "cross" not in found:
-        return {"": as_layers(found.get("decoder", found.get("encoder", outputs)))}
-    return {kind: as_layers(one) for kind, one in found.items()}
+        return {"": found.get("decoder", found.get("encoder", outputs))}
+    return found
 
 
 def as_layers(weights: Any, *, layered: bool = False) -> list[Tensor]:

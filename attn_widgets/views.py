@@ -7,7 +7,8 @@ each head by itself in 8 bits a weight, compressed, which the browser unpacks wh
 import base64
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -31,7 +32,16 @@ class Maps(NamedTuple):
     layers: Sequence[Tensor]
     queries: Sequence[str]
     keys: Sequence[str] | None = None  # None: the queries read one another
-    mask: Tensor | None = None  # (L, S), bool, True = may attend
+    mask: Tensor | None = None  # (L, S), or (N, L, S) where layers differ; bool, True = may attend
+    kv_heads: int | None = None  # how many heads have keys and values of their own; None: all
+
+
+class Reading(NamedTuple):
+    """What a model reads in one text or picture: what a view of its heads is made of."""
+
+    maps: dict[str, Maps]  # by the kind of attention
+    special: Sequence[str] = ()  # the tokens that the model's tokenizer has added
+    extra: Mapping[str, Any] = MappingProxyType({})  # "next", "image": see reading.py
 
 
 def check_size(sizes: Sequence[tuple[int, int, int, int]]) -> None:
@@ -55,29 +65,42 @@ def kept_places(tokens: Sequence[str], special: Sequence[str], hide: bool) -> li
 
 
 def find_mask(layers: Sequence[Tensor]) -> Tensor | None:
-    """The causal mask (L, S) if no head of any layer reads a later token, else None.
+    """The mask that the weights show, (L, S), or (N, L, S) where layers differ; None without one.
 
-    The last query is that of the last key, as with a cache. Where heads read nothing but
-    themselves, the weights say nothing of a mask.
+    It is causal if no head of any layer reads a later token. A layer has a window if its heads
+    read every place up to some distance, and none beyond. The last query is that of the last key,
+    as with a cache. Where heads read nothing but themselves, the weights say nothing of a mask.
     """
     L, S = layers[0].shape[-2:]
     if not 1 < L <= S:
         return None
-    allowed = torch.ones(L, S, dtype=torch.bool, device="cpu").tril(S - L)
-    earlier = allowed.tril(S - L - 1)
-    if any(bool(layer[:, ~allowed].any()) for layer in layers):
+    away = torch.arange(S, device="cpu") - torch.arange(S - L, S, device="cpu")[:, None]  # (L, S)
+    read = [layer.amax(0) > 0 for layer in layers]  # (L, S), by any head
+    is_causal = not any(bool(one[away > 0].any()) for one in read)
+    if is_causal and not any(bool(one[away < 0].any()) for one in read):
         return None
-    return allowed if any(bool(layer[:, earlier].any()) for layer in layers) else None
+    allowed = away <= 0 if is_causal else away.abs() <= S
+    masks = [_window(one, away, allowed) for one in read]
+    if all(mask.equal(masks[0]) for mask in masks):
+        return None if bool(masks[0].all()) else masks[0]
+    return torch.stack(masks)
+
+
+def _window(read: Tensor, away: Tensor, allowed: Tensor) -> Tensor:
+    """What a layer may read of what is allowed: the window that it fills, or else all."""
+    reach = int(away[read].abs().max()) if bool(read.any()) else 0
+    near = allowed & (away.abs() <= reach)
+    return near if reach and near.equal(read) else allowed
 
 
 def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]:
     """A view as the front end reads it: with all weights, or, where they are many, thumbnails."""
-    layers, queries, keys, mask = maps
+    layers, queries, keys, mask, kv_heads = maps
     (H, L, S), shared = layers[0].shape, keys is None
     queries = encoding.check_tokens("query_tokens", queries, L)
     keys = queries if keys is None else encoding.check_tokens("key_tokens", keys, S)
     places = [kept_places(tokens, special, True) for tokens in (queries, keys)]
-    view = {
+    view: dict[str, Any] = {
         "name": name,
         "size": [len(layers), H, L, S],
         "queries": queries,
@@ -85,14 +108,34 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]
         "mask": None if mask is None else encoding.encode_mask(mask),
         "scores": _encode_scores(layers, queries, shared, special),
     }
+    if kv_heads not in (None, H):
+        view["kv_heads"] = _check_groups(kv_heads, H)
     if len(layers) * H * L * S <= WHOLE:
         return {**view, "weights": encoding.encode_roots(torch.stack([*layers]))}
     thumbnails = [_encode_thumbnails(layers, mask)]
     if [*map(len, places)] != [L, S] and all(places):  # and those without special tokens
         rest = [select_cells(layer, *places) for layer in layers]
-        may = None if mask is None else mask[places[0]][:, places[1]]
+        may = None if mask is None else cut_mask(mask, *places)
         thumbnails.append(_encode_thumbnails(rest, may))
     return {**view, "thumbnails": thumbnails}
+
+
+def _check_groups(kv_heads: Any, H: int) -> int:
+    """The number of key-value heads, each of which as many of the H heads share."""
+    if isinstance(kv_heads, int) and 0 < kv_heads <= H and H % kv_heads == 0:
+        return kv_heads
+    raise ValueError(f"kv_heads must divide the {H} heads of a layer, got {kv_heads!r}")
+
+
+def cut_mask(mask: Tensor, rows: Sequence[int], columns: Sequence[int]) -> Tensor:
+    """Some rows and columns of a mask, of one layer or of all."""
+    return mask[..., rows, :][..., columns]
+
+
+def _pool(mask: Tensor, size: tuple[int, int]) -> Tensor:
+    """Which cells of a smaller map hold a place that may be read."""
+    small = F.adaptive_max_pool2d(mask.float().view(-1, *mask.shape[-2:]), size) > 0
+    return small if mask.dim() > 2 else small[0]
 
 
 def squeeze_head(head: Tensor) -> str:
@@ -109,7 +152,7 @@ def _encode_thumbnails(layers: Sequence[Tensor], mask: Tensor | None) -> dict[st
     side = max(math.isqrt(THUMBNAILS // (len(layers) * H)), 4)
     size = min(L, side), min(S, side)
     small = torch.stack([F.adaptive_max_pool2d(layer, size) for layer in layers])
-    may = None if mask is None else F.adaptive_max_pool2d(mask[None].float(), size)[0] > 0
+    may = None if mask is None else _pool(mask, size)
     return {
         "weights": encoding.encode_roots(small, bits=8),
         "mask": None if may is None else encoding.encode_mask(may),

@@ -39,6 +39,7 @@ import { within } from "./map_layout.js";
  * @property {string} [pinning] what that does, in words
  * @property {() => any[]} [made] what the maps are made of, where that is known: while it is the same, none is filled
  * again
+ * @property {number} [groups] of how many heads' keys and values the heads of a layer read: those that share are bracketed
  * @property {number} [side] pixels of a map; fewer where there is no room
  * @property {boolean} [square] whether maps are as high as wide, whatever their size
  * @property {number} [foot] pixels below each map for `paintFoot`, where a press pins, too
@@ -49,7 +50,7 @@ const MOST_HEADS = 65_536; // more are no model's
 const GAP = 1, LEFT = 22, BELOW = 18; // pixels between the maps, before the first column, and below the last row
 const RANK = 11; // pixels of a number on a map
 const DEFAULTS = { marks: () => null, outlined: () => true, pins: () => [], onPin: null, pinning: "pins it",
-  made: () => [], side: 44, square: false, foot: 0, paintFoot: () => {} };
+  made: () => [], side: 44, square: false, foot: 0, groups: 0, paintFoot: () => {} };
 
 // ---------------------------------------------------------------- the maps
 
@@ -152,6 +153,19 @@ function paintNumbers(context, { layers, heads, foot }, { down, width, height },
   }
 }
 
+// A bracket below the heads that share keys and values, and a gap beside them.
+function paintGroups(context, { heads, groups }, { down, width }, mapWidth, colours) {
+  const each = heads / groups;
+  context.strokeStyle = colours.muted; context.fillStyle = colours.paper; context.lineWidth = 1.5;
+  for (let head = 0; head < heads; head += each) {
+    const from = LEFT + head * width + 2, to = LEFT + (head + each - 1) * width + mapWidth - 2, y = down + BELOW + 2;
+    if (head) context.fillRect(from - 4, 0, 4, down);
+    context.beginPath();
+    context.moveTo(from, y - 4); context.lineTo(from, y); context.lineTo(to, y); context.lineTo(to, y - 4);
+    context.stroke();
+  }
+}
+
 // ---------------------------------------------------------------- the grid
 
 function listen(life, model, view, options, placed) {
@@ -190,7 +204,7 @@ function headGrid(life, model, given) {
     label: `All ${layers * heads} heads: rows are layers, columns are heads. Arrow keys choose one`
       + `${onPin ? `, the space bar ${pinning}` : ""}.`,
     keyboard: true,
-    height: (width) => placed(width).down + BELOW,
+    height: (width) => placed(width).down + BELOW + (options.groups ? 6 : 0),
     paint(context, whole) {
       const place = placed(whole), { width, height } = place, { colours } = view, ranked = marks();
       sheet.fill(colours);
@@ -198,6 +212,7 @@ function headGrid(life, model, given) {
       paintMaps(context, options, sheet, place, view.ratio);
       if (ranked) paintMarks(context, options, ranked, place, colours);
       paintFeet(context, options, place, mapWidth, colours);
+      if (options.groups) paintGroups(context, options, place, mapWidth, colours);
       for (const [layer, head, colour] of pins()) {
         context.fillStyle = colour;
         context.fillRect(LEFT + head * width + width - 12, layer * height, 11, 6);

@@ -1,14 +1,18 @@
 // All heads of a model: choose one, walk the tokens, find heads by what they read. Traits: data
-// {sentences: [{views, name}], special, title}, where a view is one kind of attention (views.py);
-// packed, the heads that are sent by themselves; sentence, kind, layer, head, pinned, combine, token,
+// {sentences: [{views, name, next?, image?}], special, title, beside?}, where a view is one kind of attention
+// (views.py); packed, the heads that are sent by themselves; sentence, kind, layer, head, pinned, combine, token,
 // hide_special, shared_scale, scale, columns, pattern; typing, text, reply.
 
-import { decode, largest, PALETTE, quoted, shown, visible } from "./numbers.js";
+import { largest, PALETTE, quoted, shown, visible } from "./numbers.js";
 import { button, choice, foldedTable, frame, h, lifetime, numbered, put, renewed, tick } from "./controls.js";
 import { colourScale, SCALES, sharedScale } from "./weights.js";
 import { heatmap } from "./map.js";
+import { folded } from "./folds.js";
 import { headGrid } from "./grid.js";
-import { links, strongest } from "./links.js";
+import { besideView } from "./heads_beside.js";
+import { combined, headRanking, viewReader } from "./heads_reader.js";
+import { links } from "./links.js";
+import { patchView } from "./patches.js";
 import { typingBox } from "./typing.js";
 
 /** @typedef {import("./controls.js").Model} Model */
@@ -17,43 +21,22 @@ const RANKINGS = [["", "anything"], ["previous", "the previous token"], ["next",
   ["same", "the same token elsewhere"], ["itself", "the token itself"], ["first", "the first token"],
   ["separator", "a separator, such as [SEP]"], ["focused", "few tokens (low entropy)"],
   ["spread", "many tokens (high entropy)"]];
-const KINDS = { encoder: "encoder: source reads source", decoder: "decoder: target reads target",
+const STORIES = [["previous", "previous word", "the patch before"], ["same", "same word", ""],
+  ["first", "first token", "the class token"]];
+const KINDS = { "": "weights", encoder: "encoder: source reads source", decoder: "decoder: target reads target",
   cross: "cross: target reads source" };
-const BEST = 5, MOST_PINNED = 5, KEPT = 24; // KEPT: heads that stay unpacked
+const SHOWN = { values: "weighted by values", rollout: "rollout" };
+const MEANS = {
+  values: "Each weight times the length of the value that it reads, as a share of the row: a token read strongly whose "
+    + "value is short adds little.",
+  rollout: "The mean of all heads, and half of each token itself, multiplied through the layers up to this one: how "
+    + "much of a token comes from each input, if values changed nothing." };
+const BEST = 5, MOST_PINNED = 5, FAINT = 0.1; // FAINT: a head that reaches no such weight has a scale of its own
 const MOST_LINKED = 100, EXCERPT = 41; // tokens between which links are drawn; of a longer text
 const SCORE = "Score: the weight that a token gives there. A mean over the tokens that have such a place "
   + "(special ones left out), then over the sentences. What is hidden changes no score.";
 const ENTROPY = "Score: the entropy of what a token reads, in bits. A mean over the tokens (special ones left "
   + "out), then over the sentences. What is hidden changes no score.";
-
-// Maps without the special tokens; what is left of a row is divided by its sum.
-function selectCells(weights, [L, S], rows, columns) {
-  const R = rows.length, C = columns.length, left = new Float64Array((weights.length / (L * S)) * R * C);
-  for (let row = 0; row < left.length / C; row++) {
-    const from = (((row / R) | 0) * L + rows[row % R]) * S;
-    let sum = 0;
-    for (let j = 0; j < C; j++) sum += left[row * C + j] = weights[from + columns[j]];
-    if (sum > 0) for (let j = 0; j < C; j++) left[row * C + j] /= sum;
-  }
-  return left;
-}
-
-// The mean over the sentences that can be scored, each counting alike; null where none can.
-function meanScores(all) {
-  const scored = all.filter(Boolean);
-  if (!scored.length) return null;
-  return Array.from(scored[0], (_, n) => scored.reduce((sum, scores) => sum + scores[n], 0) / scored.length);
-}
-
-// Several maps laid over one another.
-function combined(maps, how) {
-  if (maps.length === 1) return maps[0];
-  const all = new Float64Array(maps[0].length), part = how === "mean" ? 1 / maps.length : 1;
-  for (const map of maps) {
-    for (let n = 0; n < all.length; n++) all[n] = how === "mean" ? all[n] + map[n] * part : Math.max(all[n], map[n]);
-  }
-  return all;
-}
 
 // The tokens between which links are drawn: all, or of a long text those around the chosen one and those
 // that it reads most.
@@ -65,111 +48,20 @@ function linkedTokens(values, [L, S], chosen) {
     columns: most.slice(0, EXCERPT).sort((a, b) => a - b), part: true };
 }
 
-// The weights of a head that came by itself, as views.py packs them: 8 bits each, 0 for a weight of 0, and from 1
-// on powers of 3/5, of which the first stands for all that are nearly 0.
-const NEARLY_0 = 1e-6;
-const EIGHT_BITS = Float64Array.from({ length: 256 }, (_, n) =>
-  n && Math.max(NEARLY_0, ((n - 1) / 254) ** (5 / 3)));
-async function unpackHead(text, size) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), weights = new Float64Array(size);
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
-  let at = 0;
-  for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-    if (at + value.length > size) throw new Error("a head holds more weights than its tokens have pairs");
-    for (const byte of value) weights[at++] = EIGHT_BITS[byte];
-  }
-  if (at < size) throw new Error("a head holds fewer weights than its tokens have pairs");
-  return weights;
+// What a view is called: its kind of attention, and what of it is shown.
+function kindName(name) {
+  const parts = name.split(" "), what = parts.at(-1) in SHOWN ? parts.pop() : "", kind = parts.join(" ");
+  return [kind || !what ? KINDS[kind] || kind : "", SHOWN[what]].filter(Boolean).join(", ");
 }
 
-// What is on show: the view, its tokens with or without special ones, its maps and thumbnails. `arrived`
-// is called when a head that was asked for has been unpacked, or could not be.
-function viewReader(model, arrived) {
-  const cache = new WeakMap(), unpacked = new Map();
-  const data = () => model.get("data");
-  const own = (view) => { // decoded once
-    if (!cache.has(view)) {
-      const mask = view.mask && decode(view.mask);
-      cache.set(view, { whole: view.weights && decode(view.weights), mask, shown: {} });
-    }
-    return cache.get(view);
-  };
-  function now() {
-    const all = data().sentences, n = model.get("sentence"), typed = model.get("reply").sentence;
-    const sentence = n < all.length || !typed ? all[Math.min(n, all.length - 1)] : typed;
-    const view = sentence.views[Math.min(model.get("kind"), sentence.views.length - 1)];
-    const hide = model.get("hide_special"), { whole, mask, shown } = own(view);
-    if (!shown[hide]) {
-      const [layers, heads, L, S] = view.size, special = new Set(hide ? data().special : []);
-      const kept = (tokens) => [...tokens.keys()].filter((t) => !special.has(tokens[t]));
-      const keyTokens = view.keys || view.queries, rows = kept(view.queries), columns = kept(keyTokens);
-      const everything = rows.length === L && columns.length === S;
-      const cut = (maps) => (everything ? maps : selectCells(maps, [L, S], rows, columns));
-      shown[hide] = { view, layers, heads, rows, columns, cut, size: [rows.length, columns.length],
-        queries: rows.map((t) => view.queries[t]), keys: columns.map((t) => keyTokens[t]),
-        mask: mask && Uint8Array.from(rows.flatMap((i) => columns.map((j) => mask[i * S + j]))),
-        whole: whole && cut(whole) };
-      const small = view.thumbnails && view.thumbnails[Math.min(+!everything, view.thumbnails.length - 1)];
-      shown[hide].thumbnails = small
-        ? { maps: decode(small.weights), mask: small.mask && decode(small.mask), size: small.weights.shape.slice(2) }
-        : { maps: shown[hide].whole, mask: shown[hide].mask, size: shown[hide].size };
-    }
-    return shown[hide];
-  }
-  // The weights of a head, or null while they are on their way.
-  function head({ view, whole, cut, size }, n) {
-    const cells = size[0] * size[1];
-    if (whole) return whole.subarray(n * cells, (n + 1) * cells);
-    const key = `${view.key}.${n}`, text = model.get("packed")[key];
-    if (unpacked.has(key)) { // the last used stays longest
-      const found = unpacked.get(key);
-      unpacked.delete(key);
-      unpacked.set(key, found);
-      return found.weights && cut(found.weights);
-    }
-    if (text) {
-      const wait = { weights: null };
-      unpacked.set(key, wait);
-      if (unpacked.size > KEPT) unpacked.delete(unpacked.keys().next().value);
-      unpackHead(text, view.size[2] * view.size[3])
-        .then((weights) => { wait.weights = weights; }, (error) => { wait.error = String(error.message); })
-        .finally(() => arrived(wait.error));
-    }
-    return null;
-  }
-  const thumbnail = ({ thumbnails: { maps, mask, size } }, n) => {
-    const cells = size[0] * size[1];
-    return { values: maps.subarray(n * cells, (n + 1) * cells), mask };
-  };
-  return { data, now, head, thumbnail };
-}
+// A weight with two digits that count.
+const weighed = (w) => (w === 0 || w >= 0.095 ? w.toFixed(2) : w < 1e-4 ? "below 0.0001" : String(+w.toPrecision(2)));
 
-// How the heads of the kind on show are ranked: {scored, means, order} of the ranking now chosen.
-function headRanking(model, data) {
-  const scores = new WeakMap();
-  const read = (view, name) => {
-    if (!view.scores[name]) return null;
-    if (!scores.has(view.scores[name])) scores.set(view.scores[name], decode(view.scores[name]));
-    return scores.get(view.scores[name]);
-  };
-  const score = (view, ranking) => read(view, ["focused", "spread"].includes(ranking) ? "entropy" : ranking);
-  let last = {};
-  function now() {
-    const pattern = model.get("pattern"), kind = model.get("kind"), { sentences } = data();
-    if (last.pattern !== pattern || last.kind !== kind || last.sentences !== sentences) {
-      const all = pattern ? sentences.map(({ views }) => score(views[kind], pattern)) : [];
-      const means = meanScores(all), sign = pattern === "focused" ? 1 : -1;
-      const order = means ? [...means.keys()].sort((a, b) => sign * (means[a] - means[b])) : [];
-      last = { pattern, kind, sentences, scored: all.filter(Boolean).length, means, order };
-    }
-    return last;
-  }
-  // How far a head is from the worst to the best, from 0 to 1.
-  function strength(n) {
-    const { means, order, pattern } = now(), best = means[order[0]], worst = means[order.at(-1)];
-    return pattern === "focused" ? (worst - means[n]) / Math.max(worst - best, 1e-9) : means[n] / Math.max(best, 1e-9);
-  }
-  return { now, score, strength };
+// What a token reads, in words: the strongest first, three at most, and none that is weak beside it.
+function strongest(tokens, weights) {
+  const most = Array.from(weights, (w, j) => /** @type {[number, number]} */ ([w, j])).sort((a, b) => b[0] - a[0]);
+  return most.slice(0, 3).filter(([w], n) => n === 0 || w >= Math.min(0.095, most[0][0] / 2))
+    .map(([w, j]) => `${quoted(tokens[j])} ${weighed(w)}`).join(", then ");
 }
 
 // ---------------------------------------------------------------- the heads on show
@@ -184,9 +76,9 @@ function headRanking(model, data) {
  */
 function explorer(model, arrived) {
   const reader = viewReader(model, arrived), ranking = headRanking(model, reader.data);
-  const { sentences, title, special } = reader.data();
+  const { sentences, title, special, beside: names } = reader.data();
   const pinned = () => model.get("pinned");
-  const here = { reader, ranking, sentences, title, special, kinds: sentences[0].views,
+  const here = { reader, ranking, sentences, title, special, names, kinds: sentences[0].views,
     live: model.get("typing") !== "off", top: 1, // where the colours end
     get kind() { return Math.min(model.get("kind"), here.kinds.length - 1); },
     // The chosen head first, then those pinned.
@@ -196,6 +88,11 @@ function explorer(model, arrived) {
       return [chosen, ...pinned().filter((n) => n !== chosen && n < layers * heads)];
     },
     name: (n) => here.place(n).join("."),
+    // The maps of these heads laid over one another, or null while one is on its way.
+    combinedOf(shows, all) {
+      const maps = all.map((n) => reader.head(shows, n));
+      return maps.includes(null) ? null : combined(maps, model.get("combine"));
+    },
     /** @returns {[layer: number, head: number]} */
     place: (n) => [(n / reader.now().heads) | 0, n % reader.now().heads],
     // The hue of each pinned head; the chosen one has the accent's.
@@ -206,7 +103,7 @@ function explorer(model, arrived) {
     },
     look(shownRow) { // at a token that reads
       const { rows } = reader.now();
-      if (shownRow === null || rows[shownRow] === model.get("token")) return;
+      if (shownRow === null || shownRow < 0 || rows[shownRow] === model.get("token")) return;
       put(model, { token: rows[shownRow] });
     },
     findTop() {
@@ -225,7 +122,8 @@ function gridsOf(model, life, here) {
     return { strength: (layer, head) => ranking.strength(layer * heads + head),
       best: order.slice(0, BEST).map((n) => here.place(n)) };
   }
-  return kinds.map(({ size: [layers, heads] }, kind) => headGrid(life, model, { layers, heads, marks,
+  return kinds.map(({ size: [layers, heads], kv_heads: groups }, kind) => headGrid(life, model, { layers, heads, marks,
+    groups,
     outlined: () => kind === here.kind,
     pins: () => model.get("pinned").map((n) => [(n / heads) | 0, n % heads, here.hueOf(n)]),
     onPin: (layer, head) => here.togglePin(layer * heads + head),
@@ -257,14 +155,46 @@ function linkView(model, life, here) {
   } };
 }
 
+// The picture whose patches are read; each row has a scale of its own.
+function pictureView(life, here) {
+  const { image } = here.sentences[0], names = here.kinds[0].queries.slice(0, image.first);
+  const figure = patchView(life, { onPick: (token) => here.look(here.reader.now().rows.indexOf(token)) });
+  return { el: figure.el, note: "", show({ rows, columns, size }, values, _, chosen) {
+    const row = values.subarray(chosen * size[1], (chosen + 1) * size[1]), at = new Map(columns.map((t, j) => [t, j]));
+    const patches = row.filter((_, j) => columns[j] >= image.first);
+    figure.show({ image, chosen: rows[chosen], top: Math.max(largest(patches), 1e-9), names: rows.includes(0) ? names : [],
+      weight: (token) => (at.has(token) ? row[at.get(token)] : null) });
+  } };
+}
+
+// What a model that writes expects after the chosen token: words filled as high as they are likely.
+function nextTokens() {
+  const heading = h("p", { class: "attn-heading" }), words = h("div", { class: "attn-words" });
+  const el = h("div", { class: "attn-row", hidden: true }, heading, words);
+  el.style.marginBottom = "0.6rem";
+  return { el, draw({ sentence: { next }, view, queries, rows }, chosen) {
+    el.hidden = !next || view.name.startsWith("encoder");
+    if (el.hidden) return;
+    heading.textContent = `After ${quoted(queries[chosen])} the model expects`;
+    words.replaceChildren(...next[rows[chosen]].map(([token, share]) => {
+      const word = h("span", { class: "attn-word" }, h("bdi", {}, visible(token, 14)),
+        h("span", { class: "attn-share" }, share.toFixed(2)));
+      word.style.setProperty("--attn-weight", String(share));
+      return word;
+    }));
+  } };
+}
+
 // The map and the links of the heads on show, and what the chosen token reads. `failed()` is why a head did not come.
 function tokenView(model, life, here, failed) {
-  const { reader } = here, figure = linkView(model, life, here);
+  const { reader } = here, figure = here.sentences[0].image ? pictureView(life, here) : linkView(model, life, here);
   const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32,
     onPick: here.look, onHover: here.look });
-  const sentence = h("p", { class: "attn-said", role: "status" });
+  const sentence = h("p", { class: "attn-said", role: "status" }), scaled = h("p", { class: "attn-note" });
+  const following = nextTokens();
+  const beside = here.names && besideView(model, life, here, here.names);
   const rowOf = ({ rows }) => Math.max(0, rows.findLastIndex((t) => t <= model.get("token")));
-  return { map, figure, sentence, draw() {
+  return { map, figure, sentence, scaled, following, beside, draw() {
     const shows = reader.now(), all = here.shownHeads(), maps = all.map((n) => reader.head(shows, n));
     const waiting = maps.includes(null);
     for (const part of [map.el, figure.el]) part.classList.toggle("attn-stale", waiting);
@@ -272,9 +202,15 @@ function tokenView(model, life, here, failed) {
       sentence.textContent = failed() ? `This head cannot be read: ${failed()}.` : "The head is on its way \u2026";
       return;
     }
-    const { queries, keys, size: [L, S], mask } = shows, chosen = rowOf(shows);
-    const values = combined(maps, model.get("combine"));
-    map.show({ values, L, S, mask, queries, keys, top: here.top, scale: model.get("scale"), mark: chosen });
+    const { queries, keys, size: [L, S] } = shows, mask = shows.mask(all), chosen = rowOf(shows);
+    const values = combined(maps, model.get("combine")), most = largest(values);
+    const isFaint = here.top === 1 && model.get("scale") !== "row" && most < FAINT, top = isFaint ? most || 1 : here.top;
+    scaled.hidden = !isFaint;
+    scaled.textContent = `No weight of this head reaches ${FAINT}: the colours of this map end at its largest, `
+      + `${weighed(most)}.`;
+    map.show({ values, L, S, mask, queries, keys, top, scale: model.get("scale"), mark: chosen });
+    if (beside) beside.draw(values, chosen, top);
+    following.draw(shows, chosen);
     const strands = maps.map((weights, k) => ({ weights, colour: k ? here.hueOf(all[k]) : undefined }));
     figure.show(shows, values, strands, chosen);
     const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
@@ -323,9 +259,32 @@ function rankingView(model, life, here) {
     });
     const entropy = ["focused", "spread"].includes(pattern);
     about.textContent = means ? (entropy ? ENTROPY : SCORE)
-      : "Choose a head among all of them, or let a pattern find it.";
+      : "Choose a head among all of them, or let a button find one.";
     list.hidden = table.el.hidden = !means;
     table.fill();
+  } };
+}
+
+// Three things that heads do, as buttons: each leads to the head that does it most.
+function storyButtons(model, life, { reader, ranking, sentences, place, shownHeads }) {
+  const { image } = sentences[0], isPicture = Boolean(image);
+  const stories = STORIES.filter(([name, , patch]) => !image || (patch && (name !== "first" || image.first))).map(([pattern, word, patch]) => {
+    const el = button(life, isPicture ? patch : word, () => {
+      put(model, { pattern });
+      const [layer, head] = place(ranking.now().order[0]);
+      put(model, { layer, head });
+    });
+    return { pattern, el };
+  });
+  const el = h("div", { class: "attn-controls attn-buttons attn-inline", role: "group",
+    "aria-label": "Show the head that reads most" }, "Show the head that reads most: ", ...stories.map((one) => one.el));
+  return { el, draw() {
+    const { order } = ranking.now(), [chosen] = shownHeads();
+    for (const { pattern, el: press } of stories) {
+      press.hidden = !ranking.score(reader.now().view, pattern);
+      press.setAttribute("aria-pressed", String(pattern === model.get("pattern") && order[0] === chosen));
+    }
+    el.hidden = stories.every((one) => one.el.hidden);
   } };
 }
 
@@ -370,7 +329,7 @@ function menusOf(model, life, here) {
   const menus = {
     sentence: choice(model, life, "sentence", { label: "Sentence", choices: texts }),
     kind: choice(model, life, "kind",
-      { label: "Attention", choices: kinds.map(({ name }, n) => [n, KINDS[name] || name]) }),
+      { label: "Attention", choices: kinds.map(({ name }, n) => [n, kindName(name)]) }),
     layer: choice(model, life, "layer", { label: "Layer", choices: numbered(most(0)) }),
     head: choice(model, life, "head", { label: "Head", choices: numbered(most(1)) }),
     pattern: choice(model, life, "pattern", { label: "Heads that read", choices: RANKINGS }),
@@ -389,21 +348,32 @@ function menusOf(model, life, here) {
   } };
 }
 
-function controlsFor(model, life, { kinds, sentences, special, live }, menus) {
-  /** @type {HTMLElement[]} */
-  const controls = [menus.layer, menus.head, menus.pattern];
-  if (sentences.length > 1 || model.get("typing") === "live" || model.get("reply").sentence) {
-    controls.unshift(menus.sentence);
+// The controls at first sight, and those that are folded away.
+function controlsFor(model, life, here, menus, stories) {
+  const { kinds, sentences, special, live, names } = here, first = [stories.el];
+  if (!names && (sentences.length > 1 || model.get("typing") === "live" || model.get("reply").sentence)) {
+    first.unshift(menus.sentence);
   }
-  if (kinds.length > 1) controls.unshift(menus.kind);
-  if (special.length) controls.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
-  controls.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }), sharedScale(model, life),
-    tick(model, life, "columns", { label: "Tokens in columns" }));
+  if (kinds.length > 1) first.unshift(menus.kind);
   if (live) {
-    controls.push(typingBox(model, life, { label: "Type your own", send: "Read", waiting: "The model reads \u2026",
+    first.push(typingBox(model, life, { label: "Type your own", send: "Read", waiting: "The model reads \u2026",
       page: "Run the notebook to try a text of your own." }));
   }
-  return controls;
+  const rest = [menus.layer, menus.head, menus.pattern];
+  if (special.length) rest.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
+  rest.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }), sharedScale(model, life));
+  if (!sentences[0].image) rest.push(tick(model, life, "columns", { label: "Tokens in columns" }));
+  const opens = ["hide_special", "scale", "shared_scale", "columns"];
+  return { first, more: folded(model, life, "Choose a head by number, rank heads, colours", { opens },
+    h("div", { class: "attn-controls" }, ...rest)) };
+}
+
+// Which heads share their keys and values with the chosen one, in words.
+function sharing({ kv_heads: groups, size: [, heads] }, head) {
+  if (!groups) return "";
+  const each = heads / groups, from = head - (head % each);
+  if (each === heads) return " All heads of a layer share their keys and values.";
+  return ` Heads ${from} ${each > 2 ? "to" : "and"} ${from + each - 1} share their keys and values.`;
 }
 
 /** @param {import("./controls.js").Mount} mount */
@@ -419,29 +389,39 @@ function renderOnce({ model, el }) {
   const tokens = tokenView(model, life, here, () => failed), scale = colourScale(life);
   const which = h("p", { class: "attn-said", role: "status" });
   const menus = menusOf(model, life, here), ranked = rankingView(model, life, here);
-  const pins = pinControls(model, life, here);
+  const pins = pinControls(model, life, here), stories = storyButtons(model, life, here);
+  const about = h("p", { class: "attn-note" });
 
   function draw() {
     const [n] = here.shownHeads(), [layer, head] = here.place(n);
     here.findTop();
     grids.forEach((grid, k) => { grid.el.hidden = k !== here.kind; });
     grids[here.kind].draw();
-    scale.show(here.top, false, model.get("scale"));
+    const { view, mask } = reader.now(), bits = ranking.score(view, "spread")[n], shared = sharing(view, head);
+    scale.show(here.top, false, model.get("scale"), Boolean(mask([n])));
     tokens.draw();
-    const bits = ranking.score(reader.now().view, "spread")[n];
-    which.textContent = `Layer ${layer}, head ${head}, entropy ${bits.toFixed(2)} bits${judgement(here, n)}`;
-    for (const part of [menus, ranked, pins]) part.draw();
+    const judged = judgement(here, n) || (shared && ".");
+    which.textContent = `Layer ${layer}, head ${head}, entropy ${bits.toFixed(2)} bits${judged}${shared}`;
+    about.textContent = MEANS[view.name.split(" ").at(-1)] || "";
+    about.hidden = !about.textContent;
+    for (const part of [menus, ranked, pins, stories]) part.draw();
   }
   // A kind with fewer layers or heads: the nearest there are.
   life.watch(["kind"], () => {
     const [layer, head] = here.place(here.shownHeads()[0]);
     if (layer !== model.get("layer") || head !== model.get("head")) put(model, { layer, head });
   });
-  frame(el, life, { title: here.title, controls: controlsFor(model, life, here, menus), body: [
-    h("div", { class: "attn-heads" },
-      h("div", {}, ...grids.map((grid) => grid.el), which, ranked.list, ranked.about, pins.el, scale.el),
-      h("div", {}, tokens.map.el)),
-    tokens.figure.el, tokens.figure.note, tokens.sentence, tokens.map.table, ranked.table.el] });
+  const { first, more } = controlsFor(model, life, here, menus, stories), { beside, figure, map } = tokens;
+  if (beside) first.push(beside.press);
+  const isPicture = Boolean(here.sentences[0].image), whole = [map.el, tokens.scaled];
+  const left = [...grids.map((grid) => grid.el), which, about, h("div", { class: "attn-controls" }, ...first), more,
+    tokens.following.el, ranked.list, ranked.about, pins.el, scale.el];
+  const right = isPicture ? [figure.el, tokens.sentence] : [...(beside ? [beside.first] : []), ...whole];
+  const below = isPicture ? [folded(model, life, "All patches as a map", {}, ...whole)]
+    : [figure.el, figure.note, tokens.sentence];
+  frame(el, life, { title: here.title, body: [
+    h("div", { class: "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)), ...(beside ? [beside.el] : []),
+    ...below, map.table, ...(beside ? beside.tables : []), ranked.table.el] });
   life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",
     "columns", "pattern", "reply", "packed"], draw);

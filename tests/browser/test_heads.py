@@ -8,13 +8,13 @@ import torch
 from playwright.sync_api import expect
 
 from attn_notes import palette
-from attn_notes.masks import causal_mask
+from attn_notes.masks import causal_mask, masked_softmax, sliding_window_mask
 from attn_notes.patterns import PATTERNS
-from attn_widgets import HeadExplorer, show_attention, views
-from tests.browser.journeys import COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
+from attn_widgets import HeadExplorer, compare, show_attention, views
+from tests.browser.journeys import COLOUR, COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, assert_cells, recording, rgb, settle
 from tests.colours import DARK, LIGHT
-from tests.widgets import of_heads, of_many_tokens, of_model
+from tests.widgets import as_sent, of_heads, of_many_tokens, of_model, scores, weights
 
 
 def grid_of(panel: Panel):
@@ -266,3 +266,131 @@ def test_a_saved_page_with_tokens_of_10_000_characters_keeps_to_its_width(visit,
     assert [row[1:] for row in rows] == [["1.000", "0.000"], ["0.000", "1.000"]]
     assert max(map(len, labels)) <= 24
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+# Pictures, side by side, what a model expects, and buttons that lead to a head
+
+
+def saved(visit, tmp_path, view: HeadExplorer, **options) -> Panel:
+    """The page that a view writes of itself."""
+    view.save_html(tmp_path / "page.html")
+    return Panel(visit((tmp_path / "page.html").as_uri(), **options))
+
+
+def of_picture() -> HeadExplorer:
+    """A head that reads the patch right of each, on a grid of two rows and three columns."""
+    maps = torch.eye(7).roll(1, dims=1)[None, None] * 0.9 + 0.1 / 7
+    return show_attention(maps, image=torch.rand(3, 20, 30), grid=(2, 3))
+
+
+def test_a_picture_s_patches_are_pointed_at_and_walked(visit, tmp_path):
+    panel = saved(visit, tmp_path, of_picture())
+    canvas = panel.el.locator(".attn-patches canvas")
+    assert reader(panel) == "[CLS]"
+    box = canvas.bounding_box()
+    side = (box["width"] - 6 - 16) / 2  # two pictures, the gap between, the frame of the focus
+    for left in (3, 3 + side + 16):
+        for row, column in ((0, 2), (1, 0)):
+            x, y = left + side * (column + 0.5) / 3, side * 2 / 3 * (row + 0.5) / 2
+            panel.page.mouse.move(box["x"] + x, box["y"] + y)
+            assert reader(panel) == f"{row},{column}"
+    for key, place in (("ArrowRight", "1,1"), ("ArrowUp", "0,1"), ("ArrowLeft", "0,0")):
+        canvas.press(key)
+        assert reader(panel) == place
+    for edge in ("ArrowLeft", "ArrowUp"):
+        canvas.press(edge)
+        assert reader(panel) == "0,0"
+    canvas.press("Home")
+    assert reader(panel) == "[CLS]"
+    canvas.press("ArrowDown")
+    assert "\u201c\u20680,0\u2069\u201d reads \u201c\u20680,1\u2069\u201d 0.91" in panel.said(1)
+    panel.press_button("[CLS]")
+    assert reader(panel) == "[CLS]"
+
+
+def test_the_patch_that_is_read_most_is_the_brightest(visit, tmp_path):
+    panel = saved(visit, tmp_path, of_picture())
+    canvas = panel.el.locator(".attn-patches canvas")
+    canvas.press("ArrowDown")  # patch 0,0 reads 0,1
+    width = canvas.evaluate("(canvas) => parseFloat(canvas.style.width)")
+    side = min(300, (width - 16) // 2)
+    places = [[side + 16 + side * (n + 0.5) / 3, side / 6] for n in (1, 2)]
+    read, unread = canvas.evaluate(PIXELS, places)
+    assert sum(read[:2]) > 300 > sum(unread[:2])
+
+
+def test_a_button_leads_to_the_head_that_does_it_most(visit, bare):
+    panel, widget = Panel(visit(bare("heads"))), of_heads()
+    for name, pattern in (("previous word", "previous"), ("first token", "first")):
+        panel.press_button(name)
+        widget.pattern = pattern
+        best = int(scores_of(widget).nanmean(0).flatten().argmax())
+        widget.layer, widget.head = divmod(best, 3)
+        assert_shown(panel, widget)
+        assert panel.button(name).get_attribute("aria-pressed") == "true"
+    grid_of(panel).press("ArrowUp" if widget.layer else "ArrowDown")
+    assert panel.button("first token").get_attribute("aria-pressed") == "false"
+
+
+def test_three_controls_are_seen_at_first_and_the_rest_unfolded(visit, bare):
+    panel = Panel(visit(bare("heads")))
+    assert panel.el.locator(".attn-control:visible label").all_inner_texts() == ["Sentence"]
+    assert "Layer" in panel.labels()
+
+
+def test_what_a_model_expects_follows_the_chosen_token(visit, tmp_path):
+    view = show_attention([torch.eye(2)[None]], ["a", "b"])
+    expected = [[["x", 0.75], ["y", 0.125]], [["</script>", 0.5], ["z", 0.25]]]
+    view.data["sentences"][0]["next"] = expected
+    view.token = 0
+    panel = saved(visit, tmp_path, view)
+    words = panel.el.locator(".attn-word")
+    for row, key in zip(expected, ("ArrowRight", "ArrowLeft"), strict=True):
+        assert words.locator("bdi").all_inner_texts() == [token for token, _ in row]
+        shares = words.locator(".attn-share").all_inner_texts()
+        assert [float(x) for x in shares] == pytest.approx([p for _, p in row], abs=0.006)
+        links_of(panel).press(key)
+
+
+def test_two_views_side_by_side_show_one_head_and_its_difference(visit, tmp_path):
+    one, other = (as_sent(weights(2, 3, 4, 4, seed=n)) for n in (1, 2))
+    tokens = [*"abcd"]
+    both = compare(first=show_attention([*one], tokens), second=show_attention([*other], tokens))
+    panel = saved(visit, tmp_path, both)
+    assert panel.el.locator(".attn-heading:visible").all_inner_texts() == [
+        *("first", "second", "second less first")
+    ]
+    panel.press_button("Show the head that differs most")
+    layer, head = divmod(int((one - other).abs().sum((-2, -1)).argmax()), 3)
+    assert panel.said().startswith(f"Layer {layer}, head {head}, entropy ")
+    for nth, shown in enumerate((one, other, other - one)):
+        assert_cells(panel.table(nth)[1:], shown[layer, head])
+    texts = compare(a=show_attention([*one], tokens), b=show_attention([*other], [*"abce"]))
+    panel = saved(visit, tmp_path, texts)
+    assert panel.el.get_by_role("button", name="Show the head that differs most").count() == 0
+    assert panel.map(2).is_hidden()
+
+
+def test_a_window_of_one_layer_is_hatched_like_the_future(visit, tmp_path):
+    full, near = causal_mask(6), sliding_window_mask(6, 6, window=2)
+    layers = [as_sent(masked_softmax(scores(4, 6, 6), mask)) for mask in (near, full)]
+    view = show_attention(layers, [*"abcdef"], kv_heads=2)
+    panel = saved(visit, tmp_path, view)
+    for view.layer in (0, 1):
+        panel.control("Layer").select_option(index=view.layer)
+        assert_cells(panel.table()[1:], view.weights[view.layer, 0], view._picture()["mask"])
+    assert panel.said().endswith("bits. Heads 0 and 1 share their keys and values.")
+
+
+def test_a_head_that_reads_evenly_has_a_scale_of_its_own_and_says_so(visit, tmp_path):
+    even = torch.full((1, 1, 20, 20), 0.05)
+    even[0, 0, :, 3], even[0, 0, :, 4] = 0.02, 0.08
+    panel = saved(visit, tmp_path, show_attention(even, [f"w{n}" for n in range(20)]))
+    note = panel.el.get_by_text("No weight of this head reaches 0.1")
+    expect(note).to_contain_text("end at its largest, 0.08.")
+    assert "reads \u201c\u2068w4\u2069\u201d 0.08, then" in panel.said(1)
+    found = panel.cells()
+    (pixel,) = panel.map().evaluate(PIXELS, [[found["columns"][4], found["rows"][2]]])
+    assert pixel[:3] == rgb("#fee838")
+    panel.press(COLOUR, "Space")
+    expect(note).to_be_hidden()
