@@ -233,6 +233,7 @@ QUIET = {
     "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
     "writer": {"Seed"},  # at temperature 0
+    "budget": {"Key-value heads"},  # hidden once another way to keep is chosen
 }
 ONWARD = ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
 # All that is written but for where the controls stand.
