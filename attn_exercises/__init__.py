@@ -13,7 +13,7 @@ from attn_exercises.base import require as require
 _CHAPTERS = (
     "kernel_regression", "score_functions", "masking", "attention_decoder", "multihead",
     "positions", "transformer", "training", "families", "published", "fast_attention",
-    "looking_inside", "attribution", "induction", "today", "linear",
+    "looking_inside", "attribution", "induction", "today", "cache_cost", "linear",
 )  # fmt: skip
 _GUESSES = tomllib.loads(Path(__file__).with_name("guesses.toml").read_text(encoding="utf-8"))
 

@@ -3,7 +3,7 @@ r"""Latent attention: the heads' keys and values made from one short vector a to
 A token $x_j$ is compressed to a latent $c_j$ of width C, far narrower than the keys and values of
 all heads. Head h reads $k_j=W^{K}_hc_j$ and $v_j=W^{V}_hc_j$, so a cache needs to hold only $c_j$.
 Positions need a part of their own: R further numbers of each query, and one key of width R that
-all heads share, are rotated. DeepSeek-AI (2024), section 2.1, and (2025).
+all heads share, are rotated. DeepSeek-AI (2024), section 2.1.
 """
 
 import math
