@@ -6,13 +6,16 @@ from functools import partial
 
 import pytest
 import torch
+from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from torch import Tensor
 
-from attn_notes.masks import causal_mask, masked_softmax
+from attn_notes.data import Vocabulary
+from attn_notes.inside import rollout
+from attn_notes.masks import causal_mask, masked_softmax, sliding_window_mask
 from attn_notes.pretrained import load_encoder, minilm_folder
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer, TransformerConfig
-from attn_widgets import AttentionHeatmap, HeadExplorer, show_attention, views
+from attn_widgets import AttentionHeatmap, HeadExplorer, compare, show_attention, views
 from attn_widgets.encoding import decode
 from attn_widgets.tokens import readable, special_among
 from attn_widgets.views import MOST, find_mask
@@ -369,3 +372,230 @@ def test_a_view_is_saved_as_a_page_and_as_pictures(make, tmp_path):
     assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
     view.save_svg(str(tmp_path / "view.svg"))
     assert "<svg" in (tmp_path / "view.svg").read_text(encoding="utf-8")
+
+
+# Models of today, and of pictures
+
+SIZES = {"hidden_size": 12, "intermediate_size": 9, "num_hidden_layers": 2}
+DECODER = SIZES | {"vocab_size": 14, "num_attention_heads": 4, "initializer_range": 0.5}
+GROUPED = DECODER | {"num_key_value_heads": 2, "head_dim": 4}
+LAYERED = {"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]}
+DECODERS = {
+    "LlamaForCausalLM": (GROUPED, [None, None]),
+    "MistralForCausalLM": (GROUPED | {"sliding_window": 3}, [3, 3]),
+    "Gemma3ForCausalLM": (GROUPED | LAYERED, [3, None]),
+    "GPT2LMHeadModel": ({"n_embd": 12, "n_head": 4, "n_layer": 2, "vocab_size": 14}, [None, None]),
+}
+
+
+def random_of(transformers, kind: str, **config):
+    """The reference library's model of a kind, in evaluation mode."""
+    make = getattr(transformers, kind)
+    torch.manual_seed(0)
+    return make._from_config(make.config_class(**config)).eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_decoder_of_today_shows_groups_windows_and_the_next_token(kind, transformers):
+    config, windows = DECODERS[kind]
+    tokenizer, model = byte_level(transformers), random_of(transformers, kind, **config)
+    view = show_attention(model, tokenizer, "rose rot", also=["values", "rollout"])
+    shown = view.data["sentences"][0]
+    assert [one["name"] for one in shown["views"]] == ["", "values", "rollout"]
+    groups = config.get("num_key_value_heads")
+    assert [one.get("kv_heads") for one in shown["views"]] == [groups, groups, None]
+    masks = [sliding_window_mask(6, 6, window=n or 6) for n in windows]
+    for view.kind, view.layer in ((0, 0), (0, 1), (1, 0)):
+        assert view._picture()["mask"].equal(masks[view.layer])
+    ids = tokenizer("rose rot", return_tensors="pt")
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(**ids, output_attentions=True)
+    view.kind = 0
+    assert_shows(view, torch.cat(expected.attentions))
+    for row, logits in zip(shown["next"], expected.logits[0], strict=True):
+        best = logits.softmax(-1).topk(5)
+        assert [share for _, share in row] == pytest.approx(best.values.tolist(), abs=1e-4)
+        known = tokenizer.convert_ids_to_tokens
+        names = [known(n) or f"[{n}]" for n in best.indices.tolist()]
+        assert [token for token, _ in row] == readable(names, [], byte_level=True)
+
+
+def test_a_vocabulary_of_characters_serves_as_a_tokenizer():
+    vocab = Vocabulary([*"arose it"])
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=len(vocab), embed_dim=8, num_heads=2, num_layers=2)
+    model = DecoderOnly(config).eval()
+    view = show_attention(model, vocab, "a rose")
+    read = model(torch.tensor([vocab.encode([*"a rose"])]), need_weights=True)
+    assert tokens_of(view)[0] == ["a", "␣", *"rose"]
+    assert_shows(view, torch.cat(read.weights).detach())
+    shares, ids = read.logits[0].softmax(-1).topk(5)
+    for row, best, share in zip(view.data["sentences"][0]["next"], ids, shares, strict=True):
+        assert [p for _, p in row] == pytest.approx(share.tolist(), abs=1e-4)
+        assert row[0][0].replace("␣", " ") == ("".join(vocab.decode(best[:1])) or f"[{best[0]}]")
+
+
+def test_a_layer_may_have_a_window_of_its_own_and_zeros_alone_are_none():
+    full = masked_softmax(scores(H, L, L), causal_mask(L)).float()
+    near = masked_softmax(scores(H, L, L), sliding_window_mask(L, L, window=3)).float()
+    assert find_mask([near, near]).equal(sliding_window_mask(L, L, window=3))
+    assert find_mask([near, full]).equal(torch.stack([find_mask([near]), causal_mask(L)]))
+    for row, column in ((4, 2), (3, 1)):  # within the window, a place that no head reads
+        gap = near.clone()
+        gap[:, row, column] = 0
+        assert find_mask([gap]).equal(causal_mask(L))
+    both = masked_softmax(scores(H, L, L), causal_mask(L, offset=1) & causal_mask(L, offset=1).T)
+    assert find_mask([both.float()]).equal(causal_mask(L, offset=1) & causal_mask(L, offset=1).T)
+    view = show_attention([full, full], TOKENS, mask=[causal_mask(L), find_mask([near])])
+    for view.layer, mask in enumerate((causal_mask(L), find_mask([near]))):
+        assert view._picture()["mask"].equal(mask)
+    view.pinned = [0]  # of the first layer: what any head on show may read
+    assert view._picture()["mask"].equal(causal_mask(L))
+    with pytest.raises(ValueError, match="mask must be one or one a layer, got 3"):
+        show_attention([full, full], TOKENS, mask=[causal_mask(L)] * 3)
+
+
+def test_heads_that_share_keys_are_shown_where_their_number_is_said():
+    view = show_attention(torch.cat(LAYERS, dim=1), TOKENS, kv_heads=2)
+    assert view.data["sentences"][0]["views"][0]["kv_heads"] == 2
+    view.weights = torch.cat(LAYERS, dim=1)
+    assert view.data["sentences"][0]["views"][0]["kv_heads"] == 2
+    for wrong in (4, 0, 7, "two"):
+        with pytest.raises(ValueError, match="kv_heads must divide the 6 heads of a layer, got"):
+            show_attention(torch.cat(LAYERS, dim=1), TOKENS, kv_heads=wrong)
+    assert "kv_heads" not in show_attention(LAYERS, TOKENS).data["sentences"][0]["views"][0]
+
+
+EYES = SIZES | {"num_attention_heads": 3, "image_size": 20, "patch_size": 5}
+VISION = {"ViTModel": {}, "ViTForImageClassification": {}, "CLIPVisionModel": {}, "CLIPModel": {}}
+PHOTO = (weights(23, 31, 3) * 700).clamp(max=255).to(torch.uint8).numpy()
+
+
+def eyes_of(transformers, kind: str):
+    """A vision model with random weights, and its processor."""
+    make = transformers.ViTImageProcessorPil
+    processor = make(size={"height": 20, "width": 20}, image_mean=[0.3, 0.4, 0.5])
+    if kind != "CLIPModel":
+        return random_of(transformers, kind, **EYES), processor
+    text = SIZES | {"num_attention_heads": 3, "vocab_size": 9, "bos_token_id": 1, "eos_token_id": 2}
+    config = transformers.CLIPConfig(text_config=text | {"pad_token_id": 0}, vision_config=EYES)
+    return transformers.CLIPModel(config).eval(), processor
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", VISION)
+def test_a_vision_model_shows_its_picture_in_patches(kind, transformers):
+    model, processor = eyes_of(transformers, kind)
+    view = show_attention(model, processor, PHOTO)
+    inputs = processor(images=PHOTO, return_tensors="pt")
+    eyes = getattr(model, "vision_model", model)
+    eyes.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = eyes(**inputs, output_attentions=True).attentions
+    assert_shows(view, torch.cat(expected))
+    image = view.data["sentences"][0]["image"]
+    assert (image["grid"], image["first"], view.token) == ([4, 4], 1, 0)
+    assert tokens_of(view)[0][:6] == ["[CLS]", "0,0", "0,1", "0,2", "0,3", "1,0"]
+    pixels = inputs["pixel_values"][0].permute(1, 2, 0) * 0.5 + torch.tensor([0.3, 0.4, 0.5])
+    assert float((decode(image["pixels"]) - pixels).abs().max()) < 0.003
+    view.hide_special = True
+    assert view.shown().shape == (16, 16)
+    again = show_attention(model, processor, Image.fromarray(PHOTO), also=["values", "rollout"])
+    assert (
+        again.data["sentences"][0]["views"][0]["weights"]
+        == (view.data["sentences"][0]["views"][0]["weights"])
+    )
+
+
+@pytest.mark.slow
+def test_a_model_and_what_it_cannot_read_are_named(transformers):
+    model, processor = eyes_of(transformers, "ViTModel")
+    bert, tokenizer = random_bert(transformers), wordpiece(transformers)
+    wrong = [
+        ((model, processor, "a rose"), "ViTModel reads pictures, got 'a rose'"),
+        ((model, None, PHOTO), "a vision model must come with its processor, got None"),
+        ((model, processor, [PHOTO, PHOTO]), "image must be one picture, got pixels of shape (2,"),
+        ((model, processor), "a model must come with its tokenizer and a text"),
+        ((bert, tokenizer, PHOTO), "text must be a string or two strings, got a ndarray"),
+        ((bert, processor, "a rose"), "a model of text must come with its tokenizer, got"),
+    ]
+    for arguments, words in wrong:
+        with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+            show_attention(*arguments)
+
+
+def test_weights_of_a_picture_are_shown_over_it():
+    maps = torch.cat([LAYERS[0], LAYERS[0]], dim=1)[:, :4, :, :]  # (1, 4, 5, 5)
+    for image in (PHOTO, PHOTO / 255.0, torch.tensor(PHOTO).permute(2, 0, 1), PHOTO[..., 0]):
+        view = show_attention(maps, image=image, grid=(2, 2))
+        assert tokens_of(view)[0] == ["[CLS]", "0,0", "0,1", "1,0", "1,1"]
+        pixels = decode(view.data["sentences"][0]["image"]["pixels"])
+        wanted = torch.tensor(PHOTO[..., :1] if image.ndim == 2 else PHOTO) / 255
+        assert float((pixels - wanted).abs().max()) < 0.003
+    large = show_attention(maps, image=torch.rand(3, 600, 300), grid=(2, 2))
+    assert large.data["sentences"][0]["image"]["pixels"]["shape"] == [224, 112, 3]
+    wrong = [
+        ({"image": PHOTO}, "an image must come with its grid (rows, columns), got None"),
+        ({"image": PHOTO, "grid": (3, 2)}, "grid must have at most the 5 places that are read"),
+        ({"image": torch.rand(4, 6, 6), "grid": (2, 2)}, "image must be a picture (height, width)"),
+        ({"image": torch.rand(6, 6) * 9, "grid": (2, 2)}, "image must be from 0 to 1, got"),
+    ]
+    for options, words in wrong:
+        with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+            show_attention(maps, **options)
+
+
+# Weights, weighted by values, rolled out
+
+
+@pytest.mark.slow
+def test_weights_are_weighted_by_the_lengths_of_the_values_that_they_read(transformers):
+    tokenizer, model = wordpiece(transformers), random_bert(transformers)
+    view = show_attention(model, tokenizer, "a roses is", also="values")
+    kept = []
+    for layer in model.encoder.layer:
+        layer.attention.self.value.register_forward_hook(lambda *a: kept.append(a[-1]))
+    ids = tokenizer("a roses is", return_tensors="pt")
+    with torch.no_grad():
+        read = model(**ids, output_attentions=True).attentions
+    view.kind = 1
+    for n, (value, layer) in enumerate(zip(kept, read, strict=True)):
+        length = value[0].view(6, 3, 11).norm(dim=-1).T  # (H, S)
+        share = layer[0] * length[:, None]
+        share /= share.sum(-1, keepdim=True)
+        assert float((view.weights[n] - share).abs().max()) < 1e-5
+        assert float((share - layer[0]).abs().max()) > 1e-3
+
+
+def test_the_values_of_our_own_blocks_are_found_and_weights_alone_have_none():
+    encoder, tokenizer = load_encoder(minilm_folder())
+    view = show_attention(encoder, tokenizer, "a rose is a rose", also=["rollout", "values"])
+    names = [one["name"] for one in view.data["sentences"][0]["views"]]
+    assert names == ["", "values", "rollout"]
+    view.kind = 2
+    layers = [layer[None] for layer in view._maps[view.data["sentences"][0]["views"][0]["key"]][0]]
+    torch.testing.assert_close(view.weights[-1, 0], rollout(layers)[0], atol=1e-5, rtol=0)
+    alone = show_attention(LAYERS, TOKENS, also="rollout")
+    alone.kind, alone.layer = 1, 1
+    torch.testing.assert_close(alone.weights[1, 0], rollout(LAYERS)[0], atol=1e-5, rtol=0)
+    with pytest.raises(TypeError, match="also='values' must come with the model itself"):
+        show_attention(LAYERS, TOKENS, also="values")
+    with pytest.raises(ValueError, match="also must be among values, rollout, got"):
+        show_attention(LAYERS, TOKENS, also="flow")
+
+
+def test_two_views_stand_side_by_side_under_their_names():
+    one, other = show_attention(LAYERS, TOKENS), show_attention(LAYERS[::-1], TOKENS)
+    both = compare(before=one, after=other)
+    assert both.data["beside"] == ["before", "after"]
+    assert both.token == one.token
+    for both.sentence, view in enumerate((one, other)):
+        assert both.weights.equal(view.weights)
+    many = of_many_tokens()
+    assert len(compare(a=many, b=many).packed) == 2
+    with pytest.raises(TypeError, match="compare must have two views by name, got 1"):
+        compare(only=one)
+    with pytest.raises(ValueError, match="the same layers and heads"):
+        compare(a=one, b=show_attention(LAYERS[:1], TOKENS))
