@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from attn_exercises.base import CheckFailed, compare, draw, of_function
+from attn_exercises.base import compare, draw, of_function
+from attn_notes.checks.properties import CheckFailed
 
 
 @of_function
