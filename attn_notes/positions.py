@@ -213,8 +213,9 @@ def scale_by_turns(
     whole one to a whole one (YaRN as in the `transformers` library).
 
     Example:
-        >>> scale_by_turns(8, base=10000.0, factor=8.0, trained_length=100, turns=(1.0, 4.0))
-        [1.0, 3.74..., 8.0, 8.0]
+        >>> scale = scale_by_turns(8, base=10000.0, factor=8.0, trained_length=100)
+        >>> [round(hand, 2) for hand in scale]
+        [1.0, 3.36, 8.0, 8.0]
     """
     (speeds,) = clock_angles(1, head_dim, offset=1, base=base, device="cpu")  # (D/2,)
     few, many = turns

@@ -42,7 +42,8 @@ def by_hand(model, tokens: Tensor, change: Callable = lambda place, x: x) -> Ten
     """The logits of a decoder-only model; `change` sees every activation, and may replace it."""
     of, sizes = model.state_dict().get, model.config
     pre = sizes.norm == "pre"
-    D, group = sizes.head_dim, sizes.num_heads // (sizes.num_kv_heads or sizes.num_heads)
+    D = sizes.proj_dim // sizes.num_heads
+    group = sizes.num_heads // (sizes.num_kv_heads or sizes.num_heads)
     later = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).triu(1)
 
     def linear(x, name, rows=slice(None)):

@@ -1,7 +1,7 @@
-"""Published weights in our own blocks: encoders and decoders of two families (chapters 5 and 8).
+"""Published weights in our own blocks: encoders and decoders (chapters 5, 8, 9 and 12).
 
-Of a folder only `config.json`, `model.safetensors` and `tokenizer.json` are read; no published code
-runs. What describes another computation than ours, or does not fit the model, is refused.
+Of a folder only `config.json`, `tokenizer.json` and the safetensors files are read; no published
+code runs. What describes another computation than ours, or does not fit the model, is refused.
 """
 
 from attn_notes.extras import extra
