@@ -149,8 +149,8 @@ def linear_chunks(
 
 @with_state
 def delta_recurrence(
-    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, gate: Tensor | None = None,
-    state: Tensor | None = None,
+    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *,
+    gate: Tensor | None = None, state: Tensor | None = None,
 ) -> Memory:  # fmt: skip
     r"""Write by the share $\beta_t$ what the value differs from what its key reads. Chapter 13.
 
@@ -170,8 +170,8 @@ def delta_recurrence(
 
 @with_state
 def delta_chunks(
-    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *, gate: Tensor | None = None,
-    state: Tensor | None = None, chunk: int = 64,
+    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, *,
+    gate: Tensor | None = None, state: Tensor | None = None, chunk: int = 64,
 ) -> Memory:  # fmt: skip
     """`delta_recurrence`, `chunk` tokens at a time: Yang et al. (2024). Chapter 13 in depth."""
     state = started(state, key, value)
