@@ -2,11 +2,12 @@
 // Traits: data {length, dimensions, bases, schemes}, scheme, embed_dim, base, position,
 // distance (the other position is position - distance), pair (of ALiBi the head), unlike.
 
-import { checked, largest, maskedSoftmax, PALETTE, shown } from "./numbers.js";
+import { checked, largest, maskedSoftmax, minus, PALETTE, shown } from "./numbers.js";
 import {
   arrow, choice, dragging, foldedTable, frame, h, lifetime, part, put, sharpCanvas, slider, tick,
 } from "./controls.js";
 import { colourScale } from "./weights.js";
+import { folded } from "./folds.js";
 import { heatmap } from "./map.js";
 import { ATTENTION } from "./map_layout.js";
 
@@ -14,6 +15,7 @@ import { ATTENTION } from "./map_layout.js";
 
 const HEADS = 8, APART = 2.4; // as in attn_widgets.position
 const LARGEST = 4096; // positions, or dimensions
+const NARROWEST = 38; // pixels of a clock, so that eight stand in a row on a phone
 const OTHER = PALETTE.categorical[1]; // the hue of the other position
 const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);
 const speed = (j, { width, base }) => base ** ((-2 * j) / width);
@@ -164,7 +166,7 @@ function clockView(life, current, choose) {
     label: "A clock for each pair of dimensions, or a slope for each head; press one to choose it.",
     height(width) {
       const { count } = current();
-      const per = Math.ceil(count / Math.ceil(count / Math.max(1, Math.floor(width / 42))));
+      const per = Math.ceil(count / Math.ceil(count / Math.max(1, Math.floor(width / NARROWEST))));
       const side = Math.min(64, width / per);
       clock = { per, side, height: side + 14 };
       return Math.ceil(count / per) * clock.height + 2;
@@ -289,7 +291,7 @@ function paintCurveAxes(context, colours, { low, most, length, at, x, width }) {
   context.textAlign = "right"; context.textBaseline = "middle";
   for (const y of new Set([low, 0, most])) {
     trace(context, colours.line, 1, [at(y, 0), at(y, length - 1)]);
-    context.fillText(String(+y.toFixed(most < 1 ? 2 : 1)), BOX.left - 6, at(y, 0)[1]);
+    context.fillText(minus(String(+y.toFixed(most < 1 ? 2 : 1))), BOX.left - 6, at(y, 0)[1]);
   }
   context.textAlign = "center"; context.textBaseline = "top";
   for (let p = 0; p < length; p += Math.ceil(length / 8)) context.fillText(String(p), x(p), BOX.bottom + 4);
@@ -383,6 +385,9 @@ function panelOf(view, kind) {
 }
 
 const KINDS = ["scheme", "embed_dim"]; // traits on which the number of pairs hangs
+// What changes nothing under a scheme, and is hidden: no clock runs without positions, the sinusoids are added to no
+// query or key of this picture, and ALiBi has neither vectors nor clocks.
+const IDLE = { none: ["base"], sinusoidal: ["unlike"], rotary: [], alibi: ["embed_dim", "base", "unlike"] };
 
 function controlsFor(model, life, { length: L, dimensions, bases, schemes }) {
   const read = () => readSettings(model, L);
@@ -391,17 +396,24 @@ function controlsFor(model, life, { length: L, dimensions, bases, schemes }) {
   // before the slider itself hears of it
   life.watch(KINDS, () => { pairs.querySelector("input").max = read().count - 1; });
   pairs = slider(part(model, ["pair", ...KINDS], () => read().chosen, (n) => model.set("pair", n)), life, "pair",
-    { label: "Pair, or head", min: 0, max: read().count - 1, step: 1 });
-  return [
+    { label: "Pair", min: 0, max: read().count - 1, step: 1 });
+  const some = {
+    embed_dim: choice(model, life, "embed_dim", { label: "Dimensions", choices: numbers(dimensions) }),
+    base: choice(model, life, "base", { label: "Base", choices: numbers(bases) }),
+    unlike: tick(model, life, "unlike", { label: "Key unlike the query" }),
+  };
+  const first = [
     slider(model, life, "position", { label: "Position", min: 0, max: L - 1, step: 1 }),
     slider(model, life, "distance", { label: "Distance to the other", min: 1 - L, max: L - 1, step: 1 }),
-    pairs,
     choice(model, life, "scheme",
-      { label: "Scheme", choices: schemes.map((scheme) => [scheme, scheme === "alibi" ? "ALiBi" : scheme]) }),
-    choice(model, life, "embed_dim", { label: "Dimensions", choices: numbers(dimensions) }),
-    choice(model, life, "base", { label: "Base", choices: numbers(bases) }),
-    tick(model, life, "unlike", { label: "Key unlike the query" }),
-  ];
+      { label: "Scheme", choices: schemes.map((scheme) => [scheme, scheme === "alibi" ? "ALiBi" : scheme]) })];
+  const more = folded(model, life, "More controls", { opens: ["embed_dim", "base", "unlike"] },
+    h("div", { class: "attn-controls" }, pairs, ...Object.values(some)));
+  return { first, more, draw() {
+    const { bias, scheme } = read();
+    pairs.querySelector("label").textContent = bias ? "Head" : "Pair";
+    for (const [name, control] of Object.entries(some)) control.hidden = IDLE[scheme].includes(name);
+  } };
 }
 
 /** @param {import("./controls.js").Mount} mount */
@@ -417,11 +429,13 @@ function render({ model, el }) {
     rows: Array.from(now.curve, (x, p) => [String(p), shown(x)]) }));
   const panels = [panelOf(clocks.el, "note"), panelOf(plane.el, "said"), panelOf(matrix.el, "note"),
     panelOf(curve.el, "said")];
+  const controls = controlsFor(model, life, data);
   panels[2].el.append(matrix.scale);
   function draw() {
     now = readShown(model, L);
     const { i, other, inside, theirs, curve: values, most } = now;
     matrix.draw();
+    controls.draw();
     for (const view of [clocks, plane, curve]) view.draw();
     const value = theirs && (inside ? values[other] : similarities(now, i, other, 1)[0]);
     const texts = sentences(now, { theirs, value: shown(value || 0), most: shown(most) });
@@ -432,9 +446,10 @@ function render({ model, el }) {
     table.fill();
   }
   const [first, second, third, fourth] = panels.map((panel) => panel.el);
-  const columns = h("div", { class: "attn-positions" }, h("div", {}, first, third), h("div", {}, second, fourth));
-  frame(el, life, { controls: controlsFor(model, life, data),
-    body: [columns, h("div", { class: "attn-panels" }, matrix.table, table.el)] });
+  // The clocks and the curve move with the position: together they are low enough to stay in view on a phone.
+  frame(el, life, { picture: [h("div", { class: "attn-positions" }, first, fourth)], controls: controls.first,
+    more: [controls.more], body: [h("div", { class: "attn-positions" }, third, second),
+      h("div", { class: "attn-panels" }, matrix.table, table.el)] });
   life.watch([...KINDS, "base", "position", "distance", "pair", "unlike"], draw);
   draw();
   return life.end;

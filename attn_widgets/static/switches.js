@@ -3,7 +3,7 @@
 // write, in the order of the forward pass, or null)}, other (a text), head ("cross.1.2": layer 1, head 2), edits
 // ("cross.1.2:0,encoder.0.3:mean": by what each head is multiplied, or whose output it writes).
 
-import { decode, namedMask, visible } from "./numbers.js";
+import { decode, minus, namedMask, visible } from "./numbers.js";
 import {
   button, byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, part, put, slider, unique,
   withModifier,
@@ -390,7 +390,7 @@ function translationRows(life, board) {
     corner: "token", columns: ["probability, all on", "switched", "bits, all on", "switched"],
     rows: board.tokens.map((token, n) => {
       const [a, b] = [board.plain.bits[n], board.bits[n]];
-      return [visible(board.name(token)), ...[2 ** a, 2 ** b, a, b].map((x) => x.toFixed(4))];
+      return [visible(board.name(token)), ...[2 ** a, 2 ** b, a, b].map((x) => minus(x.toFixed(4)))];
     }) }));
   return { els: [first.el, second.el], table, draw() {
     const { plain, now, bits, tokens, edits } = board, names = (ids) => ids.map(board.name);

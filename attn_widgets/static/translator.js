@@ -3,7 +3,7 @@
 // text, language, temperature (0: always the likeliest), seed, prefix (ids that the reader put there), step
 // (from the number of steps on: the last word), attention ("cross", "decoder" or "encoder"), layer, head.
 
-import { joined, namedMask, quoted, visible } from "./numbers.js";
+import { joined, minus, namedMask, quoted, visible } from "./numbers.js";
 import {
   button, choice, foldedTable, frame, h, lifetime, mayMove, numbered, put, slider,
 } from "./controls.js";
@@ -111,7 +111,7 @@ function stepOptions(model, life, here, { play }) {
   const table = foldedTable(life, "All probabilities of this step as a table", () => ({
     corner: "token", columns: ["probability", "logit"],
     rows: likeliest(probabilities()).map((token) => [visible(here.name(token)), probabilities()[token].toFixed(4),
-      here.steps[here.step].logits[token].toFixed(4)]),
+      minus(here.steps[here.step].logits[token].toFixed(4))]),
   }));
   const again = button(life, "Draw again", () => {
     if (model.get("temperature")) put(model, { seed: (model.get("seed") + 1) % SEEDS });

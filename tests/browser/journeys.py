@@ -134,7 +134,7 @@ MASKED, FORGET = "Masked (\u2212\u221e)", "Forget to rescale"
 SIZE = "Size of the pattern"
 MEMORY = ("Features", "Forget at each write", "Erase first (delta rule)")
 MEMORY += ("Write the first key again",)
-PAIR, DISTANCE, UNLIKE = "Pair, or head", "Distance to the other", "Key unlike the query"
+PAIR, DISTANCE, UNLIKE = "Pair", "Distance to the other", "Key unlike the query"
 
 # The controls that do not set the trait of their own name to their own number.
 OTHERS: dict[str, dict[str, Move]] = {
@@ -174,6 +174,7 @@ OTHERS: dict[str, dict[str, Move]] = {
     "position": {
         DISTANCE: sets("distance"),
         PAIR: sets("pair"),
+        "Head": sets("pair"),  # of ALiBi
         "Scheme": offered("scheme", "schemes"),
         "Dimensions": offered("embed_dim", "dimensions"),
         "Base": offered("base", "bases"),
@@ -230,7 +231,6 @@ QUIET = {
     # Every key is reached; no pattern with a size is painted; the first row has a weight of 1.
     "mask": {"Layers", SIZE, COLOUR},
     "model": {COMBINE},  # one head is its own mean
-    "positions": {"Base"},  # ALiBi has none
     "follow": {"Head"},  # before the heads part
     "writer": {"Seed"},  # at temperature 0
     "budget": {"Key-value heads"},  # hidden once another way to keep is chosen
@@ -283,7 +283,7 @@ CONTROLS = {
     "steps": ["Step", "Network", "Example", COLOUR],
     "heads": ["Head", "Layer", FIND, "Sentence", HIDE, COLOUR, COLOURS, COLUMNS],
     "model": ["Head", COMBINE, FIND, HIDE, "Attention", COLUMNS, COLOUR, COLOURS, "Layer"],
-    "positions": ["Position", DISTANCE, PAIR, "Base", UNLIKE, "Scheme", "Dimensions"],
+    "positions": ["Position", DISTANCE, PAIR, "Base", "Scheme", "Dimensions"],
     "family": ["Position", "Blocks", "Family"],
     "online": ["Step", "its score", "Tile", FORGET, "Key", MASKED],
     "switches": ["Translate", "into", "Output", "times"],
@@ -561,7 +561,7 @@ def assert_switched(panel: Panel, widget: BookWidget) -> None:
     for n, start in ((1, 0), (3, 1)):
         for row, *expected in zip(rows, *made.bits.tolist(), strict=True):
             numbers = [2**bits for bits in expected] if start == 0 else expected
-            assert [float(cell) for cell in row[n : n + 2]] == pytest.approx(numbers, abs=0.0000501)
+            assert [number(cell) for cell in row[n : n + 2]] == pytest.approx(numbers, abs=5.01e-5)
     lines = panel.el.locator(".attn-tokens").all()
     for line, tokens in zip(lines, (first.tokens, then.tokens), strict=True):
         found = line.locator("bdi").all_inner_texts()
@@ -660,7 +660,7 @@ def assert_positions(panel: Panel, widget: BookWidget) -> None:
     """The matrix, the curve, and the sentences on the pair and on where the two positions meet."""
     assert_cells(panel.table()[1:], widget.shown())
     assert_cells(panel.table(1)[1:], widget.similarity()[:, None])
-    on_pair, on_curve = panel.el.locator(".attn-said").all_inner_texts()
+    on_curve, on_pair = panel.el.locator(".attn-said").all_inner_texts()
     i, j = widget.position, widget.position - widget.distance
     value = widget.meeting()
     if value is None:

@@ -15,7 +15,9 @@ from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, number, settle, watched, written
 from tests.widgets import EVERY, decoded, of_arrows, of_mask, of_points, of_scores, scores
 
-NAMES = ("points", "arrows", "scores", "layers", "mask", "steps", "memory", "budget")
+NAMES = (
+    *("points", "arrows", "scores", "layers", "mask", "steps", "memory", "budget", "positions"),
+)
 MOST = 3  # controls, or groups of buttons, that stand there at first
 TALL = 40  # pixels of a picture
 WIDE = "document.body.style.maxWidth = '906px'"  # as wide as a widget with the book's margin
@@ -78,12 +80,15 @@ def test_a_picture_stays_in_view_on_a_phone_unless_it_is_too_tall(visit, bare):
         assert (picture.bounding_box()["y"] == 0) == stays
 
 
-@pytest.mark.parametrize("name", ["points", "arrows", "scores"])
+@pytest.mark.parametrize(
+    "name", ["points", "arrows", "scores", "player", "switches", "positions", "online"]
+)
 def test_every_minus_sign_is_one(visit, bare, name):
     panel = watched(visit, bare(name))
     for label in {*panel.labels()} & {"Query", "Arrow x", "Point y"}:
         panel.press(label, "Home")
-    panel.table()
+    for nth in range(panel.el.locator("details.attn-table:visible").count()):
+        panel.table(nth)
     on_canvas = panel.page.evaluate("written.map(({ text }) => text)")
     shown = [panel.el.inner_text(), *map(str, on_canvas)]
     assert not [text for text in shown if re.search(r"(?<![\w\u2069])-\d", text)]

@@ -207,7 +207,7 @@ def test_heads_of_many_tokens_are_sent_as_they_are_chosen(lab: Lab):
 # What is made, keys on its controls, what Python then prints of it, what Python sets, what is said.
 LIVE = {
     "PositionExplorer(8, 12, position=6)": (
-        {"Pair, or head": ["ArrowRight"], "Position": ["End"]},
+        {"Pair": ["ArrowRight"], "Position": ["End"]},
         "base 10,000: positions 11 and 6 give",
         "chosen.scheme, chosen.pair, chosen.position = 'alibi', 7, 11",
         "A key 5 away loses 5 \u00d7 1/256 = 0.020 in head 7, wherever the two stand.",

@@ -64,12 +64,12 @@ def apart(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 class Clocks:
-    """Where the dials lie: as many in a row as fit at 42 pixels, in rows of like length."""
+    """Where the dials lie: as many in a row as fit at 38 pixels, in rows of like length."""
 
     def __init__(self, panel: Explorer, count: int) -> None:
         self.canvas = panel.canvas("A clock for each pair")
         self.width = self.canvas.bounding_box()["width"]
-        rows = math.ceil(count / max(1, self.width // 42))
+        rows = math.ceil(count / max(1, self.width // 38))
         self.per = math.ceil(count / rows)
         self.side = min(64, self.width / self.per)
 
@@ -154,14 +154,36 @@ def test_every_number_of_the_matrix_has_its_colour_and_the_row_is_framed(visit, 
 # By hand
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_control_is_shown_where_what_it_sets_changes_something(visit, bare, scheme):
+    panel = Explorer(visit(bare("positions")), scheme)
+    panel.move(7, 3)
+    if scheme == "rotary":  # else the curve, not the numbers, shows it
+        panel.press(UNLIKE, "Space")
+    moves = {"Dimensions": ("embed_dim", [4, 8]), "Base": ("base", [100.0, 1e4])}
+    moves |= {UNLIKE: ("unlike", [False, True]), PAIR: ("pair", [1, 2])}
+    for label, (trait, values) in moves.items():
+        pictures = set()
+        for value in values:
+            panel.page.evaluate(
+                "([name, x]) => document.querySelector('attn-widget').model.set(name, x)",
+                [trait, value],
+            )
+            pictures.add(panel.picture() + panel.said(0) + panel.said(1))
+        named = "Head" if (label, scheme) == (PAIR, "alibi") else label
+        assert (named in panel.labels()) == (len(pictures) > 1), label
+    assert (PAIR in panel.labels()) != ("Head" in panel.labels())
+
+
 def test_a_press_on_a_clock_chooses_its_pair(visit, bare):
     panel = Explorer(visit(bare("positions")), "sinusoidal")
     for count, scheme in ((4, "sinusoidal"), (8, "alibi"), (4, "rotary")):
         panel.choose(scheme)
+        label = "Head" if scheme == "alibi" else PAIR
         clocks = Clocks(panel, count)
         for pair in (count - 1, 0, 1):
             clocks.canvas.click(position=dict(zip("xy", clocks.place(pair), strict=True)))
-            assert panel.output(PAIR) == str(pair)
+            assert panel.output(label) == str(pair)
             assert_shown(panel, panel.widget, pair=pair)
     clocks.canvas.click(position={"x": clocks.width - 4, "y": clocks.side / 2})
     clocks.canvas.click(position=dict(zip("xy", clocks.place(2), strict=True)), button="right")
