@@ -14,6 +14,7 @@ _CHAPTERS = (
     "kernel_regression", "score_functions", "masking", "attention_decoder", "multihead",
     "positions", "transformer", "training", "families", "published", "fast_attention",
     "looking_inside", "attribution", "induction", "today", "cache_cost", "linear",
+    "chunks",
 )  # fmt: skip
 _GUESSES = tomllib.loads(Path(__file__).with_name("guesses.toml").read_text(encoding="utf-8"))
 

@@ -204,4 +204,16 @@ def step(q, c, W_k, W_v):
         outputs.append(to_value @ (weights @ c / weights.sum()))
     return torch.stack(outputs)
 """,
+    "row_gates": """
+def by_rows(q, k, v, gates):
+    logs = gates.log().cumsum(0)
+    left = (logs[:, None] - logs[None]).exp()  # (L, L, D)
+    return torch.einsum("id,ijd,jd->ij", q, left, k).tril() @ v
+""",
+    "lost_quotient": """
+gates_64 = [1] * 33 + [0.04] * 31
+# or
+gates_64 = torch.ones(64, dtype=torch.float64)
+gates_64[40:60] = 0.01
+""",
 }
