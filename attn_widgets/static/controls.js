@@ -13,7 +13,10 @@ import { FORCED, inks, minus } from "./numbers.js";
  * @property {(event: string, callback: () => void) => void} on
  * @property {(event: string, callback: () => void) => void} [off] some hosts have none
  */
-/** @typedef {{ model: Model, el: HTMLElement }} Mount what every widget's `render` is given */
+/**
+ * What every widget's `render` is given; `opens` on a page, where a widget may move its state to where it opens.
+ * @typedef {{ model: Model, el: HTMLElement, opens?: boolean }} Mount
+ */
 /** @typedef {ReturnType<typeof lifetime>} Life */
 /** @typedef {ReturnType<typeof sharpCanvas>} View */
 /** @typedef {ReturnType<typeof inks>} Colours of the page */

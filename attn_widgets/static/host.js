@@ -59,6 +59,8 @@ class AttnWidget extends HTMLElement {
   model = null;
   /** @type {Record<string, any>} the opening state */
   start = {};
+  /** @type {Record<string, any>} the state before the widget opened it */
+  stored = {};
   /** @type {string[]} what a link has set */
   linked = [];
 
@@ -75,14 +77,15 @@ class AttnWidget extends HTMLElement {
   mount() {
     const { widget, state } = JSON.parse(this.querySelector(STATES).textContent);
     if (state.data?.model?.same) state.data.model = modelOnPage(state.data.model.same);
-    this.start = { ...state };
+    this.stored = { ...state };
     this.model = new PageModel(state);
     const el = document.createElement("div");
     /** @type {HTMLElement | null} */
     const fallback = this.querySelector(".attn-fallback");
     this.prepend(el);
     try {
-      const end = WIDGETS[widget].render({ model: this.model, el }), life = lifetime(this.model);
+      const end = WIDGETS[widget].render({ model: this.model, el, opens: true }), life = lifetime(this.model);
+      this.start = { ...state };
       this.end = () => { life.end(); end(); el.remove(); };
       el.firstElementChild.append(copyLink(life, this));
       if (fallback) fallback.hidden = true;
@@ -159,12 +162,12 @@ function moveTo({ model }, values) {
 // else that the reader has moved by hand stays, such as the head that they look at.
 const IN_TEXT = { prefix: ["text", "language"], said: ["prompt"] };
 function setState({ element, traits }) {
-  const { model, start, linked = [] } = element, opening = named(start);
+  const { model, start, stored, linked = [] } = element, opening = named(start), before = named(stored);
   const wanted = traits.map(([name, text]) => [name, taken(model.state, name, text)])
     .filter(([, value]) => value !== undefined), names = wanted.map(([name]) => name);
   const replaced = Object.keys(IN_TEXT)
     .filter((name) => name in opening && IN_TEXT[name].some((text) => names.includes(text)));
-  const undone = [...linked, ...replaced].map((name) => [name, opening[name]]);
+  const undone = [...linked.map((name) => [name, opening[name]]), ...replaced.map((name) => [name, before[name]])];
   if (names.length && moveTo(element, Object.fromEntries([...undone, ...wanted]))) element.linked = names;
   element.scrollIntoView({ block: "nearest", behavior: mayMove() ? "smooth" : "auto" });
 }

@@ -7,6 +7,7 @@ import {
   button, foldedTable, frame, h, KEEP_KEYS, labelled, lifetime, mayMove, put, slider, withModifier,
 } from "./controls.js";
 import { colourScale, scaleTop, sharedScale } from "./weights.js";
+import { folded } from "./folds.js";
 import { heatmap } from "./map.js";
 import { likeliest, optionList } from "./options.js";
 import {
@@ -22,6 +23,7 @@ const GLYPHS = new Map([["\n", "\u21b5"], ["\t", "\u21e5"], ["\u00a0", "\u237d"]
 // milliseconds a token
 const OPTIONS = 10, MANY = 100, SEEDS = 100, HOTTEST = 3, PACE = 120;
 const LONGEST_TEXT = 65_536;
+const OPENING = 100; // characters that a page opens with, or half of what there is room for
 const RECENT = 32; // tokens that stand in the map, each in a column of its own
 const LOUDEST = 8; // bits, at which the bar under a token is full
 
@@ -99,6 +101,12 @@ function writer(model) {
       }
       put(model, { position: data.most, said: written });
     },
+    // A text to look at: what follows a few letters alone says little.
+    open() {
+      here.renew();
+      const wanted = Math.min(OPENING, data.most >> 1) - now.text.length;
+      if (!model.get("said").length && wanted > 0) here.say(wanted);
+    },
     // This token in the place looked at, and nothing after it.
     put(id) {
       const before = now.text.slice(0, here.at), begun = before.slice(0, now.begun.length);
@@ -156,8 +164,8 @@ function textPage(model, life, here, point) {
 }
 
 // What could stand there, the likeliest first: as the model has it, and as it is drawn. To press one is
-// to have it said.
-function characterOptions(model, life, here, press) {
+// to have it said. With the controls of what is drawn, and the slider `place`.
+function characterOptions(model, life, here, { press, place }) {
   const options = optionList(life, Math.min(OPTIONS, here.vocabulary), { press,
     make() {
       const own = h("span", { class: "attn-own" }), after = h("span", { class: "attn-after" });
@@ -187,14 +195,14 @@ function characterOptions(model, life, here, press) {
       rows: likeliest(own).map((id) => [here.label(id), own[id].toFixed(4),
         after[id] > 0 ? after[id].toFixed(4) : "cut"]) };
   });
-  const controls = h("div", { class: "attn-controls" },
-    slider(model, life, "temperature",
-      { label: "Temperature", min: 0.1, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
-    slider(model, life, "top_k",
+  const controls = h("div", { class: "attn-controls" }, slider(model, life, "temperature",
+    { label: "Temperature", min: 0.1, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }));
+  const more = folded(model, life, "More controls", { opens: ["top_k", "top_p", "seed"] },
+    h("div", { class: "attn-controls" }, place, slider(model, life, "top_k",
       { label: "Top k", min: 1, max: here.vocabulary, step: 1, format: (k) => `${k} of ${here.vocabulary}` }),
     slider(model, life, "top_p", { label: "Top p", min: 0.01, max: 1, step: 0.01, format: (p) => p.toFixed(2) }),
-    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }));
-  return { el: h("div", {}, title, legend, ...options.els, note, controls), table: table.el, draw() {
+    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 })));
+  return { el: h("div", {}, title, legend, ...options.els, note, controls, more), table: table.el, draw() {
     const { own, drawn: after } = here;
     options.show(own, own, after);
     title.textContent = here.at === here.text.length
@@ -265,6 +273,7 @@ function sayButtons(model, life, here, { playing }) {
     if (model.get("said").length) put(model, { position: here.data.most, said: model.get("said").slice(0, size) });
   };
   const play = button(life, "Play", () => (timer ? stop() : here.full || start()));
+  play.classList.add("attn-main");
   const one = button(life, "Say one", saying(1));
   const many = button(life, `Say ${MANY}`, saying(MANY));
   const back = button(life, "Take back", cutTo(-1));
@@ -341,8 +350,9 @@ function placeSlider(model, life, here) {
 }
 
 /** @param {import("./controls.js").Mount} mount */
-function render({ model, el }) {
+function render({ model, el, opens = false }) {
   const life = lifetime(model), here = writer(model), { data } = here;
+  if (opens) here.open();
   const sentence = h("p", { class: "attn-said", role: "status" }), surprise = h("p", { class: "attn-note" });
   const page = textPage(model, life, here, (at) => { surprise.textContent = surpriseWords(here, at); });
   const place = placeSlider(model, life, here), reading = readingMap(model, life, here);
@@ -356,18 +366,18 @@ function render({ model, el }) {
     sentence.setAttribute("aria-live", on ? "off" : "polite");
     buttons.draw();
   } });
-  const options = characterOptions(model, life, here, (id) => { buttons.stop(); here.put(id); });
+  const press = (id) => { buttons.stop(); here.put(id); };
+  const options = characterOptions(model, life, here, { press, place: place.el });
   const box = promptBox(model, life, here, (prompt) => {
     buttons.stop();
     put(model, { prompt, said: [], position: data.most });
   });
   frame(el, life, { body: [
-    box.el,
     h("div", { class: "attn-player attn-sampler" },
-      h("div", {}, buttons.el, page.el, h("div", { class: "attn-controls" }, place.el), sentence, surprise), options.el,
+      h("div", {}, page.el, buttons.el, sentence, surprise), options.el,
       h("div", {}, reading.heading, reading.map.el,
         h("div", { class: "attn-controls" }, reading.scale, sharedScale(model, life)))),
-    reading.map.table, options.table] });
+    folded(model, life, "Begin another text", { opens: ["prompt"] }, box.el), reading.map.table, options.table] });
   const renew = () => { here.renew(); draw(); };
   life.watch(["prompt", "said"], renew);
   life.watch(["position", "temperature", "top_k", "top_p", "shared_scale"], draw);

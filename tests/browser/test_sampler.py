@@ -8,6 +8,7 @@ import torch
 from attn_notes.decoding import sampling_distribution
 from attn_widgets.packing import pack_transformer, unpack_transformer
 from attn_widgets.sampler import window_start
+from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
 from tests.browser.panel import Panel, stop_time
@@ -79,6 +80,29 @@ def test_the_tokens_that_are_kept_are_torch_s_and_so_are_their_shares(js):
         expected = sampling_distribution(barred, temperature=temperature, top_k=top_k, top_p=top_p)
         assert [share > 0 for share in here] == (expected > 0).tolist()
         assert_close(here, expected)
+
+
+# The text that a page opens with
+
+
+def test_a_page_opens_with_half_a_text_that_no_link_has_to_say(visit, tmp_path):
+    widget = of_writer()
+    widget.said, widget.position = [], 99
+    page = visit(page_of(tmp_path, widget.page_html()))
+    widget.generate(16 // 2 - len(widget.prompt))
+    opening = list(widget.said)
+    assert len(opening) == 5
+    panel = Panel(page)
+    assert_shown(panel, widget)
+    panel.press("Temperature", "ArrowRight")
+    widget.temperature = 0.9
+    assert_shown(panel, widget)
+    panel.press_button("Copy link")
+    assert page.url.endswith("#sampler?temperature=0.9")
+    page.evaluate("location.hash = '#sampler?prompt=19'")
+    assert_shown(panel, widget, prompt="19", said=[])
+    page.evaluate("location.hash = '#sampler?seed=3'")
+    assert_shown(panel, widget, prompt="407", seed=3)
 
 
 # Saying
