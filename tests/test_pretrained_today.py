@@ -252,6 +252,14 @@ def test_older_keys_describe_the_same_model(variant, keys, folder):
     assert same_weights(got, expected)
 
 
+@pytest.mark.parametrize("variant", ["mistral without a window"])
+def test_a_window_of_null_is_none_and_a_missing_one_is_the_default(variant, folder):
+    """Mistral 7B says null since its version 0.2; its version 0.1 had the default of 4096."""
+    assert load_decoder(folder)[0].config.windows is None
+    reconfigure(folder, sliding_window="-")
+    assert load_decoder(folder)[0].config.windows == (4096, 4096, 4096)
+
+
 @pytest.mark.parametrize("variant", ["llama with some biases"])
 def test_weights_in_several_files_are_read(variant, reference, folder, tmp_path):
     expected, _ = load_decoder(folder)
@@ -311,6 +319,8 @@ REFUSED = [
     ("mistral", {"layer_types": KINDS}, "mistral has the same attention in all layers"),
     ("llama", {"sliding_window": 4}, "llama has the same attention in all layers, got 4"),
     ("mistral", {"sliding_window": -1}, "window must be at least 1, got -1"),
+    ("gemma3", {"sliding_window": None}, "must have a sliding_window, got None"),
+    ("qwen3", {"layer_types": KINDS}, "must have a sliding_window, got None"),
     ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "got 'dynamic'"),
     ("llama", {"rope_scaling": {"type": "longrope"}}, "got 'longrope'"),
     ("llama", {"rope_parameters": YARN | {"truncate": False}}, "by the plain rule"),

@@ -62,9 +62,9 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 def layout(folder: Path, published: Mapping[str, Any]) -> Layout:
     """Our config, the names of the modules, and what becomes of the tensors."""
     family = published["model_type"]
-    published = (
-        DEFAULTS | OWN_DEFAULTS[family] | {k: v for k, v in published.items() if v is not None}
-    )
+    # A null stands for the default, except that it is a window's way to say "none".
+    said = {k: v for k, v in published.items() if v is not None or k == "sliding_window"}
+    published = DEFAULTS | OWN_DEFAULTS[family] | said
     check_absent(folder, published, ABSENT)
     with describing(folder):
         config, gains = _read(family, published)
@@ -124,6 +124,7 @@ def _windows(family: str, published: Mapping[str, Any]) -> tuple[int | None, ...
     """The window of each block."""
     N, window = published["num_hidden_layers"], published.get("sliding_window")
     kinds = published.get("layer_types")
+    must_slide = kinds or family == "gemma3_text"
     if family in ("llama", "mistral") and (kinds or (family == "llama" and window)):
         raise ValueError(f"{family} has the same attention in all layers, got {kinds or window}")
     if family == "qwen3" and not published.get("use_sliding_window"):
@@ -134,6 +135,8 @@ def _windows(family: str, published: Mapping[str, Any]) -> tuple[int | None, ...
         kinds = [SLIDING if n >= first and (n + 1) % every else FULL for n in range(N)]
     if unknown := {*kinds} - {FULL, SLIDING}:
         raise ValueError(f"layer_types must be {FULL} or {SLIDING}, got {unknown.pop()!r}")
+    if must_slide and window is None and SLIDING in kinds:
+        raise ValueError(f"a layer of {SLIDING} must have a sliding_window, got None")
     return tuple(window if kind == SLIDING else None for kind in kinds)
 
 
