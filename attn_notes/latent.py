@@ -16,6 +16,7 @@ from attn_notes.attention import scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
 from attn_notes.multihead import head_mask, merge_heads, split_heads
+from attn_notes.norms import RMSNorm
 from attn_notes.positions import apply_rotary, rotary_angles
 
 
@@ -74,11 +75,11 @@ class LatentAttention(nn.Module):
             check_integers(1, query_latent_dim=query_latent_dim)
             self.q_proj = nn.Sequential(
                 nn.Linear(embed_dim, query_latent_dim, bias=False),
-                nn.RMSNorm(query_latent_dim, eps=eps),
+                RMSNorm(query_latent_dim, eps),
                 nn.Linear(query_latent_dim, H * (D + R), bias=False),
             )
         self.kv_down = nn.Linear(embed_dim, C, bias=False)
-        self.kv_norm = nn.RMSNorm(C, eps=eps)
+        self.kv_norm = RMSNorm(C, eps)
         self.k_rotary = nn.Linear(embed_dim, R, bias=False)
         self.k_up = nn.Linear(C, H * D, bias=False)
         self.v_up = nn.Linear(C, H * Dv, bias=False)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from attn_notes.arguments import check_floating, check_shapes
+
 
 class RMSNorm(nn.Module):
     r"""$y_i=\gamma_i\,x_i\big/\sqrt{\tfrac1E\sum_jx_j^2+\epsilon}$. Chapter 12.
@@ -20,10 +22,12 @@ class RMSNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
-        self.eps, self.weight = eps, nn.Parameter(torch.ones(width))
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(width, device=torch.get_default_device()))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., E) to (..., E), each vector by itself."""
+        check_shapes(x=(x, f"... {len(self.weight)}"))
+        check_floating(x=x)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)  # (..., 1)
         return (self.weight * wide * scale).to(x.dtype)

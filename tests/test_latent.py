@@ -103,6 +103,14 @@ def test_only_distances_matter():
         torch.testing.assert_close(got, model(x, is_causal=True), rtol=0, atol=1e-12)
 
 
+def test_under_autocast_both_forms_agree_and_torch_warns_of_nothing():
+    model, x = layer(query_latent_dim=17).float(), normal(B, L, E).detach().float()
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        explicit, absorbed = (model(x, is_causal=True, absorbed=how) for how in (False, True))
+    assert explicit.dtype == absorbed.dtype == torch.bfloat16
+    torch.testing.assert_close(explicit, absorbed, rtol=0.05, atol=0.05)
+
+
 def test_a_query_that_may_read_nothing_gets_zero():
     model, x = layer(), normal(B, L, E)
     mask = causal_mask(L).clone()

@@ -1,6 +1,7 @@
 """Blocks, embeddings, encoder and config, against torch's own layers and by their properties."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -232,19 +233,28 @@ def test_an_encoder_decoder_has_no_windows():
 
 
 def test_an_rms_norm_is_torchs():
-    ours, x = filled(X.RMSNorm(7, eps=0.1)), normal(B, L, 7)
+    ours, x = filled(RMSNorm(7, eps=0.1)), normal(B, L, 7)
     theirs = nn.RMSNorm(7, eps=0.1).double()
     theirs.load_state_dict(ours.state_dict())
     assert_same(ours, theirs, x)
     (got,), (expected,) = (gradients(norm(x), [norm.weight]) for norm in (ours, theirs))
     torch.testing.assert_close(got, expected)
-    assert not X.RMSNorm(7)(torch.zeros(7)).any()
+    assert not RMSNorm(7)(torch.zeros(7)).any()
+
+
+def test_an_rms_norm_wants_vectors_of_its_width():
+    for width in (1, 8):  # a vector of one number would be stretched to all seven
+        words = re.escape(f"x must have shape (..., 7), got x (2, {width})")
+        with pytest.raises(ValueError, match=words):
+            RMSNorm(7)(torch.ones(2, width))
+    with pytest.raises(TypeError, match="x must be floating point"):
+        RMSNorm(7)(torch.ones(2, 7, dtype=torch.long))
 
 
 @half_precisions
 @pytest.mark.parametrize("autocast", [False, True])
 def test_an_rms_norm_rounds_16_bits_once(dtype, autocast):
-    norm, x = filled(X.RMSNorm(7)).float(), normal(B, L, 7).detach().to(dtype)
+    norm, x = filled(RMSNorm(7)).float(), normal(B, L, 7).detach().to(dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         got = norm(x)
     assert got.dtype == dtype
@@ -277,7 +287,7 @@ def test_norms_may_stand_before_and_after_each_sublayer():
     between = x + block.out_norm1(y)
     expected = between + block.out_norm2(block.feed_forward(block.norm2(between)))
     torch.testing.assert_close(block(x)[0], expected)
-    assert isinstance(Encoder(config(norm="both", norm_kind="rms")).norm, X.RMSNorm)
+    assert isinstance(Encoder(config(norm="both", norm_kind="rms")).norm, RMSNorm)
 
 
 @small.both_paths
