@@ -258,7 +258,9 @@ def pieces(chunk: int, *tokens: Tensor, **numbers: Tensor | None) -> Iterator[tu
     check_integers(1, chunk=chunk)
     key = tokens[1]
     ones = key.new_ones(key.shape[-2], 1)
-    columns = (ones if x is None else column(name, x, key) for name, x in numbers.items())
+    columns = (
+        ones if x is None else column(name, x, key).to(key.dtype) for name, x in numbers.items()
+    )
     if len(ones):
         yield from zip(*(x.split(chunk, -2) for x in (*tokens, *columns)), strict=True)
 
@@ -270,4 +272,4 @@ def column(name: str, numbers: Tensor, key: Tensor) -> Tensor:
     if numbers.shape not in (lead, lead[-1:]):
         shapes = f"{tuple(lead[-1:])} or {tuple(lead)}" if len(lead) > 1 else f"{tuple(lead)}"
         raise ValueError(f"{name} must have shape {shapes}, got {tuple(numbers.shape)}")
-    return numbers[..., None] if numbers.dtype == torch.bool else numbers[..., None].to(key.dtype)
+    return numbers[..., None]

@@ -108,6 +108,18 @@ def test_a_gate_of_0_forgets_everything_and_has_a_gradient():
         assert found[:, 5].abs().min() > 0
 
 
+def test_a_gate_or_beta_of_bool_or_integers_is_1_or_0():
+    q, k, v, _, gate = tokens(2)
+    is_open = gate > gate.median()
+    for function in (linear_recurrence, linear_chunks, delta_recurrence, delta_chunks):
+        outputs = []
+        for numbers in (is_open, is_open.long(), is_open.to(q.dtype)):
+            rest = () if function in (linear_recurrence, linear_chunks) else (numbers,)
+            outputs.append(function(q, k, v, *rest, gate=numbers)[0])
+        assert outputs[0].equal(outputs[2])
+        assert outputs[1].equal(outputs[2])
+
+
 def test_one_number_for_each_token_serves_all_heads():
     q, k, v, beta, gate = tokens(B, H)
     one, all_heads = gate[0, 0], gate[0, 0].expand(B, H, -1)
