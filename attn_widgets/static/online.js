@@ -5,6 +5,7 @@ import { checked, distinct, maskedSoftmax, PALETTE, quoted, shown, visible } fro
 import {
   choice, dragging, foldedTable, frame, h, handle, lifetime, mayMove, part, put, sharpCanvas, slider, tick,
 } from "./controls.js";
+import { folded } from "./folds.js";
 import { hatch } from "./weights.js";
 import { heatmap } from "./map.js";
 import { stepper } from "./steps.js";
@@ -63,7 +64,7 @@ function formulas({ old, maximum, rescale, added, total, sums, output, start, en
     `r = ${power}${factor}${forget ? ", forgotten" : ""}`,
     `Z = ${times}${numberWords(old.total)} + ${numberWords(added.total)} = ${numberWords(total)}`,
     `u = ${times}${vectorWords(old.sums)}`, `  + ${vectorWords(added.sums)}`, `  = ${vectorWords(sums)}`,
-    `output = u / Z = ${vectorWords(output)}`].join("\n");
+    `output = u / Z = ${vectorWords(output)}`];
 }
 
 // What happens in this step, in words.
@@ -427,6 +428,24 @@ const stepTable = (life, step) => foldedTable(life, "The steps as a table", () =
   rows: step().run.map(({ start, end, maximum, rescale, total, output }) => [`${start} to ${end - 1}`,
     maximum === -Infinity ? scoreWords(maximum) : shown(maximum), ...[rescale, total, ...output].map(shown)]) }));
 
+// The formulas line by line; those whose text has changed are lit, until something changes again.
+function formulaView() {
+  const el = h("pre", {}), lines = [];
+  return { el, show(texts) {
+    const isFirst = !lines.length;
+    while (lines.length < texts.length) {
+      if (lines.length) el.append("\n");
+      lines.push(h("span"));
+      el.append(lines.at(-1));
+    }
+    if (!isFirst && texts.every((text, n) => text === lines[n].textContent)) return;
+    lines.forEach((line, n) => {
+      line.classList.toggle("attn-lit", !isFirst && line.textContent !== texts[n]);
+      line.textContent = texts[n];
+    });
+  } };
+}
+
 // ---------------------------------------------------------------- the widget
 
 // The key at hand: which it is, its score, and whether it is masked.
@@ -459,7 +478,7 @@ function render({ model, el }) {
   const plane = valuePlane(life, data, step, slide.moments);
   const weights = weightViews(life, data, step), table = stepTable(life, step);
   const sentence = h("p", { class: "attn-said", role: "status" });
-  const sums = h("pre", {}), memory = h("p", { class: "attn-note" });
+  const sums = formulaView(), memory = h("p", { class: "attn-note" });
   const steps = stepper(model, life, { pace: PACE, place: () => ({ step: now.at, count: now.run.length }) });
 
   function draw() {
@@ -472,20 +491,21 @@ function render({ model, el }) {
     weights.draw();
     steps.draw();
     sentence.textContent = stepWords(now, now.forget) + verdict(now);
-    sums.textContent = `${formulas(now, now.forget)}\nsoftmax of all = ${vectorWords(now.last.output)}`;
+    sums.show([...formulas(now, now.forget), `softmax of all = ${vectorWords(now.last.output)}`]);
     const count = now.end - now.start;
     memory.textContent = `In fast memory: ${count} score${count > 1 ? "s" : ""}, and m, Z, u. A plain softmax `
       + `needs all ${S}. Of earlier tiles only the sums are kept, not the bars.`;
     weights.table.fill(); table.fill();
   }
   life.watch(["scores", "masked", "tile", "step", "key", "forget"], draw);
-  const one = keyControls(model, life, data, step, setScore);
+  const one = folded(model, life, "One key: its score and its mask", {},
+    keyControls(model, life, data, step, setScore));
   steps.el.classList.add("attn-inline");
   const size = slider(part(model, ["tile"], () => now.tile, (tile) => model.set("tile", tile)), life, "tile",
     { label: "Tile", min: 1, max: S, step: 1 });
-  const controls = [steps.el, size, one, tick(model, life, "forget", { label: "Forget to rescale" })];
-  frame(el, life, { controls, body: [sentence, h("div", { class: "attn-player attn-online" },
-    h("div", {}, picture.el, weights.map.el, weights.table.el), h("div", {}, plane.el, sums, memory, table.el))] });
+  const controls = [steps.el, size, tick(model, life, "forget", { label: "Forget to rescale" })];
+  frame(el, life, { picture: [sentence, picture.el], controls, more: [one, weights.map.el],
+    aside: h("div", { class: "attn-online" }, plane.el, sums.el, memory, weights.table.el, table.el) });
   draw();
   return life.end;
 }

@@ -16,7 +16,18 @@ from tests.browser.panel import Panel, number, settle, watched, written
 from tests.widgets import EVERY, decoded, of_arrows, of_mask, of_points, of_scores, scores
 
 NAMES = (
-    *("points", "arrows", "scores", "layers", "mask", "steps", "memory", "budget", "positions"),
+    *(
+        "points",
+        "arrows",
+        "scores",
+        "layers",
+        "mask",
+        "steps",
+        "memory",
+        "budget",
+        "positions",
+        "online",
+    ),
 )
 MOST = 3  # controls, or groups of buttons, that stand there at first
 TALL = 40  # pixels of a picture

@@ -93,6 +93,28 @@ def test_the_last_of_the_formulas_is_the_softmax_and_forgetting_shows_another(vi
     assert "but are not. The output is not the" in panel.said()
 
 
+def test_the_formulas_that_change_are_lit_until_others_do(visit, bare):
+    panel = Panel(visit(bare("online")))
+    lines = panel.el.locator("pre span")
+
+    def found() -> tuple[list[str], list[bool]]:
+        lit = "(all) => all.map((one) => one.classList.contains('attn-lit'))"
+        return lines.all_inner_texts(), lines.evaluate_all(lit)
+
+    before, lit = found()
+    assert len(before) == 8
+    assert not any(lit)
+    for label, key in (("Step", "ArrowRight"), ("Step", "End"), (FORGET, " "), ("Key", "End")):
+        panel.press(label, key)
+        after, now = found()
+        changes = [a != b for a, b in zip(before, after, strict=True)]
+        assert any(changes) == (label != "Key")  # another key changes no formula
+        lit = changes if any(changes) else lit
+        assert now == lit
+        before = after
+    assert 0 < sum(lit) < 8
+
+
 def test_the_widget_fits_on_a_screen_and_holds_the_most_keys(visit, tmp_path):
     words = [*"abcd", "when", "the", "hot", "wind", "rose", "old", "mill", "again"]
     values = torch.rand(64, 2, generator=rng(1))
