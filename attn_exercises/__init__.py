@@ -21,7 +21,11 @@ _GUESSES = tomllib.loads(Path(__file__).with_name("guesses.toml").read_text(enco
 globals().update({name: prediction(**table) for name, table in _GUESSES.items()})
 for _chapter in _CHAPTERS:
     _module = import_module(f"{__name__}.{_chapter}")
-    for _name, _thing in vars(_module).items():
-        # A check is wrapped; so is a function of `attn_notes` that a check imports.
-        if hasattr(_thing, "__wrapped__") and _thing.__module__ == _module.__name__:
-            globals()[_name] = _thing
+    globals().update(
+        {
+            name: thing
+            for name, thing in vars(_module).items()
+            # A check is wrapped; so is a function of `attn_notes` that a check imports.
+            if hasattr(thing, "__wrapped__") and thing.__module__ == _module.__name__
+        }
+    )

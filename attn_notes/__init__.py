@@ -21,6 +21,9 @@ The modules in the order of the chapters::
    10  flash        attention tile by tile, forward and backward
        triton_attention  the same as kernels for a GPU
    11  inside       ablation, patching, attribution: what a part of a model does
+   12  norms        RMSNorm
+       latent       latent attention: a small cache for many heads
+   13  linear       linear attention and the delta rule: a state instead of a cache
 
 Beside them stand `stored` (the book's own trained models), `checks` (properties that a test can
 require), `plotting` and `table`. Three packages come with this one: `attn_widgets` shows attention,
@@ -42,9 +45,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = (
-    "attention", "cache", "checks", "data", "decoding", "flash", "inside", "kernels",
-    "masks", "multihead", "ngrams", "patterns", "plotting", "positions", "pretrained", "scores",
-    "seq2seq", "stored", "training", "transformer", "triton_attention",
+    "attention", "cache", "checks", "data", "decoding", "flash", "inside", "kernels", "latent",
+    "linear", "masks", "multihead", "ngrams", "norms", "patterns", "plotting", "positions",
+    "pretrained", "scores", "seq2seq", "stored", "training", "transformer", "triton_attention",
 )  # fmt: skip
 _HOMES = {
     "attention": ("Attention", "attention_weights", "scaled_dot_product_attention"),

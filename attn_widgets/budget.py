@@ -225,9 +225,10 @@ class CacheBudget(DataWidget):
             min(self.length, self.window) if name == "window" else self.length for name in METHODS
         ]
         total = [x * n * self.num_layers for x, n in zip(per_token, tokens, strict=True)]
-        kind: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
         error = [self._error(name) for name in METHODS]
-        return Budget(*(torch.tensor(x, **kind) for x in (per_token, total, error)))
+        double, cpu = torch.float64, torch.device("cpu")
+        numbers = (per_token, total, error)
+        return Budget(*(torch.tensor(x, dtype=double, device=cpu) for x in numbers))
 
     def _error(self, method: str) -> float:
         if method == "full":

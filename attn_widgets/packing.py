@@ -18,6 +18,9 @@ LEVELS = 127  # whole numbers from -127 to 127: 0 stays 0
 # By how the names of their weights begin.
 FAMILIES = {"encoder": Transformer, "body": DecoderOnly, "embeddings": Encoder}
 KNOWN = ("none", "learned", "sinusoidal")  # positions that static/transformer_model.js can do
+# Fields of the config that it does not read: rotations, and what later blocks have.
+ROTARY = ("rotary_base", "rotary_scale", "rotary_layout", "local_rotary_base")
+LATER = ("head_dim", "norm_kind", "qk_norm", "gated", "bias", "windows")
 
 
 def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, Any]:
@@ -35,7 +38,8 @@ def pack_transformer(model: Transformer | DecoderOnly | Encoder) -> dict[str, An
         ['encoder.embeddings.tokens.weight', [9, 4]]
     """
     _check(model)
-    return {"config": asdict(model.config), **_pack_weights(model)}
+    config = {k: v for k, v in asdict(model.config).items() if k not in (*ROTARY, *LATER)}
+    return {"config": config, **_pack_weights(model)}
 
 
 def pack_seq2seq(model: Seq2Seq) -> dict[str, Any]:
@@ -112,6 +116,11 @@ def _check(model: Any) -> None:
     if config.embed_norm or config.num_token_types or shared or config.packed:
         wanted = "neither embed_norm nor token types nor shared or packed projections"
         raise ValueError(f"a page has {wanted}, got {config}")
+    plain = TransformerConfig(vocab_size=config.vocab_size)
+    later = [name for name in LATER if getattr(config, name) != getattr(plain, name)]
+    if later or config.norm == "both" or config.activation == "silu":
+        wanted = "norms before or after a sublayer, gelu or relu, and the defaults of"
+        raise ValueError(f"a page has {wanted} {', '.join(LATER)}, got {config}")
 
 
 def checksum(packed: dict[str, Any]) -> int:

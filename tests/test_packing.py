@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_widgets.packing import pack_transformer, unpack_transformer
 from tests.widgets import random_decoder, random_transformer
 
@@ -42,6 +43,20 @@ def test_a_weight_moves_by_half_a_step_of_its_row_at_most_and_a_vector_by_none(m
             assert ((weight / step).round() - weight / step).abs().max() < 1e-4
         else:
             assert weight.equal(exact)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"norm_kind": "rms"}, {"norm": "both"}, {"qk_norm": True}, {"gated": True},
+        {"activation": "silu"}, {"bias": False}, {"head_dim": 6}, {"windows": (2, None)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_page_that_cannot_compute_the_blocks_of_today_refuses_them(later):
+    sizes = {"vocab_size": 9, "embed_dim": 4, "num_heads": 2, "positions": "none"}
+    with pytest.raises(ValueError, match="norms before or after a sublayer"):
+        pack_transformer(DecoderOnly(TransformerConfig(**sizes, **later)))
 
 
 def test_tied_weights_travel_once():

@@ -11,6 +11,7 @@ from attn_notes import checks
 from attn_notes import positions as P
 from attn_notes import transformer as X
 from attn_notes.masks import causal_mask, padding_mask
+from attn_notes.norms import RMSNorm
 from attn_notes.transformer import DecoderBlock, Encoder, EncoderBlock, attention_positions
 from tests import small_models as small
 from tests.oracles import B, L, S, assert_same, coin, filled, gradients, half_precisions, normal

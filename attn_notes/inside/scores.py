@@ -102,7 +102,8 @@ def head_weights(model: nn.Module, head: Head) -> HeadWeights:
         heads = layer.num_heads if part == "query" else layer.num_kv_heads
         own = weight.unflatten(0, (heads, -1))[layer.head_of(part, head.index)]  # (D, E)
         norm = getattr(layer.module, name := f"{part[0]}_norm", None)
-        gain = own.new_ones(len(own)) if norm is None else _exact(read_norm(norm).gain)
+        has_none = norm is None or isinstance(norm, nn.Identity)
+        gain = own.new_ones(len(own)) if has_none else _exact(read_norm(norm).gain)
         if gain.shape != own.shape[:1]:
             got = f"{name} over {len(gain)} numbers for a head of {len(own)}"
             raise ValueError(f"head must have norms that are known, got {got}")

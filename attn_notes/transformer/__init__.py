@@ -6,7 +6,6 @@ $x+f(\mathrm{LayerNorm}(x))$. In reading order: `config`, `embeddings`, `blocks`
 `language_models` (GPT, BERT), `encoder_decoder`.
 """
 
-from attn_notes.norms import RMSNorm
 from attn_notes.transformer.blocks import (
     DecoderBlock,
     EncoderBlock,
@@ -33,6 +32,6 @@ from attn_notes.transformer.language_models import (
 __all__ = [
     "Decoder", "DecoderBlock", "DecoderOnly", "DecoderOnlyState", "DecoderOutput",
     "Embeddings", "Encoder", "EncoderBlock", "EncoderOutput", "FeedForward",
-    "GatedFeedForward", "LanguageModelOutput", "MaskedLanguageModel", "RMSNorm", "Transformer",
+    "GatedFeedForward", "LanguageModelOutput", "MaskedLanguageModel", "Transformer",
     "TransformerConfig", "TransformerState", "TransformerWeights", "attention_positions",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ import { within } from "./map_layout.js";
  * @property {string} [pinning] what that does, in words
  * @property {() => any[]} [made] what the maps are made of, where that is known: while it is the same, none is filled
  * again
- * @property {number} [groups] of how many heads' keys and values the heads of a layer read: those that share are bracketed
+ * @property {number} [groups] how many heads of keys and values a layer has: heads that share one are bracketed
  * @property {number} [side] pixels of a map; fewer where there is no room
  * @property {boolean} [square] whether maps are as high as wide, whatever their size
  * @property {number} [foot] pixels below each map for `paintFoot`, where a press pins, too

@@ -162,7 +162,8 @@ function pictureView(life, here) {
   return { el: figure.el, note: "", show({ rows, columns, size }, values, _, chosen) {
     const row = values.subarray(chosen * size[1], (chosen + 1) * size[1]), at = new Map(columns.map((t, j) => [t, j]));
     const patches = row.filter((_, j) => columns[j] >= image.first);
-    figure.show({ image, chosen: rows[chosen], top: Math.max(largest(patches), 1e-9), names: rows.includes(0) ? names : [],
+    const top = Math.max(largest(patches), 1e-9);
+    figure.show({ image, chosen: rows[chosen], top, names: rows.includes(0) ? names : [],
       weight: (token) => (at.has(token) ? row[at.get(token)] : null) });
   } };
 }
@@ -204,7 +205,8 @@ function tokenView(model, life, here, failed) {
     }
     const { queries, keys, size: [L, S] } = shows, mask = shows.mask(all), chosen = rowOf(shows);
     const values = combined(maps, model.get("combine")), most = largest(values);
-    const isFaint = here.top === 1 && model.get("scale") !== "row" && most < FAINT, top = isFaint ? most || 1 : here.top;
+    const isFaint = here.top === 1 && model.get("scale") !== "row" && most < FAINT;
+    const top = isFaint ? most || 1 : here.top;
     scaled.hidden = !isFaint;
     scaled.textContent = `No weight of this head reaches ${FAINT}: the colours of this map end at its largest, `
       + `${weighed(most)}.`;
@@ -268,7 +270,8 @@ function rankingView(model, life, here) {
 // Three things that heads do, as buttons: each leads to the head that does it most.
 function storyButtons(model, life, { reader, ranking, sentences, place, shownHeads }) {
   const { image } = sentences[0], isPicture = Boolean(image);
-  const stories = STORIES.filter(([name, , patch]) => !image || (patch && (name !== "first" || image.first))).map(([pattern, word, patch]) => {
+  const isTold = ([name, , patch]) => !image || (patch && (name !== "first" || image.first));
+  const stories = STORIES.filter(isTold).map(([pattern, word, patch]) => {
     const el = button(life, isPicture ? patch : word, () => {
       put(model, { pattern });
       const [layer, head] = place(ranking.now().order[0]);
@@ -276,8 +279,9 @@ function storyButtons(model, life, { reader, ranking, sentences, place, shownHea
     });
     return { pattern, el };
   });
-  const el = h("div", { class: "attn-controls attn-buttons attn-inline", role: "group",
-    "aria-label": "Show the head that reads most" }, "Show the head that reads most: ", ...stories.map((one) => one.el));
+  const label = "Show the head that reads most";
+  const named = { class: "attn-controls attn-buttons attn-inline", role: "group", "aria-label": label };
+  const el = h("div", named, `${label}: `, ...stories.map((one) => one.el));
   return { el, draw() {
     const { order } = ranking.now(), [chosen] = shownHeads();
     for (const { pattern, el: press } of stories) {

@@ -6,7 +6,10 @@ import { button, h, outline, sharpCanvas, withModifier } from "./controls.js";
 
 const WIDEST = 300, GAP = 16, COVER = 0.72; // pixels of a picture, and between two; how much the colours hide
 
-/** @typedef {{ pixels: any, grid: [number, number], first: number }} Cut a picture, its patches, and the tokens before */
+/**
+ * A picture, its patches, and the tokens before them.
+ * @typedef {{ pixels: any, grid: [number, number], first: number }} Cut
+ */
 /**
  * What lies over the picture.
  * @typedef {object} PatchData
@@ -96,14 +99,16 @@ function patchView(life, { onPick }) {
   let data = null;
   let place = null;
   const view = sharpCanvas(life, { keyboard: true,
-    label: "The picture, and over it the weights of the chosen patch. Arrow keys walk the patches, Home leads before them.",
+    label: "The picture, and over it the weights of the chosen patch. "
+      + "Arrow keys walk the patches, Home leads before them.",
     height(width) {
       if (!data) return 40;
       place = placesOf(data.image, width);
       return place.height;
     },
     paint(context) { if (data) paintPatches(context, data, place); } });
-  const row = h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Tokens before the patches" });
+  const named = { class: "attn-controls attn-buttons", role: "group", "aria-label": "Tokens before the patches" };
+  const row = h("div", named);
   row.style.marginTop = "0.5rem";
   const note = h("p", { class: "attn-note" });
   const point = (event) => {

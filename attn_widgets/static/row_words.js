@@ -25,7 +25,10 @@ function rowWords(keys) {
   });
   return {
     el: h("div", { class: "attn-row" }, heading, h("div", { class: "attn-words" }, ...words.map(({ el }) => el))),
-    /** @param {{ query: string, itself: number, weights: ArrayLike<number>, mask: ArrayLike<number> | null, top: number }} row */
+    /**
+     * @param {{ query: string, itself: number, weights: ArrayLike<number>, mask: ArrayLike<number> | null,
+     *   top: number }} row
+     */
     show({ query, itself, weights, mask, top }) {
       heading.textContent = `${query} reads`;
       words.forEach(({ el, share }, n) => {
