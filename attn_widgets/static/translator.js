@@ -9,10 +9,12 @@ import {
 } from "./controls.js";
 import { colourScale } from "./weights.js";
 import { heatmap } from "./map.js";
+import { folded } from "./folds.js";
 import { headGrid } from "./grid.js";
 import { links, strongest } from "./links.js";
 import { likeliest, optionList } from "./options.js";
 import { stepper } from "./steps.js";
+import { tabs } from "./tabs.js";
 import { languageChoice, sourceReader, SPECIAL, textBox, together } from "./texts.js";
 import { END, START, TransformerModel, translateTokens } from "./transformer_model.js";
 
@@ -119,12 +121,12 @@ function stepOptions(model, life, here, { play }) {
   const undo = button(life, "Undo", () => {
     if (model.get("prefix").length) put(model, { prefix: [] });
   });
-  const drawing = here.data.compact ? [] : [
-    slider(model, life, "temperature",
+  const drawing = here.data.compact ? [] : [folded(model, life, "Draw at random", { opens: ["temperature", "seed"] },
+    h("div", { class: "attn-controls" }, slider(model, life, "temperature",
       { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
-    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again];
-  const controls = h("div", { class: "attn-controls" }, ...drawing, undo);
-  return { el: h("div", {}, title, ...options.els, note, controls), table: table.el, draw() {
+    slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again))];
+  const controls = h("div", { class: "attn-controls" }, undo);
+  return { el: h("div", {}, title, ...options.els, note, controls, ...drawing), table: table.el, draw() {
     const temperature = model.get("temperature");
     options.show(probabilities(), probabilities());
     title.textContent = `Candidates for step ${here.step + 1}`;
@@ -167,14 +169,16 @@ function allHeads(model, life, here, { look, optionTable }) {
     choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
     choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
   const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
-  const panels = h("div", { class: "attn-columns" },
-    panel("Each head at this step: output reads source", strips[0].el),
-    panel("Each head at this step: output reads output", strips[1].el),
-    panel("Each head, all tokens: source reads source", grid.el,
-      h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head."), scale.el),
-    panel("The chosen head, all tokens", map.el),
-    h("div", { class: "attn-tables attn-panels" }, map.table, strips[0].table, strips[1].table, optionTable));
-  return { els: [which, panels],
+  const columns = (...inside) => h("div", { class: "attn-columns" }, ...inside);
+  const maps = tabs(life, "Maps", {
+    "This step": columns(panel("Each head: output reads source", strips[0].el),
+      panel("Each head: output reads output", strips[1].el)),
+    "All heads": panel("Each head, all tokens: source reads source", grid.el,
+      h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
+    "The chosen head": panel("The chosen head, all tokens", map.el),
+  });
+  const tables = h("div", { class: "attn-tables attn-panels" }, map.table, strips[0].table, strips[1].table, optionTable);
+  return { els: [which, maps, scale.el, tables],
     draw({ above, below, weights, reach }) {
       const S = above.length;
       map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length,

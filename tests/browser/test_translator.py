@@ -18,7 +18,7 @@ from attn_widgets.player import cut
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
-from tests.browser.panel import Panel, stop_time
+from tests.browser.panel import Panel, settle, stop_time
 from tests.hostile import TYPABLE
 from tests.oracles import rng
 from tests.widgets import WORDS, of_player, random_transformer
@@ -339,3 +339,35 @@ def test_enter_lets_the_words_come_one_by_one(visit, bare):
     assert whole in (["5 of 6", "Play"], ["7 of 7", "Play"])
     panel.press("Translate", "x", "Enter")  # not a text
     assert after(10) == (*whole, words)
+
+
+# The maps under their tabs
+
+
+def test_one_map_at_a_time_stands_under_the_tabs_which_the_arrow_keys_walk(visit, bare):
+    panel = Panel(visit(bare("player")))
+    tabs = panel.el.get_by_role("tab")
+    names = tabs.all_inner_texts()
+
+    def shown() -> list[str]:
+        heading = panel.el.locator("[role=tabpanel]:visible .attn-heading")
+        chosen = panel.el.locator("[role=tab][aria-selected=true]").all_inner_texts()
+        assert panel.el.locator("[role=tabpanel]:visible").count() == len(chosen) == 1
+        assert panel.el.locator("[role=tabpanel]:visible canvas:visible").count() >= 1
+        return [*chosen, *heading.all_inner_texts()]
+
+    assert shown()[0] == names[0] == "This step"
+    found = {tuple(shown()[1:])}
+    tabs.first.focus()
+    for key, n in (("ArrowRight", 1), ("End", 2), ("ArrowRight", 2), ("Home", 0)):
+        panel.page.keyboard.press(key)
+        settle(panel.page)
+        assert shown()[0] == names[n]
+        found.add(tuple(shown()[1:]))
+        assert tabs.nth(n).evaluate("(tab) => tab === document.activeElement")
+    assert len(found) == len(names) == 3
+    tabs.nth(1).click()
+    grid = panel.el.locator("[role=tabpanel]:visible canvas").first
+    assert grid.bounding_box()["height"] > 40
+    panel.press("Layer", "Home")
+    assert shown()[0] == names[1]  # and stays
