@@ -441,9 +441,10 @@ function render({ model, el }) {
     list.wait();
     slice(board.rank(), (found) => { list.show(found); panel.about.textContent = headWords(board, list); });
   }
-  frame(el, life, {
+  frame(el, life, { // all in one stage: on a phone both translations stay in view down to the last switch
+    picture: [...rows.els, sentence],
     controls: [...box.controls, ...languageChoice(model, life, data, type), ...box.examples],
-    body: [box.trouble, ...rows.els, sentence, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
+    more: [box.trouble, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
       h("div", { class: "attn-switches" }, map.el, panel.el,
         h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
       h("div", { class: "attn-tables attn-panels" }, map.table, rows.table.el)] });

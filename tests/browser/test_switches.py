@@ -13,7 +13,7 @@ from attn_widgets import HeadSwitches
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
-from tests.browser.panel import Panel
+from tests.browser.panel import Panel, settle
 from tests.widgets import of_switches
 
 MODULE = "switches"
@@ -247,3 +247,16 @@ def test_a_finger_finds_each_switch_in_44_pixels_either_way(visit, trained, stor
         assert_shown(panel, stored, head="decoder.0.2", edits=edits)
     canvas.tap(position={"x": left + 3.5 * wide, "y": tall - 46})
     assert_shown(panel, stored, head="decoder.0.3")
+
+
+def test_on_a_phone_both_translations_stay_in_view_while_a_head_is_switched(visit, bare):
+    page = visit(bare("switches"), width=390, height=844)
+    panel, strip = Panel(page), page.locator(".attn-picture")
+    assert strip.locator(".attn-tokens").count() == 2
+    for label in ("Output", "times"):
+        control = panel.control(label)
+        control.evaluate("(one) => scrollTo(0, one.getBoundingClientRect().top + scrollY - 600)")
+        settle(page)
+        box = strip.bounding_box()
+        assert box["y"] == pytest.approx(0, abs=1)
+        assert box["height"] < control.bounding_box()["y"]
