@@ -3,10 +3,11 @@
     python examples/llama.py FOLDER "The capital of France is"
 
 FOLDER holds a Llama or a Qwen3 as it is published (config.json, tokenizer.json, *.safetensors), for
-example SmolLM2-135M, a small Llama, or Qwen3-0.6B. Chapter 12 of the book derives what changed
-since the Transformer of 2017. The parameters have the names of the published files, so loading is
-one call. B is the batch, L the length of what is read now, S that of all so far, E the width, H the
-query heads, G the key-value heads, D the width of a head, V the size of the vocabulary.
+example SmolLM2-135M, a small Llama, or Qwen3-0.6B. A folder that asks for more is refused, such as
+the scaled rotation of Llama 3.1 and later. Chapter 12 of the book derives what changed since the
+Transformer of 2017. The parameters have the names of the published files, so loading is one call. B
+is the batch, L the length of what is read now, S that of all so far, E the width, H the query
+heads, G the key-value heads, D the width of a head, V the size of the vocabulary.
 """
 
 import json
@@ -141,7 +142,7 @@ def read_config(folder):
         if config.get(name, value) != value:
             raise ValueError(f"{name} must be {value!r}, got {config[name]!r}")
     heads = config["num_attention_heads"]
-    config.setdefault("num_key_value_heads", heads)
+    config["num_key_value_heads"] = config.get("num_key_value_heads") or heads
     config["head_dim"] = config.get("head_dim") or config["hidden_size"] // heads
     return SimpleNamespace(**config)
 

@@ -175,6 +175,8 @@ def test_the_old_names_of_the_settings_are_read(example, both):
     reconfigure(folder, **oldest, tie_word_embeddings="-", rope_theta="-", eos_token_id=3)
     config = example.read_config(folder)
     assert (config.num_key_value_heads, config.head_dim, config.rope_theta) == (6, 5, 10_000)
+    reconfigure(folder, num_key_value_heads=None)
+    assert example.read_config(folder).num_key_value_heads == 6
     assert example.Llama(config).ends == [3]
 
 

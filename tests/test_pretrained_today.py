@@ -230,6 +230,10 @@ OLDER = [
         "rope_parameters": "-", "rope_theta": 1000.0,
         "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"},
     }),
+    ("llama with a scale by turns", {
+        "original_max_position_embeddings": 32,
+        "rope_parameters": LLAMA3 | {"original_max_position_embeddings": 16},
+    }),
     ("qwen3 with yarn and windows", {
         "rope_parameters": "-", "rope_theta": 1000.0, "layer_types": "-",
         "rope_scaling": {("type" if k == "rope_type" else k): v for k, v in YARN.items()},

@@ -161,8 +161,8 @@ def _rotation(published: Mapping[str, Any], head_dim: int, kind: str) -> tuple[f
     factor = float(rope["factor"])
     if name == "linear":
         return base, factor, 1.0
-    length = published["max_position_embeddings"]
-    length = rope.get("original_max_position_embeddings") or length
+    original = "original_max_position_embeddings"  # outside the rotation's own keys it comes first
+    length = published.get(original) or rope.get(original) or published["max_position_embeddings"]
     how: Any = {"base": base, "factor": factor, "trained_length": length}
     if name == "llama3":
         turns = rope["low_freq_factor"], rope["high_freq_factor"]
