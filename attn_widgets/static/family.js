@@ -515,8 +515,8 @@ function render({ model, el }) {
     parts.textContent = `${PARTS}${now.encoder ? ", \u25c6 cross-attention reads the memory" : ""}.`;
     table.fill();
   }
-  frame(el, life, { controls: controlsFor(model, life, data, read, pick), body: [picture.el, sentence, table.el,
-    h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
+  frame(el, life, { picture: [picture.el, sentence], controls: controlsFor(model, life, data, read, pick),
+    body: [table.el, h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
   life.watch(["family", "num_layers", "position"], draw);
   draw();
   return life.end;

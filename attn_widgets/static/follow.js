@@ -10,6 +10,7 @@ import {
   byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, mayMove, numbered, outline, part, put, sharpCanvas,
   withModifier,
 } from "./controls.js";
+import { folded } from "./folds.js";
 import { colourScale, hatch } from "./weights.js";
 import { stepper } from "./steps.js";
 import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "./transformer_model.js";
@@ -604,7 +605,7 @@ function stepList(model, life, followed, onPress) {
   let listed = "";
   const press = ({ label, n }) => h("button",
     { type: "button", "data-step": n, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
-    h("span", { class: "attn-number" }, String(n + 1)), h("span", {}, label));
+    label);
   life.listen(list, "click", (event) => {
     const pressed = event.target.closest("button");
     if (!pressed) return;
@@ -710,7 +711,7 @@ function render({ model, el }) {
     followed.renew();
     draw(false);
   }
-  const controls = [token.el, block.el];
+  const controls = [block.el];
   if (data.sentences.length > 1) {
     const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
     controls.unshift(choice(model, life, "sentence", { label: "Sentence", choices: sentences }));
@@ -719,9 +720,11 @@ function render({ model, el }) {
     controls.push(choice(model, life, "head", { label: "Head", choices: numbered(config.num_heads) }));
   }
   weightScale.show(1);
-  frame(el, life, { controls: [...controls, steps.el], body: [list.el, sentence,
-    h("div", { class: "attn-heatmap" }, view.el, readout),
-    h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
+  const isNarrow = matchMedia("(max-width: 600px)").matches; // where the steps' names fill a screen
+  frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout), sentence],
+    controls: [steps.el, token.el, ...controls],
+    more: [folded(model, life, "All steps of this block", { open: !isNarrow }, list.el)],
+    body: [h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
   life.watch(["sentence"], () => { renew(); token.renew(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));

@@ -504,7 +504,7 @@ function render({ model, el }) {
   const size = slider(part(model, ["tile"], () => now.tile, (tile) => model.set("tile", tile)), life, "tile",
     { label: "Tile", min: 1, max: S, step: 1 });
   const controls = [steps.el, size, tick(model, life, "forget", { label: "Forget to rescale" })];
-  frame(el, life, { picture: [sentence, picture.el], controls, more: [one, weights.map.el],
+  frame(el, life, { picture: [picture.el, sentence], controls, more: [one, weights.map.el],
     aside: h("div", { class: "attn-online" }, plane.el, sums.el, memory, weights.table.el, table.el) });
   draw();
   return life.end;
