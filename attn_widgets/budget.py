@@ -227,8 +227,8 @@ class CacheBudget(DataWidget):
         total = [x * n * self.num_layers for x, n in zip(per_token, tokens, strict=True)]
         error = [self._error(name) for name in METHODS]
         double, cpu = torch.float64, torch.device("cpu")
-        numbers = (per_token, total, error)
-        return Budget(*(torch.tensor(x, dtype=double, device=cpu) for x in numbers))
+        rows = (per_token, total, error)
+        return Budget(*(torch.tensor(row, dtype=double, device=cpu) for row in rows))
 
     def _error(self, method: str) -> float:
         if method == "full":

@@ -60,7 +60,7 @@ const weighed = (w) => (w === 0 || w >= 0.095 ? w.toFixed(2) : w < 1e-4 ? "below
 // What a token reads, in words: the strongest first, three at most, and none that is weak beside it.
 function strongest(tokens, weights) {
   const most = Array.from(weights, (w, j) => /** @type {[number, number]} */ ([w, j])).sort((a, b) => b[0] - a[0]);
-  return most.slice(0, 3).filter(([w], n) => n === 0 || w >= Math.min(0.095, most[0][0] / 2))
+  return most.slice(0, 3).filter(([w], n) => n === 0 || (w > 0 && w >= Math.min(0.095, most[0][0] / 2)))
     .map(([w, j]) => `${quoted(tokens[j])} ${weighed(w)}`).join(", then ");
 }
 
@@ -424,8 +424,8 @@ function renderOnce({ model, el }) {
   const below = isPicture ? [folded(model, life, "All patches as a map", {}, ...whole)]
     : [figure.el, figure.note, tokens.sentence];
   frame(el, life, { title: here.title, body: [
-    h("div", { class: "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)), ...(beside ? [beside.el] : []),
-    ...below, map.table, ...(beside ? beside.tables : []), ranked.table.el] });
+    h("div", { class: "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)),
+    ...(beside ? [beside.row(below)] : below), map.table, ...(beside ? beside.tables : []), ranked.table.el] });
   life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",
     "columns", "pattern", "reply", "packed"], draw);

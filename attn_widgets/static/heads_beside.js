@@ -41,7 +41,9 @@ function besideView(model, life, here, names) {
   });
   const fits = () => sameTokens(here.reader.now(0), here.reader.now(1));
   return { press, first: heading(names[0]), tables: [second.table, apart.table],
-    el: h("div", { class: "attn-heads" }, h("div", {}, heading(names[1]), second.el), both),
+    // The second map stands under the first, at its size.
+    row: (arcs) => h("div", { class: "attn-heads" }, h("div", {}, both, ...arcs),
+      h("div", {}, heading(names[1]), second.el)),
     // The values of the first, and their row of the token.
     draw(values, mark, top) {
       const all = here.shownHeads(), other = here.reader.now(1), map = here.combinedOf(other, all);

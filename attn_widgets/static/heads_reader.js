@@ -167,4 +167,4 @@ function headRanking(model, data) {
   return { now, score, strength };
 }
 
-export { combined, headRanking, viewReader };
+export { combined, headRanking, selectCells, unpackHead, viewReader };

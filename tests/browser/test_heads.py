@@ -358,7 +358,7 @@ def test_two_views_side_by_side_show_one_head_and_its_difference(visit, tmp_path
     both = compare(first=show_attention([*one], tokens), second=show_attention([*other], tokens))
     panel = saved(visit, tmp_path, both)
     assert panel.el.locator(".attn-heading:visible").all_inner_texts() == [
-        *("first", "second", "second less first")
+        *("first", "second less first", "second")
     ]
     panel.press_button("Show the head that differs most")
     layer, head = divmod(int((one - other).abs().sum((-2, -1)).argmax()), 3)
