@@ -368,7 +368,7 @@ def test_two_views_side_by_side_show_one_head_and_its_difference(visit, tmp_path
     texts = compare(a=show_attention([*one], tokens), b=show_attention([*other], [*"abce"]))
     panel = saved(visit, tmp_path, texts)
     assert panel.el.get_by_role("button", name="Show the head that differs most").count() == 0
-    assert panel.map(2).is_hidden()
+    assert panel.map(1).is_hidden()
 
 
 def test_a_window_of_one_layer_is_hatched_like_the_future(visit, tmp_path):
