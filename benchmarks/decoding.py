@@ -101,7 +101,7 @@ class Compiled:
 
     def start(self, source: Tensor, lengths: Tensor | None = None) -> Any:  # noqa: ARG002
         config = self.config
-        shape = (1, config.num_heads, config.max_length, config.head_dim)
+        shape = (1, config.num_heads, config.max_length, config.proj_dim // config.num_heads)
         room = [
             (torch.empty(shape, device=self.device), torch.empty(shape, device=self.device))
             for _ in range(config.num_layers)

@@ -12,7 +12,8 @@ function tabs(life, label, views) {
   const names = Object.keys(views), panels = Object.values(views);
   const all = names.map((name, n) => {
     const tab = button(life, name, () => open(n)), id = unique("tab"), panelId = unique("view");
-    for (const [key, value] of Object.entries({ id, role: "tab", "aria-controls": panelId })) tab.setAttribute(key, value);
+    const said = { id, role: "tab", "aria-controls": panelId };
+    for (const [key, value] of Object.entries(said)) tab.setAttribute(key, value);
     for (const [key, value] of Object.entries({ id: panelId, role: "tabpanel", "aria-labelledby": id })) {
       panels[n].setAttribute(key, value);
     }

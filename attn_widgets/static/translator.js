@@ -177,7 +177,8 @@ function allHeads(model, life, here, { look, optionTable }) {
       h("p", { class: "attn-note" }, "The same at every step. Press a map to choose its head.")),
     "The chosen head": panel("The chosen head, all tokens", map.el),
   });
-  const tables = h("div", { class: "attn-tables attn-panels" }, map.table, strips[0].table, strips[1].table, optionTable);
+  const all = [map.table, strips[0].table, strips[1].table, optionTable];
+  const tables = h("div", { class: "attn-tables attn-panels" }, ...all);
   return { els: [which, maps, scale.el, tables],
     draw({ above, below, weights, reach }) {
       const S = above.length;
