@@ -424,7 +424,7 @@ function renderOnce({ model, el }) {
   const below = isPicture ? [folded(model, life, "All patches as a map", {}, ...whole)]
     : [figure.el, figure.note, tokens.sentence];
   frame(el, life, { title: here.title, body: [
-    h("div", { class: "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)),
+    h("div", { class: beside ? "attn-heads attn-pair" : "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)),
     ...(beside ? [beside.row(below)] : below), map.table, ...(beside ? beside.tables : []), ranked.table.el] });
   life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",

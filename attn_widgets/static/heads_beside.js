@@ -42,7 +42,7 @@ function besideView(model, life, here, names) {
   const fits = () => sameTokens(here.reader.now(0), here.reader.now(1));
   return { press, first: heading(names[0]), tables: [second.table, apart.table],
     // The second map stands under the first, at its size.
-    row: (arcs) => h("div", { class: "attn-heads" }, h("div", {}, both, ...arcs),
+    row: (arcs) => h("div", { class: "attn-heads attn-pair" }, h("div", {}, both, ...arcs),
       h("div", {}, heading(names[1]), second.el)),
     // The values of the first, and their row of the token.
     draw(values, mark, top) {
