@@ -8,14 +8,14 @@ import {
 import { folded } from "./folds.js";
 import { hatch } from "./weights.js";
 import { heatmap } from "./map.js";
+import { between, transition } from "./moments.js";
 import { stepper } from "./steps.js";
 
 /** @typedef {import("./controls.js").Life} Life */
 /** @typedef {import("./controls.js").Model} Model */
 
 const MOST_KEYS = 64; // as in attn_widgets.online
-const SLIDE = 700; // milliseconds from one tile to the next
-const PACE = 1900; // and until it plays on
+const PACE = 1900; // milliseconds from one tile to the next, as it plays
 const RIGHT = 60, TOP = 30, FLOOR = 124, STRIP = 16; // pixels: for numbers; where scores begin and end; for masked keys
 const BEFORE = PALETTE.categorical[0], TILE = PALETTE.categorical[1], WRONG = PALETTE.categorical[3];
 
@@ -126,29 +126,6 @@ function readStep(model, { values, S }) {
 const isClosed = ({ scores }, n) => scores[n] === -Infinity;
 const isInTile = ({ start, end }, n) => n >= start && n < end;
 const hueOf = (now, n) => (isInTile(now, n) ? TILE : BEFORE);
-
-// From one tile to the next: first what was there shrinks, then what is new grows. `moments()` says how far
-// each is; `draw` draws one of them.
-function transition(life, draw) {
-  let began = -1, request = 0;
-  function moments() {
-    const p = began < 0 ? 1 : Math.min(1, (performance.now() - began) / SLIDE);
-    const ease = (x) => { const t = Math.max(0, Math.min(1, x)); return t * t * (3 - 2 * t); };
-    return [ease(2 * p), ease(2 * p - 1)];
-  }
-  function animate() {
-    if (moments()[1] >= 1) began = -1;
-    draw();
-    if (began >= 0) request = requestAnimationFrame(animate);
-  }
-  function stop() {
-    cancelAnimationFrame(request);
-    began = -1;
-  }
-  life.onEnd(stop);
-  return { moments, stop, start() { began = performance.now(); animate(); } };
-}
-const between = (a, b, t) => a + (b - a) * t;
 
 // ---------------------------------------------------------------- the picture: where things lie
 
