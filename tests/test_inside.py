@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attn_notes import inside
-from attn_notes.cache import KVCache
 from attn_notes.decoding import greedy
 from attn_notes.inside import Head, effects, find_heads, patch, record
 from attn_notes.multihead import MultiHeadAttention
@@ -438,29 +437,6 @@ def test_effects_are_differences_without_dropout_and_without_gradients():
     assert model.training
 
 
-@pytest.mark.parametrize("kind", ["grouped", "transformer"])
-def test_effects_of_many_places_in_one_run_equal_those_of_one(kind):
-    model, batch = {"grouped": (grouped(), [TOKENS]), "transformer": (transformer(), BATCH)}[kind]
-    heads, seen = find_heads(model), []
-    with record(model) as clean:
-        model(*batch)
-    changes = {place: x.detach().roll(1, 0) for place, x in clean.items()}
-    changes |= {head.at("pattern"): 0.5 for head in heads} | {heads[-1].at("value"): torch.sin}
-
-    def measure():
-        seen.append(None)
-        return model(*batch)[0][:, -1].gather(1, torch.tensor([[3], [5]]))
-
-    one = effects(model, measure, changes)
-    for at_once in (2, len(changes), 100):
-        many = effects(model, measure, changes, at_once=at_once)
-        assert list(many) == list(changes)
-        for place, effect in many.items():
-            assert_exact(effect, one[place])
-    assert "forward" not in vars(model)
-    assert hooks(model) == 0
-
-
 class Table(nn.Module):
     """It reads a table that has nothing to do with the batch."""
 
@@ -472,31 +448,10 @@ class Table(nn.Module):
         return x @ self.reader(torch.eye(3))
 
 
-def test_what_cannot_share_a_run_is_refused():
-    model, head = grouped(), find_heads(grouped())[0]
-    with pytest.raises(ValueError, match="must call the model once, got 2 calls"):
-        effects(model, lambda: (model(TOKENS), model(TOKENS))[0].logits, {head: 0.0}, at_once=2)
-    with pytest.raises(ValueError, match="must call the model once, got 0 calls"):
-        effects(model, lambda: model.body(TOKENS).output, {head: 0.0}, at_once=2)
+def test_estimates_of_rows_are_refused_for_what_has_none():
     table = Table()
     with pytest.raises(ValueError, match=r"share the batch, got \(3, 4\) at reader and \(5,\)"):
         inside.estimated_effects(table, lambda: table(torch.ones(5, 3)).sum(-1), {"reader": 0.0})
-    constant = nn.Module()
-    constant.forward = lambda: torch.ones(1)
-    with pytest.raises(ValueError, match="must give the model tensors, got none"):
-        effects(constant, constant, {"": 0.0}, at_once=2)
-    caches = tuple(KVCache() for _ in model.body.blocks)
-    with pytest.raises(TypeError, match="tensors or plain, got KVCache"):
-        effects(model, lambda: model(TOKENS, caches=caches).logits, {head: 0.0}, at_once=2)
-    with pytest.raises(
-        ValueError, match=r"of reader must have the batch .*, got \(3, 4\) for 10 rows"
-    ):
-        effects(table, lambda: table(torch.ones(5, 3)), {"reader": 0.0, "": 0.0}, at_once=2)
-    with pytest.raises(ValueError, match=r"never visits 'body\.blocks'"):
-        effects(model, lambda: model(TOKENS).logits, {"body.blocks": 0.0}, at_once=2)
-    with pytest.raises(ValueError, match="at_once must be at least 1"):
-        effects(model, lambda: model(TOKENS).logits, {head: 0.0}, at_once=0)
-    assert "forward" not in vars(model)
 
 
 def test_estimates_are_gradients_times_differences_also_in_a_frozen_model_and_in_steps():

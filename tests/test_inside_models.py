@@ -265,32 +265,14 @@ def test_a_post_norm_model_has_a_lens_and_no_contributions(model, kind):
 
 
 @every_model
-def test_effects_in_one_run_equal_those_one_by_one(model, kind):
-    heads = find_heads(model)[1::4]
-    other = TOKENS.roll(1, 0)
-    places = [head.at(part) for head in heads for part in ("output", *PARTS)]
-    with record(model, places) as there, torch.no_grad():
-        model(other)
-    changes = there | {find_streams(model)[1]: 0.9}
-    for positions in (None, [0, -1], torch.eye(B, L) > 0):
-        one, many = (
-            effects(model, lambda: last_logit(model), changes, positions=positions, at_once=n)
-            for n in (1, 6)
-        )
-        assert list(one) == list(many) == list(changes)
-        for place, effect in one.items():
-            torch.testing.assert_close(many[place], effect, **ROUNDING)
-
-
-@every_model
 def test_estimates_are_effects_to_first_order(model, kind):
     heads = find_heads(model)[2::4]
     places = [head.at(part) for head in heads for part in ("output", *PARTS)]
     places.append(find_streams(model)[1])
     step = 0.02
     up, down = (dict.fromkeys(places, 1 + way * step) for way in (1, -1))
-    more = effects(model, lambda: last_logit(model), up, at_once=16)
-    less = effects(model, lambda: last_logit(model), down, at_once=16)
+    more = effects(model, lambda: last_logit(model), up)
+    less = effects(model, lambda: last_logit(model), down)
     found = inside.estimated_effects(model, lambda: last_logit(model), up)
     straight = {place: (more[place] - less[place]) / 2 for place in places}
     for place, effect in straight.items():
@@ -364,8 +346,6 @@ def test_what_is_not_known_is_refused_in_words(transformers):
         pass
     with pytest.raises(ValueError, match="a place must be"), patch(model, {head.at("scores"): 0.0}):
         pass
-    with pytest.raises(ValueError, match="must have the batch as its first axis"):
-        effects(model, lambda: model(TOKENS, labels=TOKENS).loss, {head: 0.0}, at_once=2)
 
 
 def test_a_run_that_visits_nothing_is_no_empty_answer(transformers):

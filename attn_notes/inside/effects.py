@@ -1,16 +1,12 @@
-"""What changes do to a measurement: one by one, many at once, or estimated (chapter 11)."""
+"""What changes do to a measurement: one by one, or all estimated in one run (chapter 11)."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
 
-from attn_notes.arguments import check_integers
 from attn_notes.inside.activations import (
     Change,
     Place,
@@ -22,8 +18,6 @@ from attn_notes.inside.activations import (
 )
 from attn_notes.modes import evaluating
 
-PLAIN = bool | int | float | str | None
-
 
 def effects(
     model: nn.Module,
@@ -31,7 +25,6 @@ def effects(
     changes: Mapping[Place, Change],
     *,
     positions: Positions | None = None,
-    at_once: int = 1,
 ) -> dict[Place, Any]:
     """What each change does alone: the measurement with it, minus the one without. Chapter 11.
 
@@ -41,9 +34,6 @@ def effects(
             call, so without a cache that it fills.
         changes: those of `patch`.
         positions: where to make them, as in `patch`; everywhere by default.
-        at_once: how many changes share one run of the model, in which the batch stands once for
-            each; the results are the same up to rounding. `measure` must then call the model once,
-            with tensors whose first axis is the batch.
 
     Example:
         >>> from attn_notes.inside import Head, find_heads
@@ -51,14 +41,11 @@ def effects(
         >>> model = DecoderOnly(TransformerConfig(vocab_size=9, embed_dim=8, num_heads=2))
         >>> tokens = torch.tensor([[5, 6, 7]])
         >>> zeros = {head: 0.0 for head in find_heads(model)}
-        >>> found = effects(model, lambda: model(tokens).logits[:, -1, 8], zeros, at_once=4)
+        >>> found = effects(model, lambda: model(tokens).logits[:, -1, 8], zeros)
         >>> len(found), found[Head("body.blocks.1.self_attn", 0)].shape
         (4, torch.Size([1]))
     """
-    check_integers(1, at_once=at_once)
     with evaluating(model):
-        if at_once > 1:
-            return _in_batches(model, measure, changes, positions, at_once)
         untouched = measure()
         found = {}
         for place, change in changes.items():
@@ -123,99 +110,3 @@ def estimated_effects(
             place: torch.stack([moved(place, x) for x in kept[place]]).sum(0).detach()
             for place in changes
         }
-
-
-def _in_batches(
-    model: nn.Module,
-    measure: Callable[[], Any],
-    changes: Mapping[Place, Change],
-    positions: Positions | None,
-    at_once: int,
-) -> dict[Place, Any]:
-    """The effects, several in one run: then `measure` meets each part of its output in turn."""
-    calls: list[tuple[Any, Any]] = []
-    forward = model.forward
-
-    def listening(*args: Any, **options: Any) -> Any:
-        calls.append((args, options))
-        return forward(*args, **options)
-
-    with _forward(model, listening):
-        untouched = measure()
-    if len(calls) != 1:
-        raise ValueError(f"with at_once, measure must call the model once, got {len(calls)} calls")
-    sizes = [len(x) for x in tree_leaves(calls[0]) if isinstance(x, Tensor)]
-    if not sizes:
-        raise ValueError("with at_once, measure must give the model tensors, got none")
-    B = sizes[0]
-    rest, found = iter(changes.items()), {}
-    while group := dict(islice(rest, at_once)):
-        output = _together(model, calls[0], B, group, positions)
-        for row, place in enumerate(group):
-            own = tree_map(partial(_rows, row, B, len(group)), output)
-            with _forward(model, lambda *_, own=own, **__: own):
-                found[place] = measure() - untouched
-    return found
-
-
-def _together(
-    model: nn.Module,
-    call: tuple[Any, Any],
-    B: int,
-    changes: Mapping[Place, Change],
-    positions: Positions | None,
-) -> Any:
-    """The output for a batch that stands once for each change, each made in its own rows."""
-    size, visited = len(changes) * B, set()
-
-    def visit(row: int, place: Place, x: Tensor) -> Tensor:
-        visited.add(place)
-        _check_batch(f"the activation of {place}", x, size)
-        start, end = row * B, (row + 1) * B
-        new = changed(place, changes[place], x[start:end], positions)
-        return torch.cat([x[:start], new, x[end:]])
-
-    visits = {place: partial(visit, row, place) for row, place in enumerate(changes)}
-    args, options = tree_map(partial(_repeated, B, len(changes)), call)
-    with visiting(model, visits):
-        output = model(*args, **options)
-    check_visited(changes, visited)
-    return output
-
-
-@contextmanager
-def _forward(model: Any, forward: Callable[..., Any]) -> Iterator[None]:
-    """Let the model compute something else for a while."""
-    before = model.__dict__.get("forward")
-    model.forward = forward
-    try:
-        yield
-    finally:
-        del model.forward
-        if before is not None:
-            model.forward = before
-
-
-def _repeated(B: int, n: int, x: Any) -> Any:
-    """An argument n times, if its first axis is the batch."""
-    if not isinstance(x, Tensor | PLAIN):
-        got = f"got {type(x).__name__}"
-        raise TypeError(f"with at_once, the model's arguments must be tensors or plain, {got}")
-    if not isinstance(x, Tensor) or x.shape[:1] != (B,):
-        return x
-    return torch.cat([x] * n)
-
-
-def _rows(row: int, B: int, n: int, x: Any) -> Any:
-    """The rows of one change in the output for n of them."""
-    if not isinstance(x, Tensor):
-        return x if isinstance(x, PLAIN) else None  # a cache would hold all n
-    _check_batch("whatever the model returns", x, n * B)
-    return x[row * B : (row + 1) * B]
-
-
-def _check_batch(name: str, x: Tensor, size: int) -> None:
-    """Raise unless the first axis is the batch, once for each change."""
-    if x.shape[:1] != (size,):
-        got = f"got {tuple(x.shape)} for {size} rows"
-        raise ValueError(f"with at_once, {name} must have the batch as its first axis, {got}")
