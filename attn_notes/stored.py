@@ -4,7 +4,6 @@ A folder that `attn-notes train` has written holds `settings.json` and `weights.
 Loaded, a model takes text and gives text.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ with extra("train"):
     import safetensors.torch
 
 SETTINGS, WEIGHTS = "settings.json", "weights.safetensors"
-BLANK = "0" * 64  # in place of a file's digest while the digest is computed
 SCORES: dict[str, Callable[[int], nn.Module]] = {
     "additive": lambda width: scores.AdditiveScore(width, width, width),
     "concat": lambda width: scores.ConcatScore(width, width, width),
@@ -246,42 +244,13 @@ def load_language_model(
 
 def _load(folder: str | Path, weights: str, device: Device, kind: str) -> tuple[Spec, Any]:
     """The spec in a folder, and the model with these weights."""
-    spec = read_spec(folder)
+    spec, path = read_spec(folder), Path(folder, weights)
     if (kind == "language-model") != (spec.kind == "language-model"):
         raise ValueError(f"{folder} must hold a {kind}, got a {spec.kind}")
     model = build_model(spec)
-    load_weights(Path(folder, weights), model)
-    return spec, model.to(device or torch.get_default_device())
-
-
-def load_weights(path: str | Path, model: nn.Module) -> None:
-    """Read the weights of `save_weights` into a model of the same architecture, in place.
-
-    A file that states no sha256, as other libraries write it, is not compared with any.
-    """
-    data = Path(path).read_bytes()
     try:
         with torch.device("cpu"):
-            tensors = safetensors.torch.load(data)
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} must be a complete safetensors file, got: {error}") from error
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    metadata = header.get("__metadata__", {})
-    if metadata.keys() - {"format"}:  # all that other libraries state
-        digest = str(metadata.get("sha256"))
-        unsealed = data.replace(digest.encode(), BLANK.encode(), 1)
-        if hashlib.sha256(unsealed).hexdigest() != digest:
-            raise ValueError(f"{path} must have the sha256 that it states, got a damaged file")
-    check_alike(tensors, model.state_dict(), str(path))
-    model.load_state_dict(tensors)
-
-
-def check_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
-    """Raise unless names and shapes are the same: torch would load a part first."""
-    for name in sorted(wanted.keys() ^ found.keys()):
-        problem = "is missing" if name in wanted else "is an unexpected entry"
-        raise ValueError(f"{origin}: {name} {problem}")
-    for name, tensor in wanted.items():
-        if (shape := tuple(found[name].shape)) != tuple(tensor.shape):
-            must = f"must have shape {tuple(tensor.shape)}"
-            raise ValueError(f"{origin}: {name} {must}, got {shape}")
+            model.load_state_dict(safetensors.torch.load_file(path))
+    except (safetensors.SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{path} must hold the weights of the model, got: {error}") from error
+    return spec, model.to(device or torch.get_default_device())

@@ -14,8 +14,6 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from attn_notes.stored import BLANK
-
 OLD = 3600  # seconds after which nobody is still writing a file
 
 
@@ -66,14 +64,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, model: nn.Module) -> None:
-    """Write a model's `state_dict` as a safetensors file, atomically; tied weights twice.
-
-    The metadata hold the file's sha256, computed with 64 zeros where the digest goes.
-    """
+    """Write a model's `state_dict` as a safetensors file, atomically; tied weights twice."""
     tensors = {  # copies, because safetensors refuses tensors that share memory, as tied weights do
         name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in model.state_dict().items()
     }
-    data = safetensors.torch.save(tensors, metadata={"sha256": BLANK})
-    digest = hashlib.sha256(data).hexdigest()
-    write_atomic(path, data.replace(BLANK.encode(), digest.encode(), 1))
+    write_atomic(path, safetensors.torch.save(tensors))

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from attn_notes.arguments import check_integers
 from attn_notes.modes import evaluating
-from attn_notes.stored import check_alike
 from attn_notes.training.loop import (
     check_optimiser,
     check_update,
@@ -212,7 +211,7 @@ class State:
             self.save(path)
             return
         likes = self.model.state_dict()
-        check_alike(there["model"], likes, f"{path}: model")
+        _check_alike(there["model"], likes, f"{path}: model")
         for name, ours in self.settings.items():
             if (theirs := there["settings"].get(name)) != ours:
                 raise ValueError(f"{path} must have {name} {ours}, got {theirs}")
@@ -230,3 +229,14 @@ class State:
         for source in generators(self.device):
             if source.device.type in there["rng"]:  # not if it was trained on another device
                 source.set_state(there["rng"][source.device.type])
+
+
+def _check_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
+    """Raise unless names and shapes are the same, before anything is taken over."""
+    for name in sorted(wanted.keys() ^ found.keys()):
+        problem = "is missing" if name in wanted else "is an unexpected entry"
+        raise ValueError(f"{origin}: {name} {problem}")
+    for name, tensor in wanted.items():
+        if (shape := tuple(found[name].shape)) != tuple(tensor.shape):
+            must = f"must have shape {tuple(tensor.shape)}"
+            raise ValueError(f"{origin}: {name} {must}, got {shape}")

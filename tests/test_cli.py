@@ -101,6 +101,17 @@ def test_a_training_leaves_a_translator_behind(folder):
         assert torch.equal(untrained[name], tensor)
 
 
+def test_weights_of_another_model_and_half_a_file_are_refused_by_name(folder, several, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    for content in (
+        (several / "weights.safetensors").read_bytes(),
+        (folder / "weights.safetensors").read_bytes()[:-9],
+    ):
+        (copy / "weights.safetensors").write_bytes(content)
+        with pytest.raises(ValueError, match=re.escape(f"{copy / 'weights.safetensors'} must")):
+            load_translator(copy)
+
+
 def test_the_same_command_again_changes_nothing_and_more_steps_go_on(folder, tmp_path, capsys):
     copy = shutil.copytree(folder, tmp_path / "copy")
     assert seq2seq(copy, "--snapshots", "0", "2") == 0
