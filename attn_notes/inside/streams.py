@@ -66,8 +66,7 @@ def contributions(
         activations: of one run in evaluation mode, all that `record(model)` keeps. Parts that do
             not add up to the last of its streams raise a ValueError: the blocks of that model
             compute something else.
-        means: of some heads, embeddings or networks, to be counted apart; each broadcasts to the
-            activation, such as (Dv,) for a head. Those of networks get names that end in ".bias".
+        means: of some heads, to be counted apart; each (Dv,), or what broadcasts to (B, L, Dv).
 
     Example:
         >>> from attn_notes.inside import record
@@ -88,17 +87,18 @@ def contributions(
     names = [x.layer if isinstance(x, Head) else x for x in default_places(model)]
     parts: dict[Place, Tensor] = {}
     for name in dict.fromkeys(name for name in names if name in own):
+        written: dict[Place, Tensor] = {}
         if name in layers:
             written = _of_heads(layers[name], activations, means)
         else:
-            written = _of_module(name, activations, means)
+            written = {name: _activation(activations, name)}
         if after := stack.norm_after(name):
             norm, whole = read_norm(after), torch.stack([*written.values()]).sum(0)
             scaled = norm.gain / norm.scale(whole)[..., None]  # (B, L, E)
             written = {place: x * scaled for place, x in written.items()}
         parts |= written
-    if unknown := [str(place) for place in means if place not in parts]:
-        raise ValueError(f"means must be of parts that are split, got {unknown[0]}")
+    if unknown := [str(x) for x in means if x not in parts or not isinstance(x, Head)]:
+        raise ValueError(f"means must be of heads that are split, got {unknown[0]}")
     _check_sum(parts, _activation(activations, stack.blocks[-1]))
     return parts
 
@@ -234,16 +234,6 @@ def _of_heads(
         place = f"{layer.name}.{layer.output}.bias".lstrip(".")
         written[place] = constant.expand_as(written[head])
     return written
-
-
-def _of_module(
-    name: str, activations: Mapping[Place, Tensor], means: Mapping[Place, Tensor]
-) -> dict[Place, Tensor]:
-    """What embeddings or a network write, and their mean apart if one is given."""
-    x = _activation(activations, name)
-    if name not in means:
-        return {name: x}
-    return {name: x - means[name], f"{name}.bias": means[name].expand_as(x)}
 
 
 def _activation(activations: Mapping[Place, Tensor], place: Place) -> Tensor:

@@ -55,6 +55,7 @@ FAMILIES = tuple(OWN_DEFAULTS)
 ABSENT = (
     "attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention",
     "num_experts", "num_local_experts", "n_routed_experts", "quantization_config",
+    "attention_bias", "mlp_bias",
 )  # fmt: skip
 FULL, SLIDING = "full_attention", "sliding_attention"
 
@@ -72,8 +73,7 @@ def layout(folder: Path, published: Mapping[str, Any]) -> Layout:
     names = AROUND | {
         f"layers.{{}}.{name}": f"body.blocks.{{}}.{own}" for name, own in block.items()
     }
-    biased = {"self_attn": published.get("attention_bias"), "mlp": published.get("mlp_bias")}
-    return config, names, partial(_plain, family, gains, config.bias, biased)
+    return config, names, partial(_plain, family, gains)
 
 
 def _read(family: str, published: Mapping[str, Any]) -> tuple[TransformerConfig, list[float]]:
@@ -104,7 +104,7 @@ def _read(family: str, published: Mapping[str, Any]) -> tuple[TransformerConfig,
         qk_norm=is_gemma or family == "qwen3",
         activation=ACTIVATIONS.get(activation, activation),
         gated=True,
-        bias=any(published.get(name, False) for name in ("attention_bias", "mlp_bias")),
+        bias=False,
         positions="rotary",
         rotary_base=base,
         rotary_scale=scale,
@@ -173,18 +173,11 @@ def _rotation(published: Mapping[str, Any], head_dim: int, kind: str) -> tuple[f
     return base, tuple(scale_by_turns(head_dim, **how, turns=turns, ramp="hands")), larger**2
 
 
-def _plain(
-    family: str,
-    gains: list[float],
-    bias: bool,
-    biased: Mapping[str, bool | None],
-    tensors: Mapping[str, Tensor],
-) -> dict[str, Tensor]:
+def _plain(family: str, gains: list[float], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that are read, so that our blocks compute what the published ones do.
 
     Gemma's norms multiply by 1 + weight: the 1 is added. A larger scale of the scores goes into the
-    weight that queries are multiplied by last. A bias that a model lacks becomes 0 where others
-    have one.
+    weight that queries are multiplied by last.
     """
     plain = {}
     wide = torch.get_default_dtype()
@@ -195,13 +188,9 @@ def _plain(
         plain[name] = tensor.to(wide) if tensor.is_floating_point() else tensor
         if family == "gemma3_text" and name.endswith("norm.weight"):
             plain[name] = plain[name] + 1
-        part, kind = name.split(".")[-3:-1] if name.count(".") > 2 else ("", "")
-        if bias and kind.endswith("_proj") and name.endswith(".weight") and not biased[part]:
-            plain[name.removesuffix("weight") + "bias"] = tensor.new_zeros(len(tensor), dtype=wide)
     for n, gain in enumerate(gains):
-        attention = f"layers.{n}.self_attn."
-        last = "q_norm." if f"{attention}q_norm.weight" in plain else "q_proj."
-        for name in (f"{attention}{last}weight", f"{attention}{last}bias"):
-            if gain != 1.0 and name in plain:
-                plain[name] = plain[name] * gain
+        norm, projection = (f"layers.{n}.self_attn.{name}.weight" for name in ("q_norm", "q_proj"))
+        last = norm if norm in plain else projection
+        if gain != 1.0 and last in plain:
+            plain[last] = plain[last] * gain
     return plain
