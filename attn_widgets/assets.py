@@ -23,6 +23,7 @@ EXPORT = re.compile(r"^export (?:default )?(?=\{)", re.MULTILINE)
 ELEMENT = re.compile(
     r'<attn-widget>(?=<script type="application/json">[^<]*"widget": "([a-z]+)"\}</script>)'
 )
+LESS = re.compile(r'"(?:compact|attention_only)": true')
 TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)  # nobody reads them in a page
 
 
@@ -81,9 +82,16 @@ def page_script(*widgets: str) -> str:
 def name_elements(html: str) -> str:
     """A page whose elements say which widget they are: the style sheet reserves its height by it.
 
-    The script says so too, but it comes later.
+    So do those that show less than others of their kind. The script says so too, but comes later.
     """
-    return ELEMENT.sub(r'<attn-widget data-widget="\1">', html)
+
+    def named(found: re.Match[str]) -> str:
+        less = " data-less" * bool(
+            LESS.search(html, found.end(), html.index("</script>", found.end()))
+        )
+        return f'<attn-widget data-widget="{found[1]}"{less}>'
+
+    return ELEMENT.sub(named, html)
 
 
 def page_style() -> str:

@@ -5,7 +5,7 @@
 // A step is a scene: strips of cells, each cell with its value, its place, how it is computed, and
 // from which cells. Between two scenes every cell moves: from where it stood, or from those cells.
 
-import { css, DIVERGING, inkOn, largest, level, quoted, SEQUENTIAL, shown, visible } from "./numbers.js";
+import { css, DIVERGING, inkOn, largest, level, PALETTE, quoted, SEQUENTIAL, shown, visible } from "./numbers.js";
 import {
   byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, mayMove, numbered, outline, part, put, sharpCanvas,
   withModifier,
@@ -45,6 +45,7 @@ import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "
  */
 
 const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
+const [QUERY, KEY, VALUE] = PALETTE.categorical;
 const LIKELY = 6, MOST_LINES = 4;
 const POINT = ["Point at a number, or focus the picture and walk its numbers with the arrow keys.",
   "Tap a number to read it."];
@@ -125,8 +126,8 @@ function stage(width, E) {
     width, narrow, strips, words,
     get height() { return Math.ceil(y); },
     reach: (low) => { y = Math.max(y, low); },
-    write(text, x, at, align = "left", strong = false, room = width) {
-      words.push({ text, x, y: at, align, strong, room });
+    write(text, x, at, align = "left", strong = false, room = width, hue = null) {
+      words.push({ text, x, y: at, align, strong, room, hue });
     },
     strip(one) {
       strips.push({ where: (n) => `${one.name}, feature ${n}`, how: () => "", from: () => [], open: () => true,
@@ -198,10 +199,10 @@ const SCENES = {
     const q = record.query.subarray(start, start + D), top = 54, lines = keyLines(scene, step, at, top);
     const { left, cellHeight, row } = lines, { box, span: room, across } = twoStrips(scene, left, D);
     const second = left + room, third = second + room;
-    scene.write("query", left - 10, 13, "right", true);
+    scene.write("query", left - 10, 13, "right", true, left, QUERY);
     scene.write(scene.narrow ? "times each key," : "times each key, feature by feature,", second, 8);
     scene.write("and added up", second, 22);
-    scene.write("keys", left, top - 9);
+    scene.write("keys", left, top - 11, "left", false, room, KEY);
     scene.write("q \u00d7 k", second, top - 9);
     scene.write("q \u00b7 k", third + box / 2, top - 9, "center");
     const input = () => span(record.input.length).map((e) => [pre ? "n" : "x", e]);
@@ -249,7 +250,7 @@ const SCENES = {
     const { box, gap, span: room, across } = twoStrips(scene, left, D);
     const first = left + box + gap, second = first + room, low = row(S) + 12;
     scene.write("weight", left + box / 2, 9, "center");
-    scene.write("values", first, 9);
+    scene.write("values", first, 7, "left", false, room, VALUE);
     scene.write("weight \u00d7 value", second, 9);
     scene.write(scene.narrow ? "sum z" : `their sum, z of head ${head}`, second - 10, low + 14, "right");
     scene.strip({ id: "weights", name: "weight", values: weights, signed: false, open,
@@ -448,10 +449,13 @@ function paintScene(context, colours, scene, before, share) {
   }
   context.globalAlpha = eased((share - 0.4) / 0.6);
   context.textBaseline = "middle";
-  for (const { text, x, y, align, strong, room } of scene.words) {
+  for (const { text, x, y, align, strong, room, hue } of scene.words) {
     context.font = `${strong ? "600 " : ""}12.5px ${colours.font}`;
     context.fillStyle = strong ? colours.ink : colours.muted; context.textAlign = align;
     context.fillText(text, x, y, room);
+    if (!hue) continue;
+    const long = context.measureText(text).width;
+    context.fillStyle = hue; context.fillRect(align === "right" ? x - long : x, y + 7, long, 2);
   }
   context.globalAlpha = 1;
 }
@@ -599,32 +603,46 @@ const numberTable = (life, followed) => foldedTable(life, "The numbers of this s
 
 // ---------------------------------------------------------------- steps, tokens and blocks to choose from
 
-// The steps of this block, to press.
-function stepList(model, life, followed, onPress) {
+// The architecture of a block as a map: the residual stream runs down, each sublayer reads from it and writes to it. Its
+// boxes are the steps. That of the step on show is lit, and to press another is to go there.
+function blockMap(model, life, followed, heading, onPress) {
   const list = h("div", { class: "attn-steps", role: "group", "aria-label": "Steps of this block" });
   let listed = "";
-  const press = ({ label, n }) => h("button",
-    { type: "button", "data-step": n, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
+  const box = ({ kind, label, n }) => h("button",
+    { type: "button", "data-step": n, "data-kind": kind, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
     label);
+  const isOnStream = ({ kind }) => ["start", "add", "out"].includes(kind);
+  function sublayer(part, all) {
+    const inside = all.filter((one) => one.part === part && !isOnStream(one));
+    const [sum] = all.filter((one) => one.part === part && one.kind === "add");
+    if (!inside.length) return [];
+    const card = h("div", { class: "attn-sublayer", "data-part": part }, h("span", {}, SUBLAYERS[part]),
+      ...inside.map(box));
+    return sum ? [card, box(sum)] : [card];
+  }
   life.listen(list, "click", (event) => {
     const pressed = event.target.closest("button");
     if (!pressed) return;
     onPress();
     put(model, { step: Number(pressed.dataset.step) });
   });
-  return { el: list, draw() {
-    const { block } = followed.step;
-    const mine = followed.way.steps.map((one, n) => ({ ...one, n })).filter((one) => one.block === block);
+  return { el: h("div", { class: "attn-architecture" }, heading, list), draw() {
+    const { block, part: here, kind } = followed.step;
+    const all = followed.way.steps.map((one, n) => ({ ...one, n })), mine = all.filter((one) => one.block === block);
+    const end = all.filter((one) => (one.block === block && one.kind === "out")
+      || (one.block === block + 1 && one.kind === "start")); // the way on: out, or into the next block
     const written = JSON.stringify(mine.map(({ label, part: sublayer, n }) => [label, sublayer, n]));
     if (written !== listed) {
       listed = written;
-      list.replaceChildren(...Object.entries(SUBLAYERS).map(([sublayer, title]) => {
-        const all = mine.filter((one) => one.part === sublayer);
-        return all.length ? h("div", {}, h("span", {}, title), ...all.map(press)) : "";
-      }));
+      list.replaceChildren(...mine.filter((one) => one.kind === "start").map(box),
+        ...Object.keys(SUBLAYERS).flatMap((part) => sublayer(part, mine)),
+        ...end.map(box));
     }
     for (const one of list.querySelectorAll("button")) {
       one.setAttribute("aria-pressed", String(Number(one.dataset.step) === followed.number));
+    }
+    for (const one of list.querySelectorAll(".attn-sublayer")) {
+      one.classList.toggle("attn-lit-part", one.getAttribute("data-part") === here && !isOnStream({ kind }));
     }
   } };
 }
@@ -690,8 +708,8 @@ function render({ model, el }) {
   const advice = POINT[Number(byFinger())], readout = h("p", { class: "attn-readout", role: "status" }, advice);
   const followed = followToken(model, following), { view, go } = sceneView(life, followed);
   listen(life, view, followed, readout);
-  const table = numberTable(life, followed), list = stepList(model, life, followed, () => steps.stop());
   const token = tokenChoice(model, life, following, followed), block = blockChoice(model, life, followed);
+  const table = numberTable(life, followed), map = blockMap(model, life, followed, block.el, () => steps.stop());
   const scale = colourScale(life), weightScale = colourScale(life);
   const steps = stepper(model, life, { pace: PACE,
     place: () => ({ step: followed.number, count: followed.way.steps.length }) });
@@ -702,7 +720,7 @@ function render({ model, el }) {
     scale.show(followed.now.top, true);
     weightScale.el.hidden = !followed.now.strips.some(({ signed, bar }) => !signed && !bar);
     block.draw();
-    list.draw();
+    map.draw();
     table.fill();
     steps.draw();
     view.draw();
@@ -711,20 +729,18 @@ function render({ model, el }) {
     followed.renew();
     draw(false);
   }
-  const controls = [block.el];
-  if (data.sentences.length > 1) {
-    const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
-    controls.unshift(choice(model, life, "sentence", { label: "Sentence", choices: sentences }));
-  }
+  const controls = [steps.el, token.el], more = [];
   if (config.num_heads > 1) {
     controls.push(choice(model, life, "head", { label: "Head", choices: numbered(config.num_heads) }));
   }
+  if (data.sentences.length > 1) {
+    const sentences = data.sentences.map(({ source }, n) => [n, visible(source[1].join(" "), 40)]);
+    more.push(folded(model, life, "Another sentence", { opens: ["sentence"] }, h("div", { class: "attn-controls" },
+      choice(model, life, "sentence", { label: "Sentence", choices: sentences }))));
+  }
   weightScale.show(1);
-  const isNarrow = matchMedia("(max-width: 600px)").matches; // where the steps' names fill a screen
-  frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout), sentence],
-    controls: [steps.el, token.el, ...controls],
-    more: [folded(model, life, "All steps of this block", { open: !isNarrow }, list.el)],
-    body: [h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
+  frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout), sentence], controls, more,
+    aside: map.el, body: [h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
   life.watch(["sentence"], () => { renew(); token.renew(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));

@@ -19,6 +19,7 @@ import { h, mayMove, nearest, sharpCanvas, withModifier } from "./controls.js";
  * @property {number | null} [wrong] the token of `below` that is framed
  * @property {number} [top] the weight of the strongest link, 1 by default
  * @property {number} [power] to which a share of it is taken
+ * @property {boolean} [swipes] whether tokens that do not fit stand upright on a wider canvas, which scrolls sideways
  * @property {boolean} [byPress] whether a token is chosen by a press alone, and not by pointing at it
  */
 /**
@@ -47,11 +48,20 @@ import { h, mayMove, nearest, sharpCanvas, withModifier } from "./controls.js";
  * @property {number} [chip] height of a chip, in columns
  */
 
-const SPAN = 104, CHIP = 24, EDGE = 6; // pixels of the links, of a chip, and beside a row
+const SPAN = 104, CHIP = 24, EDGE = 6, PADS = [8, 3]; // pixels of the links, of a chip, beside a row, and in a chip
 const FADE = 260; // milliseconds from one token's links to another's
 const WRITTEN = 0.095; // a weight that is written out
 
 // ---------------------------------------------------------------- where things lie
+
+const roomFor = (bare, count, pad) => bare + count * 2 * pad + (count - 1) * 4;
+
+// How wide a row of upright tokens is, or the width that there is where they fit.
+function wantedWidth(pen, font, tokens, width) {
+  pen.font = `600 14px ${font}`;
+  const bare = tokens.reduce((sum, token) => sum + pen.measureText(visible(token, 14)).width, 2 * EDGE);
+  return roomFor(bare, tokens.length, PADS[1]) <= width ? width : roomFor(bare, tokens.length, PADS[0]);
+}
 
 // Where the tokens of a row stand: upright where they fit, slanted where they don't.
 function layTokens(pen, font, tokens, width) {
@@ -59,7 +69,7 @@ function layTokens(pen, font, tokens, width) {
   const texts = tokens.map((token) => visible(token, 14)), count = texts.length;
   const sizes = texts.map((text) => pen.measureText(text).width);
   const longest = Math.max(...sizes), bare = sizes.reduce((sum, size) => sum + size, 2 * EDGE);
-  const pad = [8, 3].find((n) => bare + count * 2 * n + (count - 1) * 4 <= width);
+  const pad = PADS.find((n) => roomFor(bare, count, n) <= width);
   if (pad === undefined) return { texts, sizes, longest, pad: 0 };
   const free = width - bare - count * 2 * pad, gap = Math.min(18, free / Math.max(1, count - 1));
   let x = EDGE + (free - gap * (count - 1)) / 2 - gap;
@@ -90,7 +100,7 @@ function layRows(pen, font, data, width) {
     row.every = Math.ceil(13 / (pitch * Math.sin(slant)));
     row.height = row.longest * Math.sin(slant) + 14;
   }
-  const top = (above.pad === 8 ? 34 : 18) + above.height, bottom = top + SPAN; // numbers need room
+  const top = (above.pad === 8 || data.swipes ? 34 : 18) + above.height, bottom = top + SPAN; // numbers need room
   return { above, below, columns: false, top, bottom, slant, height: bottom + below.height + 20 };
 }
 
@@ -142,6 +152,7 @@ function chipBox({ columns, left, right, top, bottom, chip }, row, n, up) {
  * @property {LinksData} data
  * @property {Layout} layout
  * @property {string[]} captions
+ * @property {number} begin where the captions of rows begin
  * @property {number | null} before the row whose links fade
  * @property {(row: number) => number} part how far a row's links are drawn
  */
@@ -239,15 +250,15 @@ function paintTokens(picture) {
 }
 
 // The captions, and the weights of the chosen row where there is room for them.
-function paintWords({ context, colours, data, layout, captions }) {
+function paintWords({ context, colours, data, layout, captions, begin }) {
   const { columns, above, left, right, height } = layout;
   context.fillStyle = colours.muted; context.font = `11px ${colours.font}`;
   context.textAlign = columns ? "right" : "left"; context.textBaseline = "top";
   if (columns) context.fillText(captions[1], left, 0);
   context.textAlign = "left";
-  context.fillText(captions[0], columns ? right : 0, 0);
+  context.fillText(captions[0], columns ? right : begin, 0);
   context.textBaseline = "bottom";
-  if (!columns) context.fillText(captions[1], 0, height);
+  if (!columns) context.fillText(captions[1], begin, height);
   if (!columns && above.pad < 8) return; // no room for numbers
   context.textAlign = columns ? "left" : "center";
   if (columns) context.textBaseline = "middle";
@@ -299,9 +310,10 @@ function listen(life, view, state, onPick) {
  * @param {{ label: string, captions: string[], onPick: (row: number | null) => void }} options
  */
 function links(life, { label, captions, onPick }) {
-  /** @type {{ data: LinksData, layout: Layout }} */
+  /** @type {{ data: LinksData, layout: Layout, fit?: () => void, bring?: () => void }} */
   const state = { data: null, layout: null };
   let before = null, started = 0, request = 0;
+  const el = h("div", { class: "attn-links" });
   const drawn = () => (before === null ? 1 : Math.min(1, (performance.now() - started) / FADE));
   const view = sharpCanvas(life, {
     label, keyboard: true,
@@ -315,7 +327,8 @@ function links(life, { label, captions, onPick }) {
       const { data, layout } = state;
       if (!data) return;
       const now = drawn(), part = (i) => (i === data.chosen ? now : i === before ? 1 - now : 0);
-      const picture = { context, colours: view.colours, data, layout, captions, before, part };
+      const picture = { context, colours: view.colours, data, layout, captions, before, part,
+        begin: el.scrollLeft && el.scrollLeft + 12 };
       paintLinks(picture);
       paintTokens(picture);
       paintWords(picture);
@@ -325,8 +338,10 @@ function links(life, { label, captions, onPick }) {
   });
   listen(life, view, state, onPick);
   life.onEnd(() => cancelAnimationFrame(request));
+  el.append(view.el);
+  swiping(life, el, view, state);
   return {
-    el: h("div", { class: "attn-links" }, view.el), canvas: view.canvas,
+    el, canvas: view.canvas,
     /** @param {LinksData} given */
     show(given) {
       const { data } = state, next = { reach: given.below.length, top: 1, power: 1, strands: [given], ...given };
@@ -335,9 +350,39 @@ function links(life, { label, captions, onPick }) {
       started = performance.now();
       cancelAnimationFrame(request);
       state.data = next;
+      state.fit();
       view.draw();
+      state.bring();
     },
   };
+}
+
+/**
+ * The canvas as wide as its upright tokens: `fit()` sees to it, and `bring()` scrolls to the chosen one.
+ * @param {Life} life
+ * @param {HTMLElement} el
+ * @param {import("./controls.js").View} view
+ * @param {{ data: LinksData, layout: Layout, fit?: () => void, bring?: () => void }} state
+ */
+function swiping(life, el, view, state) {
+  state.fit = () => {
+    const { data } = state;
+    if (!data || !data.swipes) return;
+    const pen = view.canvas.getContext("2d"), width = Math.max(200, el.clientWidth - 6);
+    const wanted = Math.max(...[data.above, data.below].map(
+      (tokens) => wantedWidth(pen, view.colours.font, tokens, width)));
+    el.classList.toggle("attn-swipes", wanted > width);
+    view.el.style.minWidth = wanted > width ? `${Math.ceil(wanted) + 6}px` : "";
+  };
+  state.bring = () => {
+    const { data, layout } = state;
+    if (!data.swipes || !layout) return;
+    const place = layout.below.places[data.chosen], half = el.clientWidth / 2;
+    if (Math.abs(place - el.scrollLeft - half) > half - 44) el.scrollLeft = place - half; // and not what is pointed at
+  };
+  life.onResize(el, () => { state.fit(); view.draw(); });
+  life.listen(el, "scroll", view.ask); // its captions stay in sight
+  life.onTheme(state.fit);
 }
 
 /**

@@ -228,7 +228,7 @@ function render({ model, el }) {
     headline.replaceChildren(...translationWords(model, here));
     sentence.textContent = stepWords(here);
     Object.assign(captions, kinds[kind].captions);
-    figure.show({ above, below, weights, reach, chosen });
+    figure.show({ above, below, weights, reach, chosen, swipes: true });
     overview.draw({ above, below, weights, reach });
     for (const one of [options, box, steps]) one.draw();
   }

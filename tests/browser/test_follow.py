@@ -99,31 +99,36 @@ def test_a_formula_with_its_rounded_numbers_gives_the_value_nearly(js):
 
 
 def steps_of(panel: Panel) -> list[str]:
-    """The steps of this block, the one on show in brackets."""
+    """The boxes of the map, which are steps, that of the step on show in brackets."""
     read = """(all) => all.map((el) => (el.getAttribute("aria-pressed") === "true"
       ? `[${el.lastChild.textContent}]` : el.lastChild.textContent))"""
     return panel.el.locator(".attn-steps button").evaluate_all(read)
 
 
-def test_each_step_of_the_list_is_pressed_and_next_goes_on_to_the_next_block(visit, bare):
+def test_each_box_of_the_map_is_pressed_and_next_goes_on_to_the_next_block(visit, bare):
     panel, widget = Panel(visit(bare("follow"))), of_follow()
     buttons = panel.el.locator(".attn-steps button")
     panel.table()  # unfolded first: that takes the focus
     labels = [*("Embed", "Norm", "q \u00b7 k", "\u00f7 \u221aD", "Mask", "Softmax"), "Values"]
-    labels += ["Heads", "Add", "Norm", "Network", "Add"]
-    for n, label in enumerate(labels):
+    labels += ["Heads", "Add", "Norm", "Network", "Add", "Block 1"]
+    for n, label in enumerate(labels[:-1]):
         buttons.nth(n).press("Enter")
         assert_shown(panel, widget, step=n)
         assert steps_of(panel) == [*labels[:n], f"[{label}]", *labels[n + 1 :]]
         assert panel.said().startswith(f"{label}. ")
+        lit = panel.el.locator(".attn-lit-part > span").all_inner_texts()
+        assert lit == ["Self-attention"] * (1 <= n <= 7) + ["Feed-forward"] * (9 <= n <= 10)
         assert buttons.nth(n).evaluate("(button) => button === document.activeElement")
     panel.press_button("Next")
     widget.step += 1
     assert_shown(panel, widget)
-    assert steps_of(panel) == ["[Block 1]", *labels[1:], "Out"]
+    assert steps_of(panel) == ["[Block 1]", *labels[1:-1], "Out"]
     assert panel.value("Block") == 1
     panel.press_button("Previous")
-    assert steps_of(panel) == [*labels[:-1], "[Add]"]
+    assert steps_of(panel) == [*labels[:-2], "[Add]", "Block 1"]
+    buttons.last.press("Enter")
+    assert steps_of(panel)[0] == "[Block 1]"
+    assert panel.value("Block") == 1
 
 
 def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bare):
@@ -131,7 +136,7 @@ def test_the_pointer_reads_the_number_under_it_and_how_it_comes_about(visit, bar
     panel.press("Step", *["ArrowRight"] * 6)
     widget.step = 6
     plain = panel.picture()
-    panel.map().hover(position={"x": 510, "y": 208})  # the sum stands under the products
+    panel.map().hover(position={"x": 489, "y": 208})  # the sum stands under the products
     value = float(widget.shown()["z"][3])
     assert panel.readout().startswith("z 0, feature 3: ")
     assert number(panel.readout().rpartition(" = ")[2]) == pytest.approx(value, abs=0.000501)
@@ -187,14 +192,15 @@ def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shar
 def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare):
     page = visit(bare("follow"), width=1280)
     panel = Panel(page)
-    for width, tallest, places in ((1280, 700, {"y", "height"}), (390, 1000, {"height"})):
+    for width, tallest, places in ((1280, 700, {"y", "height"}), (390, 1150, {"height"})):
         page.set_viewport_size({"width": width, "height": 1000})
         panel.press("Step", "Home")
         settle(page)
-        start = panel.map().bounding_box()
+        start, whole = panel.map().bounding_box(), panel.el.bounding_box()["height"]
+        assert whole <= tallest
         for _ in range(24):
             panel.press("Step", "ArrowRight")
             settle(page)
             box = panel.map().bounding_box()
             assert all(box[place] == start[place] for place in places)
-            assert panel.el.bounding_box()["height"] <= tallest
+            assert panel.el.bounding_box()["height"] == whole  # nothing below it moves
