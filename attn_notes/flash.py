@@ -116,35 +116,32 @@ def tiled_attention(
     if attn_mask is not None:
         attn_mask = attn_mask.expand(*attn_mask.shape[:-1], key.shape[-2])  # a view
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return TiledAttention.apply(query, key, value, attn_mask, scale, is_causal, tile)[0]
+    wide = torch.promote_types(query.dtype, torch.float32)
+    q, k, v = query.to(wide) * scale, key.to(wide), value.to(wide)
+    return TiledAttention.apply(q, k, v, attn_mask, is_causal, tile)[0].to(query.dtype)
 
 
 class TiledAttention(torch.autograd.Function):
-    """The two passes of `tiled_attention`, in at least 32 bits."""
+    """The two passes of `tiled_attention`, in at least 32 bits; the query is scaled already."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
         """The output; for the way back, the log-sum-exp of each row."""
-        query, key, value, mask, scale, is_causal, tile = inputs
-        wide = torch.promote_types(query.dtype, torch.float32)
-        q, k, v = query.to(wide) * scale, key.to(wide), value.to(wide)
+        q, k, v, mask, is_causal, tile = inputs
         maximum = q.new_full((*q.shape[:-1], 1), -INF)  # (..., L, 1)
         total = torch.zeros_like(maximum)
         output = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., L, Dv)
         for keys, scores in score_tiles(q, k, mask, is_causal, tile):
-            largest = scores.amax(-1, keepdim=True)  # (..., L, 1)
-            old, maximum = maximum, torch.maximum(maximum, largest)
+            old, maximum = maximum, torch.maximum(maximum, scores.amax(-1, keepdim=True))
             rescale = (old - finite(maximum)).exp()
             weights = (scores - finite(maximum)).exp()  # (..., L, tile)
             total = rescale * total + weights.sum(-1, keepdim=True)
             output = rescale * output + weights @ v[..., keys, :]
         # The largest score adds exp(0) = 1: below 1 are only empty rows.
         total = total.clamp(min=1)
-        output = (output / total).to(query.dtype)
-        log_sum_exp = maximum + total.log()  # of each row's scores
-        return output, log_sum_exp
+        return output / total, maximum + total.log()  # the log of the sum of exp(scores)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -159,22 +156,17 @@ class TiledAttention(torch.autograd.Function):
         if torch.is_grad_enabled():
             must = "create_graph must be False: no second derivative"
             raise RuntimeError(f"{must} of tiled_attention is known")
-        query, key, value, mask, output, log_sum_exp = ctx.saved_tensors
-        scale, is_causal, tile = ctx.options
-        wide = log_sum_exp.dtype
-        q, k, v = query.to(wide) * scale, key.to(wide), value.to(wide)
+        q, k, v, mask, output, log_sum_exp = ctx.saved_tensors
         dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
-        d_output = d_output.to(wide)
         mean = (d_output * output).sum(-1, keepdim=True)  # (..., L, 1)
-        for keys, scores in score_tiles(q, k, mask, is_causal, tile):
+        for keys, scores in score_tiles(q, k, mask, *ctx.options):
             weights = (scores - finite(log_sum_exp)).exp()  # (..., L, tile)
             d_weights = d_output @ v[..., keys, :].mT
             d_scores = weights * (d_weights - mean)
-            dq += d_scores @ k[..., keys, :] * scale
+            dq += d_scores @ k[..., keys, :]
             dk[..., keys, :] = d_scores.mT @ q
             dv[..., keys, :] = weights.mT @ d_output
-        grads = (grad.to(query.dtype) for grad in (dq, dk, dv))
-        return *grads, None, None, None, None
+        return dq, dk, dv, None, None, None
 
 
 def score_tiles(

@@ -64,14 +64,9 @@ def epanechnikov_kernel(u: Tensor) -> Tensor:
 
 
 def nadaraya_watson(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    kernel: Kernel = gaussian_kernel,
-    bandwidth: float | Tensor = 1.0,
-    exclude_self: bool = False,
-) -> tuple[Tensor, Tensor]:
+    queries: Tensor, keys: Tensor, values: Tensor, *, kernel: Kernel = gaussian_kernel,
+    bandwidth: float | Tensor = 1.0, exclude_self: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Predict at each query the average of the values, weighted by nearness of their keys.
 
     Nadaraya (1964), Watson (1964); chapter 1.

@@ -15,7 +15,7 @@ from attn_notes.arguments import check_integers, check_mask, check_shapes
 from attn_notes.attention import scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
-from attn_notes.multihead import head_mask, merge_heads, split_heads
+from attn_notes.multihead import merge_heads, of_all_heads, split_heads
 from attn_notes.norms import RMSNorm
 from attn_notes.positions import apply_rotary, rotary_angles
 
@@ -110,8 +110,8 @@ class LatentAttention(nn.Module):
         offset = 0 if cache is None else cache.length
         q, q_rotary = self.queries(x, offset)  # (B, H, L, D), (B, H, L, R)
         c, k_rotary = self.compress(x, offset)  # (B, 1, L, C), (B, 1, L, R)
-        mask = head_mask(attn_mask, q, c, offset, is_causal=False)
         L, S = x.shape[1], offset + x.shape[1]
+        mask = of_all_heads(attn_mask, q, S)
         if mask is not None:
             check_mask(mask, torch.Size((*q.shape[:3], S)))
         if is_causal:

@@ -169,6 +169,7 @@ class MultiHeadAttention(nn.Module):
             got = f"got {qdim}, {kdim}, {vdim}, and {qk_dim}, {v_dim}"
             raise ValueError(f"a packed layer must have {wanted}, {got}")
         self.num_heads, self.num_kv_heads, self.packed = num_heads, num_kv_heads, packed
+        self.group = num_heads // num_kv_heads
         self.sizes = [qk_dim, *(n // num_heads * num_kv_heads for n in (qk_dim, v_dim))]
         if packed:
             self.qkv_proj = nn.Linear(qdim, sum(self.sizes), bias)
@@ -178,24 +179,16 @@ class MultiHeadAttention(nn.Module):
             self.v_proj = nn.Linear(vdim, self.sizes[2], bias)
         self.out_proj = nn.Linear(v_dim, embed_dim, bias)
         self.dropout = nn.Dropout(dropout)
-        self.q_norm: nn.Module = nn.Identity()
-        self.k_norm: nn.Module = nn.Identity()
+        self.q_norm: nn.Module | None = None
+        self.k_norm: nn.Module | None = None
         if qk_norm_eps is not None:
             self.q_norm, self.k_norm = (RMSNorm(qk_dim // num_heads, qk_norm_eps) for _ in "qk")
 
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        *,
-        attn_mask: Tensor | None = None,
-        attn_bias: Tensor | None = None,
-        is_causal: bool = False,
-        rotary: Rotary | None = None,
-        need_weights: bool = False,
-        cache: KVCache | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, *,
+        attn_mask: Tensor | None = None, attn_bias: Tensor | None = None, is_causal: bool = False,
+        rotary: Rotary | None = None, need_weights: bool = False, cache: KVCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Let each query read the values, once per head.
 
         Args:
@@ -220,19 +213,13 @@ class MultiHeadAttention(nn.Module):
         """
         key = query if key is None else key
         q, k, v = self.project(query, key, key if value is None else value)
-        offset = 0 if cache is None else cache.length
-        mask = head_mask(attn_mask, q, k, offset, is_causal=is_causal)
+        rules = head_rules(q, k, attn_mask, attn_bias, is_causal=is_causal, cache=cache)
         if rotary is not None:
             q, k = rotary(q), rotary(k)
         if cache is not None:
-            scores = torch.Size((*q.shape[:-1], offset + k.shape[-2]))
-            check_mask_and_bias(mask, attn_bias, scores)  # before it changes
             k, v = cache.update(k, v)  # S counts old and new keys from here on
-        group = self.num_heads // self.num_kv_heads
-        if group > 1:  # so many query heads read one key-value head
-            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-        rules: dict[str, Any] = {"attn_mask": mask, "attn_bias": attn_bias}
-        rules["is_causal"] = is_causal and not offset  # else the mask is causal
+        if self.group > 1:  # so many query heads read one key-value head
+            k, v = (x.repeat_interleave(self.group, dim=1) for x in (k, v))
         if need_weights:
             weights = attention_weights(q, k, **rules)  # (B, H, L, S)
             heads = weighted_sum(self.dropout(weights), v)  # (B, H, L, Dv)
@@ -251,7 +238,9 @@ class MultiHeadAttention(nn.Module):
         else:
             q, k = split_heads(self.q_proj(query), H), split_heads(self.k_proj(key), G)
             v = split_heads(self.v_proj(value), G)
-        return self.q_norm(q), self.k_norm(k), v
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        return q, k, v
 
     def qkv_weights(self) -> tuple[Tensor, ...]:
         """The projections' weights (H · D, E), (G · D, E) and (G · Dv, E), packed or not."""
@@ -260,17 +249,27 @@ class MultiHeadAttention(nn.Module):
         return self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
 
 
-def head_mask(
-    mask: Tensor | None, query: Tensor, key: Tensor, offset: int, *, is_causal: bool
-) -> Tensor | None:
-    """The mask of all heads: (B, L, S) becomes (B, 1, L, S), and after `offset` keys it is causal.
+def head_rules(
+    query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None, *, is_causal: bool,
+    cache: KVCache | None,
+) -> dict[str, Any]:  # fmt: skip
+    """What each query may read, as the arguments of attention; checked before a cache changes.
 
-    Without an offset torch's flag does that.
+    After cached keys the mask itself is causal, since torch's flag counts queries from 0.
     """
+    offset = 0 if cache is None else cache.length
     L, S = query.shape[-2], offset + key.shape[-2]
-    if mask is not None and mask.dim() == 3 and query.dim() == 4:
-        check_mask(mask, torch.Size((len(query), L, S)))
-        mask = mask[:, None]
+    mask = of_all_heads(mask, query, S)
     if is_causal and offset:
-        mask = and_causal(mask, L, S, offset=offset, device=query.device)
+        mask, is_causal = and_causal(mask, L, S, offset=offset, device=query.device), False
+    if cache is not None:
+        check_mask_and_bias(mask, bias, torch.Size((*query.shape[:-1], S)))
+    return {"attn_mask": mask, "attn_bias": bias, "is_causal": is_causal}
+
+
+def of_all_heads(mask: Tensor | None, query: Tensor, S: int) -> Tensor | None:
+    """The mask with an axis of heads, where it has three axes for queries (B, H, L, D)."""
+    if mask is not None and mask.dim() == 3 and query.dim() == 4:
+        check_mask(mask, torch.Size((len(query), query.shape[-2], S)))
+        mask = mask[:, None]
     return mask

@@ -232,11 +232,8 @@ def scale_by_turns(
 
 
 def apply_rotary(
-    x: Tensor,
-    angles: Tensor,
-    *,
-    layout: RotaryLayout = "pairs",
-) -> Tensor:
+    x: Tensor, angles: Tensor, *, layout: RotaryLayout = "pairs"
+) -> Tensor:  # fmt: skip
     r"""Turn each pair: $(a,b)\mapsto(a\cos\theta-b\sin\theta,\;a\sin\theta+b\cos\theta)$.
 
     Su et al. (2024), section 3.2; chapter 6. A turn keeps lengths, and its transpose turns back, so
@@ -256,17 +253,23 @@ def apply_rotary(
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    L, n = angles.shape if angles.ndim == 2 else (-1, -1)  # n pairs
+    check_rotary(x, angles, layout)
+    n = angles.shape[1]  # pairs
+    split, axis = ((n, 2), -1) if layout == "pairs" else ((2, n), -2)
+    a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
+    cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
+    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)
+    return turned.flatten(-2).to(x.dtype)  # (..., L, D)
+
+
+def check_rotary(x: Tensor, angles: Tensor, layout: str) -> None:
+    """Raise unless x (..., L, D), angles (L, D/2) and a known layout of pairs fit."""
+    L, n = angles.shape if angles.ndim == 2 else (-1, -1)
     if x.shape[-2:] != (L, 2 * n):
         must = "x and angles must have shapes (..., L, D) and (L, D/2)"
         raise ValueError(f"{must}, got {shapes_of(x=x, angles=angles)}")
     if layout not in ("pairs", "halves"):
         raise ValueError(f"layout must be pairs or halves, got {layout!r}")
-    split, axis = {"pairs": ((n, 2), -1), "halves": ((2, n), -2)}[layout]
-    a, b = x.reshape(*x.shape[:-1], *split).unbind(axis)  # (..., L, D/2) each
-    cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
-    turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)
-    return turned.flatten(-2).to(x.dtype)  # (..., L, D)
 
 
 def alibi_slopes(

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import Any
 
@@ -32,7 +33,7 @@ def show_source(thing: Any) -> Source:
             return 2 * x
     """
     function = getattr(thing, "fn", thing)  # what a Triton kernel was made from
-    text = textwrap.dedent(inspect.getsource(function))
+    text = re.sub(r"(?m)  # fmt: skip$", "", textwrap.dedent(inspect.getsource(function)))
     lines: list[str | None] = [*text.rstrip().splitlines()]
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or not ast.get_docstring(node):

@@ -105,7 +105,8 @@ def by_loop(layer, query, key, value, *, mask, bias):
         q = projected(layer.q_proj, query, h, layer.num_heads)
         k = projected(layer.k_proj, key, h // share, layer.num_kv_heads)
         v = projected(layer.v_proj, value, h // share, layer.num_kv_heads)
-        q, k = layer.q_norm(q), layer.k_norm(k)  # one weight for all heads
+        if layer.q_norm is not None:  # one weight for all heads
+            q, k = layer.q_norm(q), layer.k_norm(k)
         scores = q @ k.mT / math.sqrt(q.shape[-1]) + bias[:, h]
         weights = scores.masked_fill(~mask[:, h], -oracles.INF).softmax(-1).nan_to_num()
         heads.append(weights @ v)
