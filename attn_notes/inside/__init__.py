@@ -33,25 +33,8 @@ from attn_notes.inside.scores import (
 from attn_notes.inside.streams import contributions, direct_logits, logit_lens
 
 __all__ = [
-    "Change",
-    "Head",
-    "HeadWeights",
-    "Part",
-    "Place",
-    "Positions",
-    "composition",
-    "contributions",
-    "copying_score",
-    "direct_logits",
-    "effects",
-    "estimated_effects",
-    "find_heads",
-    "find_streams",
-    "head_weights",
-    "integrated_gradients",
-    "logit_lens",
-    "patch",
-    "prefix_matching_score",
-    "record",
-    "rollout",
-]
+    "Change", "Head", "HeadWeights", "Part", "Place", "Positions", "composition", "contributions",
+    "copying_score", "direct_logits", "effects", "estimated_effects", "find_heads", "find_streams",
+    "head_weights", "integrated_gradients", "logit_lens", "patch", "prefix_matching_score",
+    "record", "rollout",
+]  # fmt: skip

@@ -58,15 +58,13 @@ def contributions(
     the stream (Gemma 2 and 3), it is divided among the parts with its scale held fixed.
 
     A head's constant can be moved to the bias of its layer without changing the model. With the
-    `means` of heads, each counts by what differs from its mean, and the means count with the bias:
-    such parts do not depend on where the constant stands.
+    `means` of heads, each counts by what differs from its mean, and the means count with the bias.
 
     Args:
         model: pre-norm: of `attn_notes.transformer`, or GPT-2, Llama, Qwen, Gemma and the like.
         activations: of one run in evaluation mode, all that `record(model)` keeps. Parts that do
-            not add up to the last of its streams raise a ValueError: the blocks of that model
-            compute something else.
-        means: of some heads, to be counted apart; each (Dv,), or what broadcasts to (B, L, Dv).
+            not add up to the last of its streams raise a ValueError.
+        means: of some heads, each (Dv,), or what broadcasts to (B, L, Dv).
 
     Example:
         >>> from attn_notes.inside import record
@@ -87,7 +85,6 @@ def contributions(
     names = [x.layer if isinstance(x, Head) else x for x in default_places(model)]
     parts: dict[Place, Tensor] = {}
     for name in dict.fromkeys(name for name in names if name in own):
-        written: dict[Place, Tensor] = {}
         if name in layers:
             written = _of_heads(layers[name], activations, means)
         else:
@@ -112,8 +109,7 @@ def direct_logits(
     its root mean square; with that number held fixed it is linear, so that the shares (B, L) of
     `contributions` sum to the logit, with one more, "...norm.bias", for the bias of the last norm
     if it has one. They count what a part says to the vocabulary itself, and not what later parts
-    make of it. Shares of heads depend on where their constants stand, unless `contributions` was
-    given their means. Where the model caps its logits (Gemma 2), they sum to the logit before that.
+    make of it. Where the model caps its logits (Gemma 2), they sum to the logit before that.
 
     The direction is a row of the output projection's weight (`model.out_proj.weight`, in the
     reference library `model.lm_head.weight`), (E,), for a token's logit; the difference of two rows
@@ -121,9 +117,7 @@ def direct_logits(
     (B, L, E).
     """
     stack = pre_norm_stack(model)
-    unembedding(model)
-    if stack.blocks[0] in parts:
-        raise ValueError("parts must be what contributions gives, got activations")
+    unembedding(model)  # raises where something else makes the logits
     heads = [Head(layer.name, n) for layer in stack.layers for n in range(layer.num_heads)]
     for place in (stack.streams[0], *heads, *stack.networks):  # all, for the scale of their sum
         if place not in parts:
