@@ -46,7 +46,6 @@ def fit(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
     validate: Callable[[], float] | None = None,
-    progress: bool | None = None,
     describe: Callable[[float], str] = "loss {:.3f}".format,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
@@ -81,8 +80,7 @@ def fit(
     with training(model, seed):
         state.resume(checkpoint, steps)
         compute = _wrapped(model, loss, compile, precision)
-        shown = progress if state.rank == 0 else False
-        with progress_bar(len(state.losses), steps, shown) as bar:
+        with progress_bar(len(state.losses), steps, is_first=state.rank == 0) as bar:
             for step in range(len(state.losses), steps):
                 several = [batches(step * accumulate + n) for n in range(accumulate)]
                 value = state.update(compute, several, lr * schedule(step))

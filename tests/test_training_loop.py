@@ -373,17 +373,18 @@ def test_a_compiled_model_is_trained_to_the_same(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("is_terminal", "how", "is_shown"),
-    [(True, {}, True), (False, {}, False), (True, {"progress": False}, False)],
+    ("is_terminal", "asked", "is_shown"),
+    [(True, "1", True), (False, "1", False), (True, "0", False)],
 )
 def test_a_bar_is_shown_where_somebody_watches_and_wants_it(
-    monkeypatch, is_terminal, how, is_shown
+    monkeypatch, is_terminal, asked, is_shown
 ):
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
-    train(a_model(), 3, **how)
+    monkeypatch.setenv("ATTN_NOTES_PROGRESS", asked)
+    train(a_model(), 3)
     assert bool(re.search(r"3/3.*loss \d\.\d{3}", stream.getvalue())) == is_shown
 
 

@@ -87,7 +87,7 @@ def check_masked_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         attn_notes.checks.properties.CheckFailed: the gradient of the loss at padding \
 (sequence 0, position 4) is 0.096: must be 0
     """
-    generator, device = noise_source(0), torch.get_default_device()  # where the loss may work
+    generator, device = noise_source(), torch.get_default_device()  # where the loss may work
     labels = torch.randint(4, 7, (2, 5), generator=generator, device="cpu")
     labels[0, 1] = labels[1, 4] = END
     labels[0, 2:] = PAD

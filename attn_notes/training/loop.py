@@ -28,12 +28,12 @@ def fit(
     weight_decay: float = 0.0,
     max_norm: float = 1.0,
     seed: int = 0,
-    progress: bool | None = None,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Train a model in place: AdamW (Loshchilov and Hutter, 2019), clipped gradients. Chapter 4.
 
-    The caller's random state stays as it is. `attn_train` has the loop for longer trainings.
+    The caller's random state stays as it is. A bar is shown in a terminal or a notebook, unless
+    `ATTN_NOTES_PROGRESS=0` is set. `attn_train` has the loop for longer trainings.
 
     Args:
         model: its parameters that require a gradient are trained, on their device.
@@ -45,8 +45,6 @@ def fit(
         weight_decay: of AdamW.
         max_norm: the gradient's largest norm, over all parameters; `math.inf` clips nothing.
         seed: of dropout, 0 or more.
-        progress: whether to show a bar; by default in a terminal or a notebook, unless
-            `ATTN_NOTES_PROGRESS=0` is set or tests are running.
         on_step: called as `on_step(done, loss)` after each update; the loss () is a tensor.
 
     Returns:
@@ -64,7 +62,7 @@ def fit(
     parameters = trainable(model)
     optimizer = AdamW(parameters, weight_decay=weight_decay, fused=True)
     losses: list[float] = []
-    with training(model, seed), progress_bar(0, steps, progress) as bar:
+    with training(model, seed), progress_bar(0, steps) as bar:
         for step in range(steps):
             found = loss(model, batches(step).to(parameters[0].device))
             value = found[0] if isinstance(found, tuple) else found
@@ -141,12 +139,10 @@ def seed_rng(seed: int, device: torch.device) -> None:
         generator.manual_seed(seed)
 
 
-def progress_bar(done: int, steps: int, shown: bool | None) -> Any:
-    """A bar with speed and time left; hidden where nobody watches or the output is compared."""
-    if shown is None:
-        in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
-        is_compared = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
-        is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared
-        shown = (sys.stderr.isatty() or in_notebook) and not is_silenced
+def progress_bar(done: int, steps: int, *, is_first: bool = True) -> Any:
+    """A bar, in the first process; hidden where nobody watches or the output is compared."""
+    is_watched = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+    is_compared = "PYTEST_CURRENT_TEST" in os.environ  # a kernel that nbval starts inherits it
+    is_silenced = os.environ.get("ATTN_NOTES_PROGRESS") == "0" or is_compared or not is_first
     count: Any = {"total": steps, "initial": done, "unit": "step"}
-    return tqdm(desc="training", **count, disable=not shown, file=sys.stderr)
+    return tqdm(desc="training", **count, disable=is_silenced or not is_watched, file=sys.stderr)
