@@ -562,6 +562,8 @@ def test_contributions_sum_to_the_stream_and_shares_to_the_logits(kind):
             centred = part - part.mean(-1, keepdim=True)
             expected = (centred / scale[..., None] * norm.weight * direction).sum(-1)
             assert_exact(shares[place], expected)
+    with pytest.raises(ValueError, match="what contributions gives, got activations"):
+        inside.direct_logits(model, found, W[7])
 
 
 def test_shares_of_heads_less_their_mean_do_not_depend_on_a_shift_of_the_values():

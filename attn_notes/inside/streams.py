@@ -118,6 +118,8 @@ def direct_logits(
     """
     stack = pre_norm_stack(model)
     unembedding(model)  # raises where something else makes the logits
+    if stack.blocks[0] in parts:
+        raise ValueError("parts must be what contributions gives, got activations")
     heads = [Head(layer.name, n) for layer in stack.layers for n in range(layer.num_heads)]
     for place in (stack.streams[0], *heads, *stack.networks):  # all, for the scale of their sum
         if place not in parts:
