@@ -1,6 +1,9 @@
-"""Script time of the widgets in Chromium."""
+"""Script time of the widgets in Chromium, and how long a view of many tokens takes as a whole."""
 
 import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from playwright.sync_api import Browser, sync_playwright
@@ -17,7 +20,9 @@ from attn_widgets import (
     OnlineSoftmax,
     PositionExplorer,
     TransformerPlayer,
+    WrittenMemory,
     page_style,
+    show_attention,
 )
 from attn_widgets.assets import module_source
 from attn_widgets.base import BookWidget
@@ -27,6 +32,9 @@ from tools.browser import FLAGS, find
 ROUNDS = 200
 GOAL_ONE, GOAL_ALL = 4.0, 16.0  # milliseconds: a quarter of a frame, and a frame
 GOAL_TOKEN = 20.0  # so that a translation seems to be there at once
+GOAL_LARGE, LARGE_ROUNDS = 2000.0, 5  # for one who has called show_attention and waits
+HAS_COME = """document.querySelector(".attn-first canvas")
+  && !document.querySelector(".attn-stale")"""
 
 # Functions of the heatmap's own module, on a model that holds the state of a real widget.
 SETUP = """
@@ -67,6 +75,7 @@ MOVED = {
     "translator": "step",
     "follow": "token",
     "online": "step",
+    "memory": "step",
 } | dict.fromkeys(("position", "family", "sampler"), "position")
 # The Transformer of chapter 7 reads a source and says TOKENS tokens, whatever they are.
 TOKENS = 10
@@ -139,6 +148,7 @@ def drawings() -> dict[str, tuple[BookWidget, float]]:
         "a step of chapter 7's Transformer": (player(), GOAL_ALL),
         "another place of a language model's text": (writer(), GOAL_ALL),
         "another token of 12 followed": (follower(), GOAL_ALL),
+        "a pair written into a matrix of 8x8": (WrittenMemory(), GOAL_ALL),
         "a tile of 64 scores": (OnlineSoftmax(scores[0, 0, 0], scores[0, 0, :, :2]), GOAL_ALL),
     }
 
@@ -183,6 +193,25 @@ def script_times(browser: Browser, widget: BookWidget, setup: str = "") -> list[
     return times
 
 
+def large_times(browser: Browser) -> tuple[list[float], list[float]]:
+    """Milliseconds until 144 heads of 256 tokens are a saved page, and until it is drawn, too."""
+    rng = torch.Generator().manual_seed(0)
+    layers = [torch.randn(1, 12, 256, 256, generator=rng).softmax(-1) for _ in range(12)]
+    tokens, made, drawn = [f"word{n}" for n in range(256)], [], []
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "view.html")
+        for _ in range(LARGE_ROUNDS):
+            page = browser.new_page(viewport={"width": 900, "height": 900})
+            start = time.perf_counter()
+            show_attention(layers, tokens).save_html(path)
+            made.append(1000 * (time.perf_counter() - start))
+            page.goto(path.as_uri())
+            page.wait_for_function(HAS_COME)
+            drawn.append(1000 * (time.perf_counter() - start))
+            page.close()
+    return made, drawn
+
+
 def row(name: str, times: list[float], goal: float) -> list[str]:
     middle, high = median(times), percentile(times, 95)
     shares = [f"{goal:.0f}", f"{middle / goal:.2f}", f"{high / goal:.2f}"]
@@ -208,6 +237,9 @@ def main() -> None:
         rows.append(row("a token said by chapter 7's Transformer", said, GOAL_TOKEN))
         written = [whole / TOKENS for whole in script_times(browser, writer(), WRITTEN)]
         rows.append(row("a character said by a language model", written, GOAL_TOKEN))
+        made, drawn = large_times(browser)
+        rows.append(row("144 heads of 256 tokens, saved", made, GOAL_LARGE))
+        rows.append(row("144 heads of 256 tokens, saved and drawn", drawn, GOAL_LARGE))
         browser.close()
     print_table(["", "rounds", "median", "95 %", "goal", "median/goal", "95 %/goal"], rows)
 
