@@ -101,6 +101,8 @@ class _Room:
             x.new_empty(*x.shape[:2], slots, x.shape[3]) for x in (keys, values)
         )
         self.keys[:, :, :used], self.values[:, :, :used] = keys, values
+        # Written not through the tensors themselves: backward would take their views for changed.
+        self.slots = self.keys.data, self.values.data
 
     def is_free(self, start: int, end: int) -> bool:
         """Whether a cache of `start` tokens may write up to `end`: nobody else has.
@@ -112,8 +114,7 @@ class _Room:
 
     def write(self, key: Tensor, value: Tensor, end: int) -> tuple[Tensor, Tensor]:
         """Fill the next slots; all keys and values up to there."""
-        # Not through the tensors themselves: backward would take their views for changed.
-        self.keys.data.narrow(2, self.used, end - self.used).copy_(key)
-        self.values.data.narrow(2, self.used, end - self.used).copy_(value)
+        for slots, new in zip(self.slots, (key, value), strict=True):
+            slots.narrow(2, self.used, end - self.used).copy_(new)
         self.used = end
         return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)

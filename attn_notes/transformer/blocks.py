@@ -64,18 +64,20 @@ class GatedFeedForward(nn.Module):
 class Block(nn.Module):
     """Where a block's norms stand: before each sublayer (pre-norm), or after its residual sum.
 
-    The norms on what a sublayer writes, `out_norm1` and so on, are there only with "both".
+    The norms on what a sublayer writes, `out_norm1` and so on, are None except with "both".
     """
 
     norm_first: bool
+    dropout: nn.Dropout
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
         """What the sublayer reads of the stream (B, L, E)."""
         return norm(x) if self.norm_first else x
 
-    def after(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """The stream (B, L, E) after the sum of stream and sublayer."""
-        return x if self.norm_first else norm(x)
+    def add(self, x: Tensor, y: Tensor, norm: nn.Module, out_norm: nn.Module | None) -> Tensor:
+        """The stream x (B, L, E) after what a sublayer writes, y, has been added."""
+        y = self.dropout(y if out_norm is None else out_norm(y))
+        return x + y if self.norm_first else norm(x + y)
 
 
 class EncoderBlock(Block):
@@ -119,9 +121,9 @@ class EncoderBlock(Block):
         rules = {"attn_mask": attn_mask, "attn_bias": attn_bias, "is_causal": is_causal}
         options = {"rotary": rotary, "need_weights": need_weights, "cache": cache}
         y, weights = self.self_attn(self.before(self.norm1, x), **rules, **options)
-        x = self.after(self.norm1, x + self.dropout(self.out_norm1(y)))
+        x = self.add(x, y, self.norm1, self.out_norm1)
         y = self.feed_forward(self.before(self.norm2, x))
-        return self.after(self.norm2, x + self.dropout(self.out_norm2(y))), weights
+        return self.add(x, y, self.norm2, self.out_norm2), weights
 
 
 class DecoderBlock(Block):
@@ -169,13 +171,13 @@ class DecoderBlock(Block):
         q = self.before(self.norm1, x)
         # Causal in training, in evaluation and with a cache.
         y, weights = self.self_attn(q, is_causal=True, need_weights=need_weights, **own)
-        x = self.after(self.norm1, x + self.dropout(self.out_norm1(y)))
+        x = self.add(x, y, self.norm1, self.out_norm1)
         q = self.before(self.norm2, x)
         across = {"attn_mask": memory_mask, "need_weights": need_weights, "cache": cache[1]}
         y, cross_weights = self.cross_attn(q, memory, **across)
-        x = self.after(self.norm2, x + self.dropout(self.out_norm2(y)))
+        x = self.add(x, y, self.norm2, self.out_norm2)
         y = self.feed_forward(self.before(self.norm3, x))
-        return self.after(self.norm3, x + self.dropout(self.out_norm3(y))), weights, cross_weights
+        return self.add(x, y, self.norm3, self.out_norm3), weights, cross_weights
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:
@@ -190,8 +192,8 @@ def last_norm(config: TransformerConfig) -> nn.Module:
     return nn.Identity() if config.norm == "post" else make_norm(config)
 
 
-def _out_norm(config: TransformerConfig) -> nn.Module:
-    return make_norm(config) if config.norm == "both" else nn.Identity()
+def _out_norm(config: TransformerConfig) -> nn.Module | None:
+    return make_norm(config) if config.norm == "both" else None
 
 
 def _feed_forward(config: TransformerConfig) -> nn.Module:
