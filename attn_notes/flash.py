@@ -66,28 +66,6 @@ def online_softmax(scores: Tensor, values: Tensor, *, tile: int) -> Iterator[Til
         yield Tile(start, end, maximum, rescale, total, output)
 
 
-def merge_tiles(left: Tile, right: Tile) -> Tile:
-    """One result from those of two separate ranges of keys: exact, and in any order.
-
-    Several processors share the keys of one long cache in this way; chapter 10. Left and right are
-    the last tiles of runs of `online_softmax`; the `rescale` of the result is the factor of `left`.
-
-    Example:
-        >>> scores, values = torch.tensor([0.0, 1.0, 3.0]), torch.eye(3)
-        >>> [left] = online_softmax(scores[:2], values[:2], tile=2)
-        >>> [right] = online_softmax(scores[2:], values[2:], tile=2)
-        >>> both = merge_tiles(left, right)
-        >>> both.output / both.total
-        tensor([0.0420, 0.1142, 0.8438])
-    """
-    maximum = torch.maximum(left.maximum, right.maximum)
-    a = (left.maximum - finite(maximum)).exp()
-    b = (right.maximum - finite(maximum)).exp()
-    total = a * left.total + b * right.total
-    output = a * left.output + b * right.output  # (Dv,)
-    return Tile(left.start, right.end, maximum, a, total, output)
-
-
 @guarded
 @full_precision
 def tiled_attention(

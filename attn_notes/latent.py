@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attn_notes.arguments import check_integers, check_mask, check_shapes
+from attn_notes.arguments import check_mask, check_shapes
 from attn_notes.attention import scaled_dot_product_attention
 from attn_notes.cache import KVCache
 from attn_notes.masks import and_causal
@@ -37,9 +37,8 @@ class LatentAttention(nn.Module):
         rotary_dim: R, the width of the rotated part of a query and of the shared key; even.
         head_dim: D, the width of a head's query and key without the rotated part.
         v_head_dim: Dv, the width of a head's value; D by default.
-        query_latent_dim: the width of a latent from which the queries are made; None for none.
         base: b of the rotary angles.
-        eps: what the RMS norms of the latents add to the mean square.
+        eps: what the RMS norm of the latents adds to the mean square.
 
     Example:
         >>> layer = LatentAttention(8, num_heads=2, latent_dim=3, rotary_dim=2, head_dim=4)
@@ -58,26 +57,15 @@ class LatentAttention(nn.Module):
         rotary_dim: int,
         head_dim: int,
         v_head_dim: int | None = None,
-        query_latent_dim: int | None = None,
         base: float = 10000.0,
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
         H, C, R = num_heads, latent_dim, rotary_dim
         D, Dv = head_dim, head_dim if v_head_dim is None else v_head_dim
-        check_integers(1, num_heads=H, latent_dim=C, head_dim=D, v_head_dim=Dv)
-        if R < 2 or R % 2:
-            raise ValueError(f"rotary_dim must be even, 2 or more, got {R}")
         self.num_heads, self.rotary_dim, self.base = H, R, base
         self.scale = 1 / math.sqrt(D + R)
-        self.q_proj: nn.Module = nn.Linear(embed_dim, H * (D + R), bias=False)
-        if query_latent_dim is not None:
-            check_integers(1, query_latent_dim=query_latent_dim)
-            self.q_proj = nn.Sequential(
-                nn.Linear(embed_dim, query_latent_dim, bias=False),
-                RMSNorm(query_latent_dim, eps),
-                nn.Linear(query_latent_dim, H * (D + R), bias=False),
-            )
+        self.q_proj = nn.Linear(embed_dim, H * (D + R), bias=False)
         self.kv_down = nn.Linear(embed_dim, C, bias=False)
         self.kv_norm = RMSNorm(C, eps)
         self.k_rotary = nn.Linear(embed_dim, R, bias=False)

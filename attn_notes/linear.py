@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attn_notes.arguments import (
     check_attention,
@@ -39,45 +39,6 @@ def elu_plus_one(x: Tensor) -> Tensor:
         tensor([0.3679, 1.0000, 3.0000])
     """
     return x.relu() + x.clamp(max=0).exp()
-
-
-class PositiveRandomFeatures(nn.Module):
-    r"""Random features whose dot products estimate $e^{c\,\mathbf q^\top\mathbf k}$ without bias.
-
-    Choromanski et al. (2021), lemma 1, with independent directions; chapter 13 in depth. The
-    relative variance of the estimate is $(e^{c\lVert\mathbf q+\mathbf k\rVert^2}-1)/r$.
-
-    Args:
-        head_dim: the width of queries and keys.
-        num_features: r, the number of features that each becomes.
-        seed: draws the directions, a buffer that is not trained.
-        scale: c; $1/\sqrt D$ by default, as in scaled dot-product attention.
-
-    Example:
-        >>> features = PositiveRandomFeatures(2, 10_000)
-        >>> query, key = torch.tensor([1.0, 0.0]), torch.tensor([-0.5, 0.5])
-        >>> estimate = features(query) @ features(key)  # of exp(-0.5 / sqrt(2)) = 0.70
-        >>> round(estimate.item(), 1)
-        0.7
-    """
-
-    directions: Tensor
-
-    def __init__(
-        self, head_dim: int, num_features: int, *, seed: int = 0, scale: float | None = None
-    ) -> None:
-        super().__init__()
-        check_integers(1, head_dim=head_dim, num_features=num_features)
-        self.scale = head_dim**-0.5 if scale is None else scale
-        rng = torch.Generator("cpu").manual_seed(seed)
-        drawn = torch.randn(head_dim, num_features, generator=rng, device="cpu")
-        self.register_buffer("directions", drawn.to(torch.get_default_device()))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The features (..., r) of queries or keys (..., D)."""
-        x = x * self.scale**0.5
-        exponent = x @ self.directions.to(x.dtype) - x.square().sum(-1, keepdim=True) / 2
-        return exponent.exp() / self.directions.shape[1] ** 0.5  # (..., r)
 
 
 def decay_mask(gate: Tensor) -> Tensor:

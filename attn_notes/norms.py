@@ -22,10 +22,8 @@ class RMSNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
-        self.eps, self.weight = (
-            eps,
-            nn.Parameter(torch.ones(width, device=torch.get_default_device())),
-        )
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width, device=torch.get_default_device()))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., E) to (..., E), each vector by itself."""

@@ -5,9 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_notes.attention import attention_weights
 from attn_notes.linear import (
-    PositiveRandomFeatures,
     decay_mask,
     delta_chunks,
     delta_recurrence,
@@ -249,29 +247,6 @@ def test_elu_plus_one_is_elu_plus_one_and_stays_positive():
     assert torch.nn.functional.elu(far)[0] + 1 == 0  # what would have been lost
 
 
-def test_random_features_estimate_the_exponential_without_bias():
-    q, k = (0.5 * normal(n, 8, seed=n, dtype=torch.float32).detach() for n in (3, 4))
-    features = PositiveRandomFeatures(8, 100_000)
-    exact = (q @ k.mT / 8**0.5).exp()
-    estimate = features(q) @ features(k).mT
-    norms = (q[:, None] + k).square().sum(-1) / 8**0.5
-    error = ((norms.exp() - 1) / 100_000).sqrt() * exact  # one standard deviation
-    assert ((estimate - exact).abs() < 4 * error).all()
-    assert ((estimate - exact).abs() > error / 100).any()
-
-
-def test_with_many_random_features_it_is_near_the_softmax():
-    q, k, v = (0.5 * x.detach().float() for x in inputs(2, rows=L, columns=S))
-    output, _ = linear_attention(q, k, v, feature_map=PositiveRandomFeatures(D, 200_000))
-    torch.testing.assert_close(output, attention_weights(q, k) @ v, atol=5e-3, rtol=0)
-
-
-def test_features_are_drawn_by_their_seed():
-    draws = [PositiveRandomFeatures(4, 8, seed=seed).directions for seed in (0, 0, 1)]
-    assert draws[0].equal(draws[1])
-    assert not draws[0].equal(draws[2])
-
-
 # Precision, devices, errors
 
 
@@ -327,7 +302,6 @@ Q, K, V = torch.zeros(2, 5, 3), torch.zeros(2, 5, 3), torch.zeros(2, 5, 4)
         (lambda: linear_attention(Q, K, V, key_mask=V), TypeError, "mask must be a bool"),
         (lambda: linear_attention(Q, K, V, key_mask=V[0, 0] > 0), ValueError, "key_mask must"),
         (lambda: linear_attention(Q, K, V, state=Q), ValueError, r"state .*\(2, 3, 5\)"),
-        (lambda: PositiveRandomFeatures(0, 3), ValueError, "head_dim must be at least 1"),
         (lambda: decay_mask(torch.ones(3) > 0), TypeError, "gate must be floating"),
     ],
 )

@@ -3,13 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attn_notes.arguments import (
-    check_choices,
-    check_divides,
-    check_fractions,
-    check_integers,
-    check_positive,
-)
+from attn_notes.arguments import check_choices, check_divides, check_integers
 from attn_notes.positions import RotaryLayout
 
 Norm = Literal["post", "pre", "both"]
@@ -104,11 +98,6 @@ class TransformerConfig:
         optional = {name: getattr(self, name) for name in OPTIONAL_SIZES}
         check_integers(1, **{name: n for name, n in optional.items() if n is not None})
         check_integers(0, num_token_types=self.num_token_types)
-        check_fractions(dropout=self.dropout)
-        check_positive(layer_norm_eps=self.layer_norm_eps, rotary_base=self.rotary_base)
-        scale, local = self.rotary_scale, self.local_rotary_base
-        check_positive(rotary_scale=min(scale) if isinstance(scale, tuple) else scale)
-        check_positive(local_rotary_base=1.0 if local is None else local)
         check_choices(self)
         if self.head_dim is None:
             check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
@@ -118,12 +107,11 @@ class TransformerConfig:
         if rotated and sizes[rotated] % 2:
             wanted = f"even for {self.positions} positions"
             raise ValueError(f"{rotated} must be {wanted}, got {rotated} = {sizes[rotated]}")
-        windows = self.windows or ()
-        for window in windows:
+        for window in self.windows or ():
             check_integers(1, window=1 if window is None else window)
-        if self.windows is not None and len(windows) != self.num_layers:
+        if self.windows is not None and len(self.windows) != self.num_layers:
             wanted = f"one for each of the {self.num_layers} blocks"
-            raise ValueError(f"windows must be {wanted}, got {len(windows)}")
+            raise ValueError(f"windows must be {wanted}, got {len(self.windows)}")
 
     @property
     def proj_dim(self) -> int:

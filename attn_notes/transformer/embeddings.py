@@ -81,11 +81,8 @@ def attention_positions(
     """
     L, dtype = x.shape[1], torch.promote_types(x.dtype, torch.float32)
     if config.positions == "rotary":
-        D, base, scale = (
-            config.proj_dim // config.num_heads,
-            config.rotary_base,
-            config.rotary_scale,
-        )
+        D = config.proj_dim // config.num_heads
+        base, scale = config.rotary_base, config.rotary_scale
         if window is not None and config.local_rotary_base is not None:
             base, scale = config.local_rotary_base, 1.0
         how: Any = {"base": base, "scale": scale, "dtype": dtype, "device": x.device}
