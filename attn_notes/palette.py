@@ -17,8 +17,8 @@ NEGATIVE, POSITIVE = "#3f7fbf", "#c9643c"
 """The two ends of the diverging scale."""
 
 FIGURE_INK = "#6d737d"
-"""The grey of axes and labels: a contrast above 4.5 on light pages, and on dark ones, where the
-page shows figures 15 % brighter, since no one grey has it on both."""
+"""The grey of axes and labels, with a contrast above 4.5 on white. No one grey has it on dark pages
+as well, so the book replaces this one by the muted ink of its theme."""
 
 SEQUENTIAL = "cividis"
 """Matplotlib's colour map for weights; it is legible to colour-blind readers."""

@@ -97,7 +97,7 @@ def test_a_page_shows_two_drawings_each_with_its_own_ids_and_words_for_who_does_
     for piece, name in zip(pieces, ("one", "two"), strict=True):
         used, ids = references(piece)
         assert sorted(used) == sorted(ids) == sorted(f"{name}-{i}" for i in references(svg)[1])
-        root = ET.fromstring(piece)
+        (root,) = ET.fromstring(piece)  # in a frame that scrolls
         assert (root.get("role"), root.get("aria-label")) == ("img", 'a "map" of <e>')
         assert words(piece) == words(svg)
         assert "<style" not in piece  # it would hold for the whole page
@@ -106,7 +106,7 @@ def test_a_page_shows_two_drawings_each_with_its_own_ids_and_words_for_who_does_
 
 def test_an_inch_is_96_pixels_so_that_9_points_are_9_points(inlined):
     svg = tidy(drawn(*TOKENS))
-    root = ET.fromstring(inlined(svg, "one", ""))
+    (root,) = ET.fromstring(inlined(svg, "one", ""))
     inches = float(re.search(r'width="([\d.]+)pt"', svg)[1]) / 72
     assert float(root.get("width")) == pytest.approx(96 * inches, abs=0.5)
     size = re.search(r"font-size: ([\d.]+)px", svg)[1]  # of the drawing: a point

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
@@ -32,9 +31,6 @@ WIDGET = "<attn-widget"
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 MOST_LINES_SHOWN = 16  # of the package's source, unfolded
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
-# A size that is a style would keep its height on a narrow page.
-STILL = re.compile(r'<img ([^>]*)style="width: (\d+)px; height: (\d+)px;"')
-AS_NARROW_AS_THE_PAGE = r'<img \1width="\2" height="\3" loading="lazy"'
 
 
 class SolutionsIndex(nodes.General, nodes.Element):
@@ -194,24 +190,6 @@ class CaptionFigures(SphinxPostTransform):
         return nodes.raw("", svg[svg.index("<svg") :].replace("<svg ", opening, 1), format="html")
 
 
-class LightStills(SphinxPostTransform):
-    """Stills as WebP, half as large as PNG without loss, and with their size."""
-
-    default_priority = 25  # once the captions are in place
-    formats = ("html",)
-
-    def run(self, **kwargs: Any) -> None:
-        for image in self.document.findall(nodes.image):
-            source = Path(self.app.srcdir, image["uri"])
-            if source.suffix == ".png":
-                light = source.with_suffix(".webp")
-                with Image.open(source) as picture:
-                    picture.save(light, lossless=True)
-                    image["width"], image["height"] = map(str, picture.size)
-                image["uri"] = light.relative_to(self.app.srcdir).as_posix()
-                self.env.images.add_file(self.env.docname, image["uri"])
-
-
 def holds_a_widget(cell: nodes.Element) -> bool:
     return any(WIDGET in raw.astext() for raw in cell.findall(nodes.raw))
 
@@ -288,7 +266,7 @@ class WidgetBeforeCode(SphinxPostTransform):
 def finish_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """The widgets' files where there is one; stills that load when near; formulas with commas."""
+    """The widgets' files where there is one; formulas with commas."""
     body = context.get("body", "")
     if WIDGET in body:
         app.add_css_file("attn-widgets.css", priority=910)
@@ -300,8 +278,7 @@ def finish_page(
     if pagename == app.config.root_doc:
         context["docstitle"] = ""  # the opening page's title is the book's
     if body:  # no line breaks between a formula and its comma
-        body = FORMULA_END.sub(r'<span class="formula-end">\1\2</span>', body)
-        context["body"] = STILL.sub(AS_NARROW_AS_THE_PAGE, body)
+        context["body"] = FORMULA_END.sub(r'<span class="formula-end">\1\2</span>', body)
 
 
 def fill_solutions_index(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -361,7 +338,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension(name)
     app.add_node(SolutionsIndex)
     app.add_directive("solutions-index", SolutionsIndexDirective)
-    for transform in (FoldDropdowns, CaptionFigures, LightStills):
+    for transform in (FoldDropdowns, CaptionFigures):
         app.add_post_transform(transform)
     for transform in (FoldCode, WidgetBeforeCode):
         app.add_post_transform(transform)

@@ -45,7 +45,9 @@ def inlined(svg: str, name: str, label: str) -> str:
     width, height = (float(root.get(key, "0pt").removesuffix("pt")) * 4 / 3 for key in SIDES)
     root.attrib |= {"width": f"{width:.0f}", "height": f"{height:.0f}"}
     root.attrib |= {"class": "attn-still", "role": "img", "aria-label": label}
-    return ET.tostring(root, encoding="unicode")
+    # On a telephone a drawing is not made so narrow that its letters could not be read.
+    drawn = ET.tostring(root, encoding="unicode")
+    return f'<div class="attn-wide" style="--attn-width: {width:.0f}px">{drawn}</div>'
 
 
 def _themed(style: str, is_lettering: bool) -> str:
