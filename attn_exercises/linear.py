@@ -65,7 +65,7 @@ def gated_delta(answer: Any) -> None:
     S, k, v = draw((4, 3), (4,), (3,), seed=15)
     k = k / k.norm()
     for beta, gate in ((0.5, 0.25), (1.0, 0.0), (0.75, 1.0)):
-        left = gate * S
+        left, rest = gate * S, (1 - gate) * S
         right = left + beta * torch.outer(k, v - k @ left)
         mistakes = {
             "subtract what the key reads after the gate, not before": (
@@ -76,6 +76,9 @@ def gated_delta(answer: Any) -> None:
             ),
             "everything fades, by the gate": S + beta * torch.outer(k, v - k @ S),
             "subtract what the key reads already": left + beta * torch.outer(k, v),
+            "the gate is the share that is kept: multiply by it, not by 1 - gate": (
+                rest + beta * torch.outer(k, v - k @ rest)
+            ),
             "beta is the share that is corrected": left + torch.outer(k, v - k @ left),
             "go down the slope of the error, not up": left - beta * torch.outer(k, v - k @ left),
             "beta scales what is erased as well": (left + torch.outer(k, beta * v - k @ left)),

@@ -34,11 +34,13 @@ def rows_for_halves(answer: Any) -> None:
     back = queries.unflatten(0, (4, 2, 4)).transpose(1, 2).flatten(0, 2)
     mixed = queries.unflatten(0, (16, 2)).transpose(0, 1).flatten(0, 1)
     second = rows.flip(2).transpose(1, 2).flatten(0, 2)
+    outside = rows.transpose(0, 2).flatten(0, 2)
     mistakes = {
         "the rows stand as in the file, in pairs": queries,
         "this is the way back, from halves to pairs": back,
         "the rows of different heads are mixed: reorder them inside each head": mixed,
         "the second of each pair stands in the first half, and would turn the other way": second,
+        "the heads change places: keep the head's axis in front, and swap the other two": outside,
     }
     right = rows.transpose(1, 2).flatten(0, 2)
     compare(answer(queries, 4), right, "the rows for the queries", mistakes)

@@ -68,6 +68,7 @@ ANSWERS = answers(
             "leaves the new value alone",
         ),
         (STEP, "gate * S -> S", "everything fades, by the gate"),
+        (STEP, "gate * S -> (1 - gate) * S", "multiply by it, not by 1 - gate"),
         (STEP, "v - k @ left -> v", "subtract what the key reads already"),
         (STEP, "beta * -> ", "beta is the share that is corrected"),
         (STEP, "left + beta -> left - beta", "go down the slope of the error"),

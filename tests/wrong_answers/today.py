@@ -56,6 +56,7 @@ ANSWERS = answers(
             "the rows of different heads are mixed",
         ),
         (HALVES, "rows.transpose -> rows.flip(2).transpose", "would turn the other way"),
+        (HALVES, "transpose(1, 2) -> transpose(0, 2)", "keep the head's axis in front"),
         (HALVES, "(num_heads, -1, 2) -> (4, -1, 2)", "with two heads of keys"),
         (HALVES, "(num_heads, -1, 2) -> (-1, 4, 2)", "with a single head of width 16"),
         (HALVES, "flatten(0, 2) -> flatten(1, 2)", "the rows for the queries should have shape"),
