@@ -6,6 +6,7 @@ import {
   arrow, choice, foldedTable, frame, h, lifetime, mayMove, nearest, part, put, sharpCanvas, slider,
   withModifier,
 } from "./controls.js";
+import { folded } from "./folds.js";
 import { heatmap, HINT } from "./map.js";
 
 /** @typedef {import("./controls.js").Life} Life */
@@ -103,7 +104,7 @@ const PARTS = "\u25cf attention reads along the lines, \u25a0 feed-forward works
 
 const CHIP = 24, HEAD = 12, TURN = Math.PI / 3; // pixels of a token and of a block's head; of slanted labels
 const SIDE = 24, ROOM = 92; // pixels beside the stacks; of a label, at most
-const CROSS = PALETTE.categorical[1];
+const CROSS = PALETTE.categorical[4]; // of what the encoder's outputs bring; no query, key or value
 
 /**
  * What is on show.
@@ -499,24 +500,25 @@ function render({ model, el }) {
     label: "The network, from the tokens below to what it says above. Left and right arrow keys pick a position." });
   const sentence = h("p", { class: "attn-said", role: "status" });
   const about = h("p", { class: "attn-note" }), parts = h("p", { class: "attn-note" });
-  const words = h("div", {}, about, parts);
   const table = foldedTable(life, "The diagram as a table", () => ({
     corner: "position", columns: ["reads in each block", "is trained to say", `known at ${now.picked}`],
     rows: now.inputs.map((token, n) => [`${n} ${visible(token)}`, reads(now, n),
       now.says[n] === null ? "" : visible(now.says[n]), now.levels[0][n] ? "yes" : "no"]) }));
   const masks = [0, 1, 2].map((n) => maskPanel(life, n, pick));
+  // The diagram shows what one position can know through all blocks; a mask, what each may read in one.
+  const fold = folded(model, life, "The mask: what each position may read in one block", {},
+    h("div", { class: "attn-panels" }, ...masks.map((mask) => mask.el)));
   function draw() {
     now = read();
     picture.show(now);
     for (const mask of masks) mask.draw(now);
     sentence.textContent = positionWords(now);
     about.textContent = ABOUT[now.family];
-    words.className = now.encoder ? "attn-wide" : ""; // one mask leaves room beside it
     parts.textContent = `${PARTS}${now.encoder ? ", \u25c6 cross-attention reads the memory" : ""}.`;
     table.fill();
   }
   frame(el, life, { picture: [picture.el, sentence], controls: controlsFor(model, life, data, read, pick),
-    body: [table.el, h("div", { class: "attn-panels attn-family" }, words, ...masks.map((mask) => mask.el))] });
+    body: [h("div", { class: "attn-family" }, about, parts), table.el, fold] });
   life.watch(["family", "num_layers", "position"], draw);
   draw();
   return life.end;

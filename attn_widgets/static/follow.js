@@ -603,8 +603,8 @@ const numberTable = (life, followed) => foldedTable(life, "The numbers of this s
 
 // ---------------------------------------------------------------- steps, tokens and blocks to choose from
 
-// The architecture of a block as a map: the residual stream runs down, each sublayer reads from it and writes to it. Its
-// boxes are the steps. That of the step on show is lit, and to press another is to go there.
+// The architecture of a block as a map: the residual stream runs down, and each sublayer reads from it and writes to
+// it. Its boxes are the steps. That of the step on show is lit, and to press another is to go there.
 function blockMap(model, life, followed, heading, onPress) {
   const list = h("div", { class: "attn-steps", role: "group", "aria-label": "Steps of this block" });
   let listed = "";

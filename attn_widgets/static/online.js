@@ -17,7 +17,7 @@ import { stepper } from "./steps.js";
 const MOST_KEYS = 64; // as in attn_widgets.online
 const PACE = 1900; // milliseconds from one tile to the next, as it plays
 const RIGHT = 60, TOP = 30, FLOOR = 124, STRIP = 16; // pixels: for numbers; where scores begin and end; for masked keys
-const BEFORE = PALETTE.categorical[0], TILE = PALETTE.categorical[1], WRONG = PALETTE.categorical[3];
+const [, KEY, VALUE, WRONG] = PALETTE.categorical;
 
 // One entry a tile: {start, end, old, maximum, rescale, exps, added, total, sums, output}. `old` is what the
 // tile found, {maximum, total, sums, exps, output}, and `added` what it adds to both sums. Whoever forgets
@@ -125,7 +125,8 @@ function readStep(model, { values, S }) {
 }
 const isClosed = ({ scores }, n) => scores[n] === -Infinity;
 const isInTile = ({ start, end }, n) => n >= start && n < end;
-const hueOf = (now, n) => (isInTile(now, n) ? TILE : BEFORE);
+// What stands for a key, or its value, has that hue while its tile is read, and is grey later.
+const hueOf = (now, n, hue, { muted }) => (isInTile(now, n) ? hue : muted);
 
 // ---------------------------------------------------------------- the picture: where things lie
 
@@ -187,7 +188,7 @@ function paintTiles(picture) {
   const { context, colours, at, now: { tile, start, end }, data: { S } } = picture, { edge } = at, foot = at.base + 6;
   context.fillStyle = colours.panel; // the tile in hand
   context.fillRect(edge(start), 0, edge(end) - edge(start), foot);
-  context.fillStyle = TILE; context.fillRect(edge(start), 0, edge(end) - edge(start), 3);
+  context.fillStyle = KEY; context.fillRect(edge(start), 0, edge(end) - edge(start), 3);
   for (let n = tile; n < S; n += tile) rule(picture, edge(n), 0, edge(n), foot, { dash: [1, 3] });
   rule(picture, at.left, FLOOR, at.right, FLOOR);
   context.fillStyle = hatch(context, colours.line);
@@ -197,7 +198,7 @@ function paintTiles(picture) {
 }
 
 function paintMaximum(picture) { // where it has been, and where it is
-  const { colours: { accent: colour }, at, now, moment: [shrunk] } = picture, { edge, scoreY } = at;
+  const { colours: { ink: colour }, at, now, moment: [shrunk] } = picture, { edge, scoreY } = at;
   const { run, old, maximum, end } = now;
   for (const { maximum: m, start: s, end: e } of run.slice(0, now.at)) {
     if (m > -Infinity) rule(picture, edge(s), scoreY(m), edge(e), scoreY(m), { colour, thick: 1.5 });
@@ -213,11 +214,11 @@ function paintScores(picture) {
   const { context, colours, at, now } = picture, radius = Math.min(9, at.pitch / 2);
   now.scores.forEach((score, n) => {
     const x = at.x(n), y = at.scoreY(score), later = n >= now.end, ink = later ? colours.muted : colours.ink;
-    const line = later ? { colour: colours.muted, dash: [2, 3] } : { colour: hueOf(now, n), thick: 3 };
+    const line = later ? { colour: colours.muted, dash: [2, 3] } : { colour: hueOf(now, n, KEY, colours), thick: 3 };
     if (!isClosed(now, n)) rule(picture, x, FLOOR, x, y, line);
     handle(context, colours, x, y, Math.min(5, 0.6 * radius));
     if (n === now.key) {
-      context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
+      context.strokeStyle = colours.ink; context.lineWidth = 2; context.beginPath();
       context.arc(x, y, radius, 0, 7); context.stroke();
     }
     const halo = isInTile(now, n) ? colours.panel : colours.paper;
@@ -252,7 +253,7 @@ function paintExps(picture) {
   rule(picture, at.left, peak, at.edge(end), peak, { dash: [1, 3], colour: colours.muted });
   heights(picture).forEach((share, n) => {
     const left = at.x(n) - width / 2, height = share * unit, before = n < start ? old.exps[n] * unit : 0;
-    context.fillStyle = hueOf(now, n); context.fillRect(left, base - height, width, height);
+    context.fillStyle = hueOf(now, n, KEY, colours); context.fillRect(left, base - height, width, height);
     if (before - height > 1.5 && !forget && rescale < 1) {
       ghost(picture, left + 0.5, base - before, width - 1, before - height);
     }
@@ -272,7 +273,7 @@ function paintSum(picture) {
   context.fillStyle = colours.panel; context.fillRect(left, sum, at.right - left, thick);
   let x = left;
   heights(picture).forEach((share, n) => {
-    context.fillStyle = hueOf(now, n); context.fillRect(x, sum, share * unit, thick);
+    context.fillStyle = hueOf(now, n, KEY, colours); context.fillRect(x, sum, share * unit, thick);
     x += share * unit;
     if (share * unit > 4) { context.fillStyle = colours.paper; context.fillRect(x - 1, sum, 1, thick); }
   });
@@ -329,7 +330,8 @@ function paintValues(picture, spot, width) {
   const { colours, now, data: { values, names, S } } = picture, { exps, total, end } = now;
   values.forEach((value, n) => {
     const place = spot(value), share = total > 0 ? exps[n] / total : 0, seen = n < end && !isClosed(now, n);
-    disc(picture, place, 3 + 9 * Math.sqrt(share), seen ? hueOf(now, n) : null, seen ? null : colours.muted);
+    const radius = 3 + 9 * Math.sqrt(share);
+    disc(picture, place, radius, seen ? hueOf(now, n, VALUE, colours) : null, seen ? null : colours.muted);
     if (S > 24 && !isInTile(now, n)) return;
     const near = place[0] > width - 60, gap = 6 + 9 * Math.sqrt(share);
     write(picture, names[n], place[0] + (near ? -gap : gap), place[1] + 4, { align: near ? "right" : "left" });
@@ -344,7 +346,7 @@ function paintMean(picture, spot) {
     disc(picture, [x, y], 10, null, colours.ink);
     write(picture, "softmax", x, y - 14, { align: "center", colour: colours.ink });
   }
-  const colour = forget ? WRONG : colours.accent;
+  const colour = forget ? WRONG : colours.ink;
   const path = run.slice(0, at).filter((one) => one.total > 0).map(({ output }) => spot(output));
   if (!(total > 0)) return;
   const [from, to] = [old.total > 0 ? old.output : now.output, now.output].map(spot);

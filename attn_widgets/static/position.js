@@ -16,7 +16,7 @@ import { ATTENTION } from "./map_layout.js";
 const HEADS = 8, APART = 2.4; // as in attn_widgets.position
 const LARGEST = 4096; // positions, or dimensions
 const NARROWEST = 38; // pixels of a clock, so that eight stand in a row on a phone
-const OTHER = PALETTE.categorical[1]; // the hue of the other position
+const [QUERY, KEY] = PALETTE.categorical; // the hues of the position and of the other
 const slope = (head) => 2 ** (-8 * (head + 1) / HEADS);
 const speed = (j, { width, base }) => base ** ((-2 * j) / width);
 
@@ -183,9 +183,9 @@ function clockView(life, current, choose) {
         const lit = n === chosen, x = ((n % per) + 0.5) * side, y = ((n / per) | 0) * height + side / 2 + 1;
         const hand = (vector, colour, thick) => vector
           && trace(context, colour, thick, [[x, y], [x + scale * vector[2 * n], y - scale * vector[2 * n + 1]]]);
-        disc(context, [x, y], r, colours.panel, lit ? colours.accent : colours.line, lit ? 2.5 : 1);
-        if (bias) tent(context, [x, y], r, n, colours.accent, 2);
-        else { hand(mine, colours.accent, 3); hand(theirs, OTHER, 1.5); }
+        disc(context, [x, y], r, colours.panel, lit ? colours.ink : colours.line, lit ? 2.5 : 1);
+        if (bias) tent(context, [x, y], r, n, QUERY, 2);
+        else { hand(mine, QUERY, 3); hand(theirs, KEY, 1.5); }
         context.fillStyle = lit ? colours.ink : colours.muted;
         context.fillText(bias ? `1/${1 / slope(n)}` : turns ? period(n, now) : String(n), x, y + r + 4);
       }
@@ -209,10 +209,10 @@ function writeAt(context, text, x, y, align = "center") {
 function paintSlopes(context, colours, { chosen, count, i, other, theirs, length }, middle, r) {
   const [x, y] = middle, far = length - 1, top = [x, y - 0.15 * r];
   for (let head = 0; head < count; head++) if (head !== chosen) tent(context, top, r, head, colours.muted, 0.7);
-  tent(context, top, r, chosen, colours.accent, 2.5);
+  tent(context, top, r, chosen, QUERY, 2.5);
   for (const end of [-1, 0, 1]) writeAt(context, Math.abs(end) * far, x + 0.85 * r * end, y + 0.65 * r);
   writeAt(context, "positions away", x, y + 0.85 * r);
-  if (theirs) disc(context, onTent(top, r, chosen, (other - i) / far), 5, OTHER, colours.paper, 1.5);
+  if (theirs) disc(context, onTent(top, r, chosen, (other - i) / far), 5, KEY, colours.paper, 1.5);
 }
 
 // The plane with its axes, and where in it the pair of each position ends.
@@ -256,8 +256,8 @@ function paintPair(context, colours, now, middle, r) {
     context.beginPath(); context.arc(x, y, 0.32 * r, from, from + sweep, sweep < 0);
     context.strokeStyle = colours.muted; context.lineWidth = 1.5; context.stroke();
   }
-  if (theirs) arrow(context, middle, theirs, OTHER, 2);
-  arrow(context, middle, mine, colours.accent, 2.6);
+  if (theirs) arrow(context, middle, theirs, KEY, 2);
+  arrow(context, middle, mine, QUERY, 2.6);
   nameArrows(context, colours, now, middle, mine, theirs);
 }
 
@@ -307,17 +307,17 @@ function paintCurve(context, colours, now, width) {
   const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
   for (let head = 0; head < (bias ? HEADS : 0); head++)
     if (head !== chosen) line(similarities(now, i, 0, length, head), colours.muted, 0.7);
-  line(curve, PALETTE.categorical[0], 2);
+  line(curve, colours.ink, 2);
   context.setLineDash([2, 3]);
-  trace(context, colours.accent, 2, [[x(i), BOX.top], [x(i), BOX.bottom]]);
+  trace(context, QUERY, 2, [[x(i), BOX.top], [x(i), BOX.bottom]]);
   context.setLineDash([]);
   context.font = `600 11px ${colours.font}`;
   context.fillStyle = colours.ink;
   context.textBaseline = "bottom";
   context.fillText(String(i), x(i), BOX.top - 4);
-  disc(context, at(curve[i], i), 5, colours.accent, colours.paper, 1.5);
+  disc(context, at(curve[i], i), 5, QUERY, colours.paper, 1.5);
   const knob = inside ? at(curve[other], other) : null;
-  if (knob) disc(context, knob, 7, OTHER, colours.ink, 1.5);
+  if (knob) disc(context, knob, 7, KEY, colours.ink, 1.5);
   return knob;
 }
 

@@ -15,7 +15,7 @@ const REACH = 3; // of the plane, on each side
 const STEP = 30; // pixels from one bar to the next
 const NAMES = { dot: "dot product", scaled_dot: "scaled dot product", gaussian: "Gaussian", bilinear: "bilinear",
   additive: "additive" };
-const hueOf = (n) => PALETTE.categorical[n % PALETTE.categorical.length];
+const [QUERY, KEY, VALUE] = PALETTE.categorical;
 const STRIDE = 0.05; // of the plane, which a key moves an arrow
 const HINT = ["Drag the end of an arrow. On the keyboard, arrow keys choose one, and with Shift they move it.",
   "Drag the end of an arrow."];
@@ -115,12 +115,12 @@ function paintShadows(context, colours, plane, { against, keys, query, score }) 
     dashed(context, plane, far.map((x) => -x), far, colours.muted, [2, 4]);
     context.restore();
   }
-  keys.forEach((key, n) => {
-    if (score === "gaussian") dashed(context, plane, key, query, hueOf(n), [4, 3]);
+  keys.forEach((key) => {
+    if (score === "gaussian") dashed(context, plane, key, query, KEY, [4, 3]);
     if (!length) return;
     const foot = measure.map((x) => (shadow(key, measure) * x) / length), [x, y] = plane.at(foot);
-    dashed(context, plane, key, foot, hueOf(n), [4, 3]);
-    context.fillStyle = hueOf(n); context.beginPath(); context.arc(x, y, 4, 0, 7); context.fill();
+    dashed(context, plane, key, foot, KEY, [4, 3]);
+    context.fillStyle = KEY; context.beginPath(); context.arc(x, y, 4, 0, 7); context.fill();
   });
 }
 
@@ -160,11 +160,11 @@ function paintName(context, { at, middle }, colours, text, end, taken) {
 // The arrows, the average of the keys, the ends, which can be dragged, and the names of all.
 function paintArrows(context, colours, plane, here) {
   const { keys, query, tokens, output } = here, { at } = plane, { weights } = here.answer(), origin = at([0, 0]);
-  keys.forEach((key, n) => arrow(context, origin, at(key), hueOf(n), 1.2 + 5 * weights[n]));
+  keys.forEach((key, n) => arrow(context, origin, at(key), KEY, 1.2 + 5 * weights[n]));
   const [x, y] = at(output(weights));
   context.fillStyle = colours.panel; context.fillRect(x - 7, y - 7, 14, 14);
-  context.strokeStyle = colours.ink; context.lineWidth = 2; context.strokeRect(x - 7, y - 7, 14, 14);
-  arrow(context, origin, at(query), colours.ink, 2.4);
+  context.strokeStyle = VALUE; context.lineWidth = 3; context.strokeRect(x - 7, y - 7, 14, 14);
+  arrow(context, origin, at(query), QUERY, 2.4);
   for (const end of [...keys, query].map(at)) handle(context, colours, end[0], end[1], 5);
   const taken = obstacles(plane, here, weights);
   context.textBaseline = "middle"; context.font = `600 12px ${colours.font}`;
@@ -177,7 +177,7 @@ function paintArrows(context, colours, plane, here) {
 // The arrow that keys and sliders move.
 function paintChosen(context, colours, { at }, { vector, chosen }) {
   const ring = at(vector(chosen));
-  context.strokeStyle = colours.accent; context.lineWidth = 2; context.beginPath();
+  context.strokeStyle = colours.ink; context.lineWidth = 2; context.beginPath();
   context.arc(ring[0], ring[1], 11, 0, 7); context.stroke();
 }
 
@@ -256,7 +256,7 @@ function barsView(life, { tokens, answer }) {
         context.fillStyle = colours.ink; context.textAlign = "left"; context.fillText(visible(token, 6), 0, y);
         context.textAlign = "right"; context.fillText(two(scores[n]), left - 8, y);
         context.fillStyle = colours.panel; context.fillRect(left, y - 8, room, 16);
-        context.fillStyle = hueOf(n); context.fillRect(left, y - 8, room * weights[n], 16);
+        context.fillStyle = KEY; context.fillRect(left, y - 8, room * weights[n], 16);
         context.fillStyle = colours.ink;
         context.textAlign = "left";
         context.fillText(weights[n].toFixed(3), left + room + 8, y);

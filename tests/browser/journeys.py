@@ -608,7 +608,8 @@ def assert_wired(panel: Panel, widget: BookWidget) -> None:
         "encoder-decoder": [torch.ones(S, S).bool(), causal_mask(T), torch.ones(T, S).bool()],
         "prefix": [prefix_mask(S + T, prefix=S)],
     }[widget.family]
-    assert panel.el.locator("details:visible").count() == 1 + len(masks)
+    panel.unfold()
+    assert panel.el.locator("details.attn-table:visible").count() == 1 + len(masks)
     for nth, mask in enumerate(masks, start=1):
         cells = [row[1:] for row in panel.table(nth)[1:]]
         assert cells == [["open" if one else "masked" for one in row] for row in mask.tolist()]

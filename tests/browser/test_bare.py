@@ -169,6 +169,7 @@ def test_arrow_keys_walk_the_cells_and_the_readout_says_each(visit, bare, name):
     panel = Panel(visit(bare(name)))
     if name == "player":
         panel.el.get_by_role("tab", name="The chosen head").click()
+    panel.unfold()
     rows = weight_rows(panel, name)
     nth = {"mask": 1, "player": 2}.get(name, 0)
     canvas = panel.map(nth)

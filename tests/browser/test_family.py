@@ -13,7 +13,7 @@ from tests.browser.panel import PIXELS, Panel, rgb
 from tests.colours import LIGHT
 from tests.widgets import of_family, wired
 
-ACCENT, PAPER, CROSS = map(rgb, (LIGHT["accent"], LIGHT["paper"], palette.CATEGORICAL[1]))
+ACCENT, PAPER, CROSS = map(rgb, (LIGHT["accent"], LIGHT["paper"], palette.CATEGORICAL[4]))
 S = T = 5  # of the widget that is tested
 
 

@@ -5,6 +5,7 @@ import pytest
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
 from attn_widgets import FollowToken, TransformerPlayer
+from attn_widgets.assets import name_elements
 from tests.browser.bare import write_files, write_page
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
@@ -204,3 +205,14 @@ def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare):
             box = panel.map().bounding_box()
             assert all(box[place] == start[place] for place in places)
             assert panel.el.bounding_box()["height"] == whole  # nothing below it moves
+
+
+def test_one_that_shows_less_is_named_so_for_its_height_is_another():
+    whole, less = (
+        FollowToken(random_transformer(Encoder), [*WORDS[:3]], attention_only=less)
+        for less in (False, True)
+    )
+    assert name_elements(less.page_html()).startswith(
+        '<attn-widget data-widget="follow" data-less>'
+    )
+    assert name_elements(whole.page_html()).startswith('<attn-widget data-widget="follow"><')

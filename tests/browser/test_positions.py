@@ -20,8 +20,8 @@ SHARP = {"device_scale_factor": 4}  # so that a line is more than its edges
 SCHEMES = ["none", "sinusoidal", "rotary", "alibi"]
 
 
-ACCENT, OTHER, LINE = (
-    rgb(c) for c in (LIGHT["accent"], palette.CATEGORICAL[1], palette.CATEGORICAL[0])
+QUERY, KEY, LINE, ACCENT = (
+    rgb(c) for c in (palette.QUERY, palette.KEY, LIGHT["ink"], LIGHT["accent"])
 )
 
 
@@ -102,7 +102,7 @@ def test_every_hand_points_where_its_pair_does(visit, bare, scheme, unlike):
             if apart(a, b) < 0.3 or min(a.norm(), b.norm()) < 0.25 * longest:
                 continue  # one hand lies on the other, or is too short to look at
             places = [clocks.place(n, *(0.88 * 0.7 * end / longest).tolist()) for end in (a, b)]
-            assert colours(clocks.canvas, *places) == [ACCENT, OTHER]
+            assert colours(clocks.canvas, *places) == [QUERY, KEY]
             seen += 1
     assert seen >= 4
 
@@ -128,7 +128,7 @@ def test_the_curve_runs_through_what_torch_says_and_marks_both_positions(visit, 
         for pixel in colours(canvas, *lone):
             assert pixel == pytest.approx(LINE, abs=1)
         marked = colours(canvas, *(at[p] for p in both))
-        assert marked == ([ACCENT, OTHER] if distance else [OTHER] * 2)
+        assert marked == ([QUERY, KEY] if distance else [KEY] * 2)
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rotary", "alibi"])
