@@ -13,6 +13,7 @@ import { besideView } from "./heads_beside.js";
 import { combined, headRanking, viewReader } from "./heads_reader.js";
 import { links } from "./links.js";
 import { patchView } from "./patches.js";
+import { tabs } from "./tabs.js";
 import { typingBox } from "./typing.js";
 
 /** @typedef {import("./controls.js").Model} Model */
@@ -31,7 +32,9 @@ const MEANS = {
     + "value is short adds little.",
   rollout: "The mean of all heads, and half of each token itself, multiplied through the layers up to this one: how "
     + "much of a token comes from each input, if values changed nothing." };
-const BEST = 5, MOST_PINNED = 5, FAINT = 0.1; // FAINT: a head that reaches no such weight has a scale of its own
+const HUES = [...PALETTE.categorical.slice(3), "#8a6d5c", "#7d8794"]; // of pinned heads
+const BEST = 5, MOST_PINNED = HUES.length;
+const FAINT = 0.1; // FAINT: a head that reaches no such weight has a scale of its own
 const MOST_LINKED = 100, EXCERPT = 41; // tokens between which links are drawn; of a longer text
 const SCORE = "Score: the weight that a token gives there. A mean over the tokens that have such a place "
   + "(special ones left out), then over the sentences. What is hidden changes no score.";
@@ -95,8 +98,8 @@ function explorer(model, arrived) {
     },
     /** @returns {[layer: number, head: number]} */
     place: (n) => [(n / reader.now().heads) | 0, n % reader.now().heads],
-    // The hue of each pinned head; the chosen one has the accent's.
-    hueOf: (n) => PALETTE.categorical[1 + pinned().indexOf(n)],
+    // The hue of each pinned head, none of which means query, key or value; the chosen one has the accent's.
+    hueOf: (n) => HUES[pinned().indexOf(n)],
     togglePin(n) {
       if (pinned().includes(n)) put(model, { pinned: pinned().filter((other) => other !== n) });
       else if (pinned().length < MOST_PINNED) put(model, { pinned: [...pinned(), n] });
@@ -260,9 +263,8 @@ function rankingView(model, life, here) {
       el.setAttribute("aria-pressed", String(Boolean(means) && order[k] === chosen));
     });
     const entropy = ["focused", "spread"].includes(pattern);
-    about.textContent = means ? (entropy ? ENTROPY : SCORE)
-      : "Choose a head among all of them, or let a button find one.";
-    list.hidden = table.el.hidden = !means;
+    about.textContent = entropy ? ENTROPY : SCORE;
+    about.hidden = list.hidden = table.el.hidden = !means;
     table.fill();
   } };
 }
@@ -380,6 +382,25 @@ function sharing({ kv_heads: groups, size: [, heads] }, head) {
   return ` Heads ${from} ${each > 2 ? "to" : "and"} ${from + each - 1} share their keys and values.`;
 }
 
+// The pictures of the heads on show, between what chooses a head and the other controls: side by side on a wide page,
+// and one at a time under tabs on a phone, where they fit one screen with the overview.
+function picturesOf(model, life, here, { map, scaled, figure, sentence, beside }) {
+  const whole = [map.el, scaled], panel = (name, ...children) => h("div", { class: name }, ...children);
+  if (here.sentences[0].image) {
+    return { pictures: [panel("attn-first", figure.el, sentence)],
+      below: [folded(model, life, "All patches as a map", {}, ...whole)] };
+  }
+  const linked = [figure.el, figure.note];
+  const views = beside
+    ? { [beside.names[0]]: panel("attn-first", beside.first, ...whole),
+      [beside.names[1]]: panel("attn-second", ...beside.second),
+      [beside.fits() ? "difference, links" : "links"]: panel("attn-last", beside.apart, ...linked) }
+    : { map: panel("attn-first", ...whole), links: panel("attn-last", ...linked) };
+  const either = tabs(life, "What is shown of the head", views);
+  either.classList.add("attn-either");
+  return { pictures: [either, sentence], below: [] };
+}
+
 /** @param {import("./controls.js").Mount} mount */
 function renderOnce({ model, el }) {
   const life = lifetime(model);
@@ -415,17 +436,16 @@ function renderOnce({ model, el }) {
     const [layer, head] = here.place(here.shownHeads()[0]);
     if (layer !== model.get("layer") || head !== model.get("head")) put(model, { layer, head });
   });
-  const { first, more } = controlsFor(model, life, here, menus, stories), { beside, figure, map } = tokens;
+  const { first, more } = controlsFor(model, life, here, menus, stories), { beside } = tokens;
   if (beside) first.push(beside.press);
-  const isPicture = Boolean(here.sentences[0].image), whole = [map.el, tokens.scaled];
-  const left = [...grids.map((grid) => grid.el), which, about, h("div", { class: "attn-controls" }, ...first), more,
-    tokens.following.el, ranked.list, ranked.about, pins.el, scale.el];
-  const right = isPicture ? [figure.el, tokens.sentence] : [...(beside ? [beside.first] : []), ...whole];
-  const below = isPicture ? [folded(model, life, "All patches as a map", {}, ...whole)]
-    : [figure.el, figure.note, tokens.sentence];
+  more.append(ranked.about);
+  const top = h("div", {}, ...grids.map((grid) => grid.el), which, about);
+  const rest = h("div", { class: "attn-rest" }, tokens.following.el, h("div", { class: "attn-controls" }, ...first),
+    more, ranked.list, pins.el, scale.el);
+  const { pictures, below } = picturesOf(model, life, here, tokens);
   frame(el, life, { title: here.title, body: [
-    h("div", { class: beside ? "attn-heads attn-pair" : "attn-heads" }, h("div", {}, ...left), h("div", {}, ...right)),
-    ...(beside ? [beside.row(below)] : below), map.table, ...(beside ? beside.tables : []), ranked.table.el] });
+    h("div", { class: beside ? "attn-heads attn-pair" : "attn-heads" }, top, ...pictures, rest),
+    ...below, tokens.map.table, ...(beside ? beside.tables : []), ranked.table.el] });
   life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",
     "columns", "pattern", "reply", "packed"], draw);

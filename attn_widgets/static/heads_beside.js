@@ -40,10 +40,8 @@ function besideView(model, life, here, names) {
     put(model, { layer, head });
   });
   const fits = () => sameTokens(here.reader.now(0), here.reader.now(1));
-  return { press, first: heading(names[0]), tables: [second.table, apart.table],
-    // The second map stands under the first, at its size.
-    row: (arcs) => h("div", { class: "attn-heads attn-pair" }, h("div", {}, both, ...arcs),
-      h("div", {}, heading(names[1]), second.el)),
+  return { press, names, fits, first: heading(names[0]), second: [heading(names[1]), second.el], apart: both,
+    tables: [second.table, apart.table],
     // The values of the first, and their row of the token.
     draw(values, mark, top) {
       const all = here.shownHeads(), other = here.reader.now(1), map = here.combinedOf(other, all);

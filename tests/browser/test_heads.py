@@ -115,7 +115,7 @@ def test_each_pinned_head_has_links_of_its_own_colour_and_strength(visit, bare):
     settle(page)
     every = widget.weights[1] ** (1 / 3)
     drawn_links = page.evaluate("curves")
-    hues = {0: palette.CATEGORICAL[1], 1: LIGHT["accent"]}
+    hues = {0: palette.CATEGORICAL[3], 1: LIGHT["accent"]}
     for head, hue in hues.items():
         strong = [float(w) for w in every[head, 3] if w > 0.004]
         drawn = [part for colour, part in drawn_links if colour == hue]
@@ -358,7 +358,7 @@ def test_two_views_side_by_side_show_one_head_and_its_difference(visit, tmp_path
     both = compare(first=show_attention([*one], tokens), second=show_attention([*other], tokens))
     panel = saved(visit, tmp_path, both)
     assert panel.el.locator(".attn-heading:visible").all_inner_texts() == [
-        *("first", "second less first", "second")
+        *("first", "second", "second less first")
     ]
     panel.press_button("Show the head that differs most")
     layer, head = divmod(int((one - other).abs().sum((-2, -1)).argmax()), 3)
@@ -368,7 +368,7 @@ def test_two_views_side_by_side_show_one_head_and_its_difference(visit, tmp_path
     texts = compare(a=show_attention([*one], tokens), b=show_attention([*other], [*"abce"]))
     panel = saved(visit, tmp_path, texts)
     assert panel.el.get_by_role("button", name="Show the head that differs most").count() == 0
-    assert panel.map(1).is_hidden()
+    assert panel.map(2).is_hidden()
 
 
 def test_a_window_of_one_layer_is_hatched_like_the_future(visit, tmp_path):
@@ -394,3 +394,19 @@ def test_a_head_that_reads_evenly_has_a_scale_of_its_own_and_says_so(visit, tmp_
     assert pixel[:3] == rgb("#fee838")
     panel.press(COLOUR, "Space")
     expect(note).to_be_hidden()
+
+
+def test_on_a_phone_the_map_or_the_links_share_a_screen_with_the_overview(visit, bare):
+    page = visit(bare("heads"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    panel = Panel(page)
+    pictures = panel.el.locator(".attn-first, .attn-last")
+    seen = "(all) => all.map((one) => one.offsetHeight > 0)"
+    assert pictures.evaluate_all(seen) == [True, False]
+    panel.el.get_by_role("tab", name="links").click()
+    assert pictures.evaluate_all(seen) == [False, True]
+    panel.el.get_by_role("tab", name="map").click()
+    top, box = panel.el.bounding_box()["y"], pictures.first.bounding_box()
+    assert box["y"] + box["height"] - top < 844
+    page.set_viewport_size({"width": 900, "height": 900})
+    assert pictures.evaluate_all(seen) == [True, True]
