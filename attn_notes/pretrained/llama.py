@@ -159,6 +159,7 @@ def _rotation(published: Mapping[str, Any], head_dim: int, kind: str) -> tuple[f
     if name not in ("linear", "llama3", "yarn"):
         raise ValueError(f"rope_type must be default, linear, llama3 or yarn, got {name!r}")
     factor = float(rope["factor"])
+    check_positive(factor=factor)
     if name == "linear":
         return base, factor, 1.0
     original = "original_max_position_embeddings"  # outside the rotation's own keys it comes first
