@@ -256,7 +256,7 @@ def apply_rotary(
     check_rotary(x, angles, layout)
     n = angles.shape[1]  # pairs
     split, axis = ((n, 2), -1) if layout == "pairs" else ((2, n), -2)
-    a, b = x.unflatten(-1, split).unbind(axis)  # (..., L, D/2) each
+    a, b = x.reshape(*x.shape[:-1], *split).unbind(axis)  # (..., L, D/2) each
     cos, sin = angles.cos(), angles.sin()  # (L, D/2), for every head
     turned = torch.stack((a * cos - b * sin, a * sin + b * cos), dim=axis)
     return turned.flatten(-2).to(x.dtype)  # (..., L, D)
