@@ -18,6 +18,7 @@ from torch import Tensor
 from attn_notes.arguments import (
     check_attention,
     check_bool,
+    check_broadcast,
     check_floating,
     check_integers,
     check_tensors,
@@ -172,6 +173,7 @@ def linear_attention(
         feature_map: from queries and keys to features (..., F), which should not be negative.
         is_causal: query i reads no key after i.
         key_mask: bool, (S,) or (..., S), `True` = may be read; others leave the state as it is.
+            A `padding_mask` (B, 1, S) fits keys with heads (B, H, S, D).
         state: what an earlier call returned.
         chunk: tokens at a time where it is causal; changes only time and rounding.
 
@@ -227,10 +229,11 @@ def pieces(chunk: int, *tokens: Tensor, **numbers: Tensor | None) -> Iterator[tu
 
 
 def column(name: str, numbers: Tensor, key: Tensor) -> Tensor:
-    """One number for each token, (L,) or (..., L), as a column (L, 1) or (..., L, 1)."""
+    """One number for each token, (L,) or (..., L), as a column (..., L, 1); axes of 1 broadcast."""
     check_tensors(**{name: numbers})
     lead = key.shape[:-1]
-    if numbers.shape not in (lead, lead[-1:]):
+    if numbers.dim() not in (1, len(lead)):  # others could line a batch up with heads
         shapes = f"{tuple(lead[-1:])} or {tuple(lead)}" if len(lead) > 1 else f"{tuple(lead)}"
         raise ValueError(f"{name} must have shape {shapes}, got {tuple(numbers.shape)}")
-    return numbers[..., None]
+    check_broadcast(name, numbers, lead, of="tokens")
+    return numbers.expand(lead)[..., None]

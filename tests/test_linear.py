@@ -14,6 +14,7 @@ from attn_notes.linear import (
     linear_chunks,
     linear_recurrence,
 )
+from attn_notes.masks import padding_mask
 from tests.oracles import DV, B, D, H, L, S, assert_same, coin, normal
 
 LENGTH = 11  # of the chunks below, some divide it and some leave a rest
@@ -213,6 +214,20 @@ def test_a_masked_key_changes_nothing_even_if_it_is_nan():
     assert (output[:, :, :2] == 0).all()  # nothing may be read: 0, as in an empty row
 
 
+def test_a_padding_mask_and_one_gate_a_head_fit_all_heads():
+    q, k, v, beta, gate = tokens(B, H)
+    mask = padding_mask([3] * (B - 1) + [LENGTH], LENGTH)  # (B, 1, L)
+    output, _ = linear_attention(q, k, v, key_mask=mask)
+    each, _ = linear_attention(q, k, v, key_mask=mask.expand(B, H, LENGTH))
+    torch.testing.assert_close(output, each)
+    assert not output.allclose(linear_attention(q, k, v)[0])
+    gate = gate[0, :, :1]  # (H, 1)
+    for delta in (delta_recurrence, delta_chunks):
+        output, _ = delta(q[0], k[0], v[0], beta[0], gate=gate)
+        each, _ = delta(q[0], k[0], v[0], beta[0], gate=gate.expand(H, LENGTH))
+        torch.testing.assert_close(output, each)
+
+
 def test_pieces_with_a_normaliser_are_the_whole():
     q, k, v = inputs(B, rows=LENGTH, columns=LENGTH)
     whole, end = linear_attention(q, k, v, is_causal=True)
@@ -294,8 +309,9 @@ Q, K, V = torch.zeros(2, 5, 3), torch.zeros(2, 5, 3), torch.zeros(2, 5, 4)
     ("call", "error", "words"),
     [
         (lambda: linear_chunks(Q, K[:, :4], V[:, :4]), ValueError, "the same length L, got query"),
-        (lambda: delta_chunks(Q, K, V, torch.ones(2)), ValueError, r"beta .*\(5,\) or \(2, 5\)"),
-        (lambda: linear_chunks(Q, K, V, gate=torch.ones(2, 1)), ValueError, "gate .*got"),
+        (lambda: delta_chunks(Q, K, V, torch.ones(2)), ValueError, r"beta must broadcast.*\(2,\)"),
+        (lambda: delta_chunks(Q, K, V, torch.ones(1, 2, 5)), ValueError, r"\(5,\) or \(2, 5\)"),
+        (lambda: linear_chunks(Q, K, V, gate=torch.ones(3, 1)), ValueError, "gate .*got"),
         (lambda: linear_chunks(Q, K, V, state=Q), ValueError, r"state .*\(2, 3, 4\), got \(2, 5"),
         (lambda: linear_chunks(Q, K, V, chunk=0), ValueError, "chunk must be at least 1"),
         (lambda: linear_attention(Q, K[..., :2], V), ValueError, "must share head_dim"),
