@@ -6,15 +6,16 @@ python tools/screens.py 05_multi_head  another page of the book
 
 import sys
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from tools.browser import FLAGS, find  # noqa: E402, this file is run as a script
 
 SCREENS = ((1280, 900), (390, 844))
-THEMES = ("light", "dark")
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SETTLED = 1500  # milliseconds, until widgets are mounted, formulas set and letters there
 
 
@@ -23,7 +24,7 @@ def take(browser: Browser, page_file: Path, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     taken = []
     for width, height in SCREENS:
-        size = {"width": width, "height": height}
+        size: ViewportSize = {"width": width, "height": height}
         for theme in THEMES:
             page = browser.new_page(viewport=size, color_scheme=theme, device_scale_factor=2)
             page.goto(page_file.as_uri())
