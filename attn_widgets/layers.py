@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attn_widgets.encoding import check_weights
+from attn_widgets.encoding import check_weights, on_one_thread
 
 # The kinds of attention, by the names that outputs have for them: the reference library's, ours.
 NAMES = {
@@ -44,6 +44,7 @@ def find_kinds(outputs: Any) -> dict[str, Any]:
     return found
 
 
+@on_one_thread()
 def as_layers(weights: Any, *, layered: bool = False) -> list[Tensor]:
     """Layers (H, L, S) on the CPU, checked: of a list of layers, or of a tensor, array or lists.
 
