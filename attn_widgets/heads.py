@@ -232,7 +232,9 @@ class HeadExplorer(AnsweringWidget, Pictured):
 
     def stored_html(self) -> str:
         """As in `BookWidget.stored_html`, or the table alone where the heads would be too large."""
-        if sum(math.prod(view["size"]) for view in self._large()) <= MOST_STORED:
+        vectors = [x for maps in self._maps.values() for x in maps.vectors.values()]
+        more = sum(x.query.numel() + x.key.numel() for x in vectors)  # of 16 bits
+        if sum(math.prod(view["size"]) for view in self._large()) + 2 * more <= MOST_STORED:
             return super().stored_html()
         return table_html(*self._table())
 
@@ -249,7 +251,7 @@ class HeadExplorer(AnsweringWidget, Pictured):
             raise ValueError(f"weights must be of {plural(len(now), 'kind')}, got {len(kinds)}")
         before = self.reading()
         given = {
-            name: maps._replace(layers=layers, mask=views.find_mask(layers))
+            name: maps._replace(layers=layers, mask=views.find_mask(layers), vectors={})
             for (name, maps), layers in zip(before.maps.items(), kinds.values(), strict=True)
         }
         # What the model would write next is not known any more.

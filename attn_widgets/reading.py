@@ -1,7 +1,7 @@
 """Let a model read a text or a picture, and keep what its heads read in it."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -12,23 +12,28 @@ from torch.overrides import TorchFunctionMode
 from attn_notes.data import Vocabulary
 from attn_notes.inside import rollout
 from attn_notes.modes import evaluating
-from attn_widgets import pictures
+from attn_widgets import neurons, pictures
 from attn_widgets.layers import as_layers, find_kinds
 from attn_widgets.tokens import readable
 from attn_widgets.views import Maps, Reading, find_mask
 
 LONGEST = 64  # tokens of an answer that an encoder-decoder writes itself
 CANDIDATES = 5  # of the next token
-ALSO = ("values", "rollout")  # what a map of weights can be shown as besides
+ALSO = ("values", "rollout", "neurons")  # what can be shown besides the weights
 
 
 def read_text(
-    model: Any, tokenizer: Any, text: str | Sequence[str], also: Sequence[str] = ()
+    model: Any,
+    tokenizer: Any,
+    text: str | Sequence[str],
+    also: Sequence[str] = (),
+    layers: Sequence[int] | None = None,
 ) -> Reading:
     """What the heads of a model read in a text, or in a pair of texts.
 
     A pair is two sentences for an encoder, and source and target for an encoder-decoder, which
-    writes the target itself if it is given the source alone. The model is left as it was.
+    writes the target itself if it is given the source alone. The model is left as it was. For
+    "neurons", the queries and keys of `layers` are kept, by default of all.
     """
     texts = tuple(text) if isinstance(text, list | tuple) else (text,)
     if len(texts) not in (1, 2) or not all(isinstance(one, str) for one in texts):
@@ -36,7 +41,12 @@ def read_text(
     # A tokenizer may say that its letters are bytes.
     decoder = getattr(getattr(tokenizer, "backend_tokenizer", tokenizer), "decoder", None)
     words = partial(readable, byte_level=type(decoder).__name__ == "ByteLevel" or None)
-    with evaluating(model), eager(model):
+    if "neurons" in also and _has_two(model):
+        raise ValueError(f"also='neurons' must come with one stack, got {type(model).__name__}")
+    watch: AbstractContextManager[dict[int, neurons.Vectors]] = nullcontext({})
+    if "neurons" in also:
+        watch = neurons.watching(model, layers)
+    with evaluating(model), eager(model), watch as vectors:
         if not _has_two(model):
             inputs, tokens, special = _encode(model, tokenizer, *texts)
             outputs, kinds = _run(model, inputs, is_ours=_is_ours(tokenizer), also=also)
@@ -49,6 +59,8 @@ def read_text(
             special = list(dict.fromkeys(special + tokenizer.convert_ids_to_tokens(added)))
             target = words(tokenizer.convert_ids_to_tokens(given[0].tolist()), special)
     maps = as_maps(kinds, words(tokens, special), target, kv_heads=kv_heads_of(model))
+    if vectors:
+        maps[""] = maps[""]._replace(vectors=neurons.check(vectors, kinds))
     following = _candidates(outputs, maps, tokenizer, partial(words, special=special))
     return Reading(maps, special, following)
 
@@ -60,6 +72,8 @@ def read_picture(model: Any, processor: Any, image: Any, also: Sequence[str] = (
     """
     if isinstance(image, str):  # a processor would look for such a file, or load it from a site
         raise TypeError(f"{type(model).__name__} reads pictures, got {_named(image)}")
+    if "neurons" in also:
+        raise ValueError("also='neurons' must come with a text, got a picture")
     model = getattr(model, "vision_model", model)  # CLIP has two
     if not callable(processor):
         raise TypeError(f"a vision model must come with its processor, got {_named(processor)}")

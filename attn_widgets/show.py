@@ -27,6 +27,7 @@ def show_attention(
     image: Any = None,
     grid: Sequence[int] | None = None,
     also: str | Sequence[str] = (),
+    layers: Sequence[int] | None = None,
     title: str = "",
 ) -> HeadExplorer:
     """The heads of any model on a text or a picture: weights, outputs, or the model itself.
@@ -55,9 +56,13 @@ def show_attention(
             them. A model's configuration says it.
         image: with weights, the picture that was read: of PIL, or an array.
         grid: rows and columns of the picture's patches, the last of the L tokens.
-        also: "values", "rollout" or both: show besides the weights what they become when each is
-            multiplied by the length of the value that it reads, which needs the model; or how far
-            all layers together reach back.
+        also: any of "values", "rollout" and "neurons": show besides the weights what they become
+            when each is multiplied by the length of the value that it reads; how far all layers
+            together reach back; or the products of query and key, feature by feature, that add up
+            to a score. The first and the last need the model.
+        layers: for "neurons", the layers whose queries and keys are kept, by default all. Each
+            costs 2 bytes for each of its (H + G) · L · D numbers, a third more in a page. A model
+            that adds a bias to its scores, or caps them, is refused.
         title: a line above the view.
 
     Returns:
@@ -75,7 +80,9 @@ def show_attention(
     also = (also,) if isinstance(also, str) else tuple(also)
     if not set(also) <= set(reading.ALSO):
         raise ValueError(f"also must be among {', '.join(reading.ALSO)}, got {also}")
-    read = _reader(model, tokens, also)
+    if layers is not None and "neurons" not in also:
+        raise ValueError(f"layers must come with also='neurons', got also={also}")
+    read = _reader(model, tokens, also, layers)
     if isinstance(model, nn.Module):
         given = image if text is None else text
         if given is None:
@@ -125,10 +132,11 @@ def compare(**views: HeadExplorer) -> HeadExplorer:
     return both
 
 
-def _reader(model: Any, tokens: Any, also: Sequence[str]) -> Any:
+def _reader(model: Any, tokens: Any, also: Sequence[str], layers: Sequence[int] | None) -> Any:
     """What reads a text or a picture with this model."""
-    read = reading.read_picture if reading.is_vision(model) else reading.read_text
-    return partial(read, model, tokens, also=also)
+    if reading.is_vision(model):
+        return partial(reading.read_picture, model, tokens, also=also)
+    return partial(reading.read_text, model, tokens, also=also, layers=layers)
 
 
 def _changed(maps: Maps, mask: Any, kv_heads: int | None) -> Maps:
@@ -145,8 +153,9 @@ def _changed(maps: Maps, mask: Any, kv_heads: int | None) -> Maps:
 
 def _kinds(outputs: Any, also: Sequence[str]) -> dict[str, list[Tensor]]:
     """The kinds of attention of a model's outputs, or of weights."""
-    if "values" in also:
-        raise TypeError("also='values' must come with the model itself, got weights alone")
+    if needed := {"values", "neurons"} & {*also}:
+        wanted = f"also={min(needed)!r} must come with the model itself"
+        raise TypeError(f"{wanted}, got weights alone")
     kinds = as_kinds(outputs)
     return kinds | reading.rolled_out(kinds) if "rollout" in also else kinds
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attn_notes.patterns import PATTERNS, pattern_cells, pattern_score, select_cells
-from attn_widgets import encoding
+from attn_widgets import encoding, neurons
 
 WHOLE = 600_000  # most weights that are sent whole: 144 heads of 64 tokens
 THUMBNAILS = 200_000  # most cells of all thumbnails together
@@ -34,6 +34,7 @@ class Maps(NamedTuple):
     keys: Sequence[str] | None = None  # None: the queries read one another
     mask: Tensor | None = None  # (L, S), or (N, L, S) where layers differ; bool, True = may attend
     kv_heads: int | None = None  # how many heads have keys and values of their own; None: all
+    vectors: Mapping[int, neurons.Vectors] = MappingProxyType({})  # by layer: queries and keys
 
 
 class Reading(NamedTuple):
@@ -64,6 +65,7 @@ def kept_places(tokens: Sequence[str], special: Sequence[str], hide: bool) -> li
     return [n for n, token in enumerate(tokens) if not (hide and token in special)]
 
 
+@encoding.on_one_thread()
 def find_mask(layers: Sequence[Tensor]) -> Tensor | None:
     """The mask that the weights show, (L, S), or (N, L, S) where layers differ; None without one.
 
@@ -93,9 +95,10 @@ def _window(read: Tensor, away: Tensor, allowed: Tensor) -> Tensor:
     return near if reach and near.equal(read) else allowed
 
 
+@encoding.on_one_thread()
 def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]:
     """A view as the front end reads it: with all weights, or, where they are many, thumbnails."""
-    layers, queries, keys, mask, kv_heads = maps
+    layers, queries, keys, mask, kv_heads, vectors = maps
     (H, L, S), shared = layers[0].shape, keys is None
     queries = encoding.check_tokens("query_tokens", queries, L)
     keys = queries if keys is None else encoding.check_tokens("key_tokens", keys, S)
@@ -110,6 +113,8 @@ def encode_maps(name: str, maps: Maps, special: Sequence[str]) -> dict[str, Any]
     }
     if kv_heads not in (None, H):
         view["kv_heads"] = _check_groups(kv_heads, H)
+    if vectors:
+        view["neurons"] = neurons.encode(vectors)
     if len(layers) * H * L * S <= WHOLE:
         return {**view, "weights": encoding.encode_roots(torch.stack([*layers]))}
     thumbnails = [_encode_thumbnails(layers, mask)]
@@ -138,6 +143,7 @@ def _pool(mask: Tensor, size: tuple[int, int]) -> Tensor:
     return small if mask.dim() > 2 else small[0]
 
 
+@encoding.on_one_thread()
 def squeeze_head(head: Tensor) -> str:
     """The weights (L, S) of a head by itself, compressed, as text."""
     levels = (1 + head ** (1 / POWER) * POSITIVE).where(head > 0, 0).round().to(torch.uint8)

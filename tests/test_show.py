@@ -582,7 +582,7 @@ def test_the_values_of_our_own_blocks_are_found_and_weights_alone_have_none():
     torch.testing.assert_close(alone.weights[1, 0], rollout(LAYERS)[0], atol=1e-5, rtol=0)
     with pytest.raises(TypeError, match="also='values' must come with the model itself"):
         show_attention(LAYERS, TOKENS, also="values")
-    with pytest.raises(ValueError, match="also must be among values, rollout, got"):
+    with pytest.raises(ValueError, match="also must be among values, rollout, neurons"):
         show_attention(LAYERS, TOKENS, also="flow")
 
 

@@ -10,6 +10,7 @@ import { heatmap } from "./map.js";
 import { folded } from "./folds.js";
 import { headGrid } from "./grid.js";
 import { besideView } from "./heads_beside.js";
+import { neuronView } from "./heads_neurons.js";
 import { combined, headRanking, viewReader } from "./heads_reader.js";
 import { links } from "./links.js";
 import { patchView } from "./patches.js";
@@ -197,8 +198,9 @@ function tokenView(model, life, here, failed) {
   const sentence = h("p", { class: "attn-said", role: "status" }), scaled = h("p", { class: "attn-note" });
   const following = nextTokens();
   const beside = here.names && besideView(model, life, here, here.names);
+  const neurons = !beside && here.kinds.some((kind) => kind.neurons) && neuronView(life);
   const rowOf = ({ rows }) => Math.max(0, rows.findLastIndex((t) => t <= model.get("token")));
-  return { map, figure, sentence, scaled, following, beside, draw() {
+  return { map, figure, sentence, scaled, following, beside, neurons, draw() {
     const shows = reader.now(), all = here.shownHeads(), maps = all.map((n) => reader.head(shows, n));
     const waiting = maps.includes(null);
     for (const part of [map.el, figure.el]) part.classList.toggle("attn-stale", waiting);
@@ -215,6 +217,7 @@ function tokenView(model, life, here, failed) {
       + `${weighed(most)}.`;
     map.show({ values, L, S, mask, queries, keys, top, scale: model.get("scale"), mark: chosen });
     if (beside) beside.draw(values, chosen, top);
+    if (neurons) neurons.draw(shows, ...here.place(all[0]), maps[0], chosen);
     following.draw(shows, chosen);
     const strands = maps.map((weights, k) => ({ weights, colour: k ? here.hueOf(all[k]) : undefined }));
     figure.show(shows, values, strands, chosen);
@@ -384,7 +387,7 @@ function sharing({ kv_heads: groups, size: [, heads] }, head) {
 
 // The pictures of the heads on show, between what chooses a head and the other controls: side by side on a wide page,
 // and one at a time under tabs on a phone, where they fit one screen with the overview.
-function picturesOf(model, life, here, { map, scaled, figure, sentence, beside }) {
+function picturesOf(model, life, here, { map, scaled, figure, sentence, beside, neurons }) {
   const whole = [map.el, scaled], panel = (name, ...children) => h("div", { class: name }, ...children);
   if (here.sentences[0].image) {
     return { pictures: [panel("attn-first", figure.el, sentence)],
@@ -395,9 +398,11 @@ function picturesOf(model, life, here, { map, scaled, figure, sentence, beside }
     ? { [beside.names[0]]: panel("attn-first", beside.first, ...whole),
       [beside.names[1]]: panel("attn-second", ...beside.second),
       [beside.fits() ? "difference, links" : "links"]: panel("attn-last", beside.apart, ...linked) }
-    : { map: panel("attn-first", ...whole), links: panel("attn-last", ...linked) };
-  const either = tabs(life, "What is shown of the head", views);
+    : { map: panel("attn-first", ...whole), links: panel("attn-last", ...linked),
+      ...(neurons ? { features: neurons.el } : {}) };
+  const either = tabs(life, "What is shown of the head", views, neurons ? 2 : 0);
   either.classList.add("attn-either");
+  if (neurons) either.classList.add("attn-featured"); // links or features below the map on a wide page, too
   return { pictures: [either, sentence], below: [] };
 }
 

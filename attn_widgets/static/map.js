@@ -21,6 +21,9 @@ import { zooming } from "./map_zoom.js";
  * @property {number} [widest] pixels of a column, even where many rows would make it narrower
  * @property {boolean} [sparse] whether columns are named as far as names fit unturned, as those of numbers in order
  * @property {boolean} [zooms] whether a large map can be zoomed into
+ * @property {number} [above] pixels left free above the cells
+ * @property {number} [right] pixels left free right of them
+ * @property {(context: CanvasRenderingContext2D, map: MapState) => void} [beside] paints there
  * @property {(row: number, column: number) => void} [onPick] hears of the cell that is chosen
  * @property {(row: number, column: number) => void} [onHover] hears of the cell that is pointed at
  * @property {((row: number, column: number, kind: "down" | "move") => void) | null} [onPaint] makes a map paintable
@@ -30,7 +33,7 @@ const HINT = ["Point at a cell, or focus the map and walk it with the arrow keys
 const AMPLE = 10_000; // pixels, more than any map needs
 const MOST_CELLS = 10_000, STRONGEST = 5; // of a table; beyond, keys of each row
 const DEFAULTS = { hint: HINT, tableLabel: "The numbers as a table", tallest: 42, shortest: 0, widest: 3, sparse: false,
-  zooms: true, onPick: () => {}, onHover: () => {}, onPaint: null };
+  zooms: true, above: 6, right: 10, beside: () => {}, onPick: () => {}, onHover: () => {}, onPaint: null };
 
 /**
  * What the table of a map holds: all cells, or the strongest of each row.
@@ -64,6 +67,7 @@ function mapCanvas(life, map, painter) {
       if (!map.data) return;
       if (map.data.L && map.data.S) painter.paint(context);
       paintAround(context, map);
+      map.options.beside(context, map);
     },
   });
 }

@@ -23,6 +23,8 @@ import { distinct, inQuotes, shown } from "./numbers.js";
  * @property {number} [top] the value with the last colour, 1 by default
  * @property {string} [scale] one of SCALES
  * @property {boolean} [signed] from -top to top
+ * @property {ArrayLike<number>} [ramp] 256 colours of signed values
+ * @property {string} [rowInk] the colour of the rows' names
  * @property {boolean} [flat] shows the mask alone: open cells in one colour
  * @property {number} [room] how many rows there will be, where not all are there yet
  * @property {number} [broad] how many columns there will be
@@ -160,13 +162,13 @@ function longestLabel(pen, names, tokens, size) {
  * @returns {Place}
  */
 function measure(map, width) {
-  const { data, names, view, options: { tallest, shortest, widest, sparse } } = map;
+  const { data, names, view, options: { tallest, shortest, widest, sparse, above, right } } = map;
   const pen = view.canvas.getContext("2d"), shows = onShow(map), near = isNear(map);
   const L = near ? shows.rows : data.room ?? data.L, S = near ? shows.columns : data.broad ?? data.S;
   pen.font = `600 12px ${view.colours.font}`;
   const across = longestLabel(pen, names, names.columns, data.S);
   const left = Math.min(0.4 * width, 26 + longestLabel(pen, names, names.rows, data.room ?? data.L));
-  const fitting = (width - left - 10) / Math.max(S, 1);
+  const fitting = (width - left - right) / Math.max(S, 1);
   const cellWidth = Math.min(LARGEST_CELL, fitting < 3 ? fitting : Math.floor(fitting),
     Math.max(widest, Math.floor(640 / Math.max(L, 1))));
   // a long row is no hairline
@@ -174,7 +176,7 @@ function measure(map, width) {
   const upright = sparse || across + 4 < cellWidth; // short labels need no turning
   const every = Math.max(1, Math.ceil((sparse ? across + APART : LINE) / cellWidth));
   const below = upright ? 38 : 26 + Math.min(90, 0.87 * across + 10);
-  return { ...shows, left, top: 6, cellWidth, cellHeight, below, upright, every,
+  return { ...shows, left, top: above, cellWidth, cellHeight, below, upright, every,
     width: cellWidth * shows.columns, height: cellHeight * L };
 }
 

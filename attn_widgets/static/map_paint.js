@@ -18,7 +18,7 @@ const newPixels = () => ({ key: "", image: null, words: null, canvas: document.c
 const isFine = ({ cellWidth, cellHeight }) => Math.min(cellWidth, cellHeight) < FINE;
 
 function colourPixels({ data, place, view, version }, pixels) {
-  const { values, L, S, top = 1, signed = false, flat = false, mask } = data;
+  const { values, L, S, top = 1, signed = false, flat = false, ramp = DIVERGING, mask } = data;
   const { accent, panel, line, muted } = view.colours;
   const key = [version, accent, panel, isFine(place)].join();
   if (pixels.key === key) return;
@@ -34,7 +34,7 @@ function colourPixels({ data, place, view, version }, pixels) {
   if (signed || flat) {
     const open = packed(channels(accent));
     for (let n = 0; n < L * S; n++) {
-      words[n] = mask && !mask[n] ? closed : flat ? open : DIVERGING[level(values[n], -top, top)];
+      words[n] = mask && !mask[n] ? closed : flat ? open : ramp[level(values[n], -top, top)];
     }
   } else {
     colourCells(words, data, { zero: packed(channels(panel)), closed });
@@ -155,9 +155,9 @@ function labelPlaces(from, count, every, wanted) {
   return [...new Set([...all, ...kept])];
 }
 
-function writeLabel(context, { font, ink, muted }, text, bold, room) {
+function writeLabel(context, { font, ink, muted }, text, bold, room, colour = muted) {
   context.font = `${bold ? "600 " : ""}12px ${font}`;
-  context.fillStyle = bold ? ink : muted;
+  context.fillStyle = bold ? ink : colour;
   context.fillText(text, 0, 0, room);
 }
 
@@ -166,14 +166,15 @@ function writeLabel(context, { font, ink, muted }, text, bold, room) {
  * @param {MapState} map
  * @param {Cell | null} active
  */
-function paintRowNames(context, { data: { mark }, place, names, view }, active) {
+function paintRowNames(context, { data: { mark, rowInk }, place, names, view }, active) {
   const every = Math.max(1, Math.ceil(LINE / place.cellHeight));
   const wanted = [mark, active && active[0]].filter((i) => i !== null && i !== undefined);
   for (const i of labelPlaces(place.i0, place.rows, every, wanted)) {
     context.save();
     context.translate(place.left - 6, rowY(place, i + 0.5));
     context.textAlign = "right"; context.textBaseline = "middle";
-    writeLabel(context, view.colours, names.rows ? names.rows[i] : String(i), wanted.includes(i), place.left - 22);
+    const name = names.rows ? names.rows[i] : String(i);
+    writeLabel(context, view.colours, name, wanted.includes(i), place.left - 22, rowInk);
     context.restore();
   }
 }

@@ -282,11 +282,19 @@ const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
 // 256 colours as the words of an ImageData (little-endian: every browser there is).
 const SEQUENTIAL = Uint32Array.from({ length: 256 }, (_, i) => packed(rgb(CIVIDIS.slice(6 * i, 6 * i + 6))));
-const DIVERGING = Uint32Array.from({ length: 256 }, (_, i) => {
-  const ends = [PALETTE.negative, PALETTE.neutral, PALETTE.positive].map((hex) => rgb(hex.slice(1)));
-  const t = i / 127.5;
-  return packed(t < 1 ? mix(ends[0], ends[1], t) : mix(ends[1], ends[2], t - 1));
-});
+/**
+ * 256 colours from one to another, with the page's neutral between.
+ * @param {string} low
+ * @param {string} high
+ */
+function diverging(low, high) {
+  const ends = [low, PALETTE.neutral, high].map((hex) => rgb(hex.slice(1)));
+  return Uint32Array.from({ length: 256 }, (_, i) => {
+    const t = i / 127.5;
+    return packed(t < 1 ? mix(ends[0], ends[1], t) : mix(ends[1], ends[2], t - 1));
+  });
+}
+const DIVERGING = diverging(PALETTE.negative, PALETTE.positive);
 /** @param {number} word of an ImageData */
 const css = (word) => `rgb(${word & 255},${(word >> 8) & 255},${(word >> 16) & 255})`;
 // Black on light and white on dark: WCAG's luminance, above which black has the more contrast.
@@ -318,7 +326,7 @@ function inks(el) {
 }
 
 export {
-  channels, checked, css, decode, distinct, DIVERGING, dot, FORCED, inkOn, inks, inQuotes, joined,
+  channels, checked, css, decode, distinct, diverging, DIVERGING, dot, FORCED, inkOn, inks, inQuotes, joined,
   kernelWeights, largest, level, maskedSoftmax, matvec, minus, mix, namedMask, packed, PALETTE, quoted,
   scoreMatrix, SEQUENTIAL, shown, two, visible,
 };

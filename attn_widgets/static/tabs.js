@@ -2,13 +2,14 @@
 
 import { button, h, unique, withModifier } from "./controls.js";
 
-// The first view is open. The arrow keys walk the tabs and open what they reach.
+// The arrow keys walk the tabs and open what they reach.
 /**
  * @param {import("./controls.js").Life} life
  * @param {string} label
  * @param {Record<string, HTMLElement>} views by the names of their tabs
+ * @param {number} [first] which of them is open at first
  */
-function tabs(life, label, views) {
+function tabs(life, label, views, first = 0) {
   const names = Object.keys(views), panels = Object.values(views);
   const all = names.map((name, n) => {
     const tab = button(life, name, () => open(n)), id = unique("tab"), panelId = unique("view");
@@ -36,7 +37,7 @@ function tabs(life, label, views) {
     open(next);
     all[next].focus();
   });
-  open(0);
+  open(first);
   return h("div", {}, row, ...panels);
 }
 

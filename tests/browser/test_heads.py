@@ -8,12 +8,15 @@ import torch
 from playwright.sync_api import expect
 
 from attn_notes import palette
+from attn_notes.data import Vocabulary
 from attn_notes.masks import causal_mask, masked_softmax, sliding_window_mask
 from attn_notes.patterns import PATTERNS
+from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_widgets import HeadExplorer, compare, show_attention, views
 from tests.browser.journeys import COLOUR, COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
-from tests.browser.panel import PIXELS, Panel, assert_cells, recording, rgb, settle
+from tests.browser.panel import PIXELS, Panel, assert_cells, number, recording, rgb, settle
 from tests.colours import DARK, LIGHT
+from tests.oracles import filled
 from tests.widgets import as_sent, of_heads, of_many_tokens, of_model, scores, weights
 
 
@@ -317,6 +320,36 @@ def test_the_patch_that_is_read_most_is_the_brightest(visit, tmp_path):
     places = [[side + 16 + side * (n + 0.5) / 3, side / 6] for n in (1, 2)]
     read, unread = canvas.evaluate(PIXELS, places)
     assert sum(read[:2]) > 300 > sum(unread[:2])
+
+
+def test_the_products_of_a_token_and_a_head_add_up_to_the_scores_on_show(visit, tmp_path):
+    sizes = {"embed_dim": 24, "num_heads": 4, "num_kv_heads": 2, "num_layers": 2, "norm": "pre"}
+    vocabulary = Vocabulary([*"abcdefgh"])
+    config = TransformerConfig(vocab_size=len(vocabulary), positions="rotary", **sizes)
+    view = show_attention(
+        filled(DecoderOnly(config)), vocabulary, "abcabd", also="neurons", layers=[1]
+    )
+    view.layer, view.head, view.token = 1, 2, 4
+    panel = saved(visit, tmp_path, view)
+    maps = view.reading().maps[""]
+    grid = panel.el.get_by_role("application", name="All 8 heads")
+    for head, key in ((3, "ArrowRight"), (2, "ArrowLeft")):
+        grid.press(key)
+        products = maps.vectors[1].products(head, 4)  # (S, D)
+        order = maps.layers[1][head, 4].argsort(descending=True)[:5].tolist()
+        _, *rows = panel.table(0)
+        assert [row[0] for row in rows] == [maps.queries[j] for j in order]
+        for (_, score, weight, *terms), j in zip(rows, order, strict=True):
+            shown = [number(term) for term in terms]
+            assert shown == pytest.approx(products[j].tolist(), abs=2e-3)
+            assert number(score) == pytest.approx(float(products[j].sum()), abs=2e-3)
+            assert number(score) == pytest.approx(sum(shown), abs=4e-3)
+            assert number(weight) == pytest.approx(float(maps.layers[1][head, 4, j]), abs=2e-3)
+    grid.press("ArrowUp")  # a layer that is not held
+    assert "Of this layer the view holds no queries and keys" in panel.el.inner_text()
+    assert panel.el.get_by_role("tab", selected=True).inner_text() == "features"
+    panel.el.get_by_role("tab", name="links").click()
+    expect(links_of(panel)).to_be_visible()
 
 
 def test_a_button_leads_to_the_head_that_does_it_most(visit, bare):
