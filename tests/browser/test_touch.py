@@ -86,6 +86,7 @@ def test_the_other_position_is_sent_by_a_tap(visit, bare):
 def test_a_swipe_that_begins_on_tokens_scrolls_and_a_tap_picks_one(visit, bare):
     panel, picked = Finger(visit, bare("heads")), set()
     links, said = panel.el.locator(".attn-links canvas"), panel.el.locator(".attn-said")
+    panel.el.get_by_role("tab", name="links").tap()
     before = said.all_inner_texts()
     for share in (0.15, 0.45, 0.75):
         box = panel.box(links)
