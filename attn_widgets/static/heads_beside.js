@@ -28,9 +28,9 @@ function mostDifferent(one, other) {
  * @param {string[]} names of the two
  */
 function besideView(model, life, here, names) {
-  const second = heatmap(life, { label: `Weights of the same head, ${names[1]}.`, tallest: 32, onPick: here.look,
-    tableLabel: `The numbers of ${names[1]} as a table` });
-  const apart = heatmap(life, { label: `The weights of ${names[1]} less those of ${names[0]}.`, tallest: 32,
+  const second = heatmap(life, { label: `Weights of the same head, ${names[1]}.`, tallest: 32, hint: "",
+    onPick: here.look, tableLabel: `The numbers of ${names[1]} as a table` });
+  const apart = heatmap(life, { label: `The weights of ${names[1]} less those of ${names[0]}.`, tallest: 20, hint: "",
     tableLabel: "The differences as a table" });
   const heading = (text) => h("p", { class: "attn-heading" }, h("bdi", {}, text));
   const words = h("p", { class: "attn-note", role: "status" });
