@@ -468,7 +468,7 @@ const renewed = (render) => (/** @type {Mount} */ { model, el }) => {
  * @param {HTMLElement} picture
  */
 function staysInView(life, picture) {
-  const check = () => picture.classList.toggle("attn-stays", picture.offsetHeight < 0.6 * innerHeight);
+  const check = () => picture.classList.toggle("attn-stays", picture.offsetHeight < 0.55 * innerHeight);
   const observer = new ResizeObserver(check);
   observer.observe(picture);
   life.onEnd(() => observer.disconnect());

@@ -157,6 +157,13 @@ function moveTo({ model }, values) {
   }
 }
 
+// Whether a widget can be seen whole, below the page's header. Of one that cannot, a link shows the beginning, with
+// the picture that it has changed.
+function fitsInView(element) {
+  const header = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0; // of a saved page "auto"
+  return element.offsetHeight <= innerHeight - header;
+}
+
 // A link sets what it names. What the link before it set goes back to its opening value, and so do the tokens that
 // the reader put into a text that is replaced: else the temperature of one link would still hold at the next. All
 // else that the reader has moved by hand stays, such as the head that they look at.
@@ -169,7 +176,7 @@ function setState({ element, traits }) {
     .filter((name) => name in opening && IN_TEXT[name].some((text) => names.includes(text)));
   const undone = [...linked.map((name) => [name, opening[name]]), ...replaced.map((name) => [name, before[name]])];
   if (names.length && moveTo(element, Object.fromEntries([...undone, ...wanted]))) element.linked = names;
-  element.scrollIntoView({ block: "nearest", behavior: mayMove() ? "smooth" : "auto" });
+  element.scrollIntoView({ block: fitsInView(element) ? "nearest" : "start", behavior: mayMove() ? "smooth" : "auto" });
 }
 
 // What the reader has moved, as a link.

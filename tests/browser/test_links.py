@@ -230,3 +230,22 @@ def test_a_link_leaves_a_function_alone_that_only_a_kernel_can_answer(visit, tmp
     settle(page)
     assert Panel(page).value("width") == 0
     reached(page, live, 0)
+
+
+@pytest.mark.parametrize(("height", "begins"), [(500, True), (2000, False)])
+def test_a_link_shows_the_beginning_of_a_widget_that_is_taller_than_the_window(
+    visit, bare, height, begins
+):
+    page = visit(bare("online"), width=390, height=height)
+    page.evaluate(
+        "document.documentElement.style.scrollPaddingTop = '64px';"  # of a header
+        "document.body.style.paddingBlock = '3000px'"
+    )
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.emulate_media(reduced_motion="reduce")
+    set_hash(page, "online?step=1")
+    edges = page.evaluate(
+        "() => { const b = document.querySelector('attn-widget').getBoundingClientRect();"
+        " return [b.top, b.bottom]; }"
+    )
+    assert abs(edges[0] - 64) < 1 if begins else edges[0] + 1 >= 64 and edges[1] <= height + 1
