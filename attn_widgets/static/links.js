@@ -77,16 +77,26 @@ function layTokens(pen, font, tokens, width) {
   return { texts, sizes, longest, pad, places, every: 1, height: CHIP + 4 };
 }
 
+// The same in the part of a wider canvas that is in sight, where they fit there; or else on the whole canvas.
+function layInSight(pen, font, tokens, width, { start, seen }) {
+  const row = layTokens(pen, font, tokens, seen);
+  if (!row.pad) return layTokens(pen, font, tokens, width);
+  return { ...row, places: row.places.map((x) => start + x) };
+}
+
 /**
  * @param {CanvasRenderingContext2D} pen
  * @param {string} font
  * @param {LinksData} data
  * @param {number} width
+ * @param {{ start: number, seen: number }} sight the part of the canvas that is in sight
  * @returns {Layout}
  */
-function layRows(pen, font, data, width) {
-  /** @type {Row[]} */
-  const [above, below] = [data.above, data.below].map((tokens) => layTokens(pen, font, tokens, width));
+function layRows(pen, font, data, width, sight) {
+  /** @type {Row} */
+  const above = layInSight(pen, font, data.above, width, sight);
+  /** @type {Row} */
+  const below = layTokens(pen, font, data.below, width);
   const slanted = [above, below].filter((row) => !row.pad);
   // Slanted labels lean over to the right above and to the left below: the less, the narrower.
   const crowded = slanted.some((row) => width - 120 < 14 * row.texts.length);
@@ -272,6 +282,13 @@ function paintWords({ context, colours, data, layout, captions, begin }) {
 
 // ---------------------------------------------------------------- the links at work
 
+// An edge fades where there is more behind it.
+function shadeEdges(el) {
+  const left = el.scrollLeft, right = el.scrollWidth - el.clientWidth - left;
+  el.classList.toggle("attn-more-left", left > 1);
+  el.classList.toggle("attn-more-right", right > 1);
+}
+
 // Which token of those that read is at a place on the canvas, or null.
 function tokenAt({ data, layout }, [x, y]) {
   const { below, bottom, columns, left, slant } = layout, places = below.places.slice(0, data.reach);
@@ -320,7 +337,8 @@ function links(life, { label, captions, onPick }) {
     height(width) {
       const { data } = state, pen = view.canvas.getContext("2d");
       if (!data) return 40;
-      state.layout = (data.columns ? layColumns : layRows)(pen, view.colours.font, data, width);
+      const seen = Math.min(width, el.clientWidth - 6 || width), start = Math.min(el.scrollLeft, width - seen);
+      state.layout = (data.columns ? layColumns : layRows)(pen, view.colours.font, data, width, { start, seen });
       return state.layout.height;
     },
     paint(context) {
@@ -329,6 +347,7 @@ function links(life, { label, captions, onPick }) {
       const now = drawn(), part = (i) => (i === data.chosen ? now : i === before ? 1 - now : 0);
       const picture = { context, colours: view.colours, data, layout, captions, before, part,
         begin: el.scrollLeft && el.scrollLeft + 12 };
+      shadeEdges(el);
       paintLinks(picture);
       paintTokens(picture);
       paintWords(picture);
@@ -381,7 +400,7 @@ function swiping(life, el, view, state) {
     if (Math.abs(place - el.scrollLeft - half) > half - 44) el.scrollLeft = place - half; // and not what is pointed at
   };
   life.onResize(el, () => { state.fit(); view.draw(); });
-  life.listen(el, "scroll", view.ask); // its captions stay in sight
+  life.listen(el, "scroll", view.ask); // what is read and the captions stay in sight
   life.onTheme(state.fit);
 }
 

@@ -188,6 +188,13 @@ function allHeads(model, life, here, { look, optionTable }) {
     } };
 }
 
+// Tokens as one writes them, as nodes: a line that is too long breaks where one token meets the next.
+function withJoints(tokens, compound) {
+  const all = Array.from(visible(written(tokens, compound), 300));
+  const begins = tokens.map((_, n) => Array.from(written(tokens.slice(0, n), compound)).length);
+  return begins.flatMap((begin, n) => [...(n ? [h("wbr")] : []), all.slice(begin, begins[n + 1]).join("")]);
+}
+
 // The translation so far, as nodes.
 function translationWords(model, here) {
   const { data, last: at } = here, tag = model.get("language");
@@ -196,7 +203,7 @@ function translationWords(model, here) {
   const stopped = here.steps.at(-1).token === END ? "" : ` \u2026 (stopped after ${T} tokens)`;
   const rest = at < here.whole ? " \u2026" : stopped;
   return [`${quoted(model.get("text"), 60)}${language ? ` in ${visible(language)}` : ""}: `,
-    h("bdi", {}, visible(written(whole, data.compound.includes(tag)), 300)), rest];
+    h("bdi", {}, ...withJoints(whole, data.compound.includes(tag))), rest];
 }
 
 // What is written at this step, and what the chosen head reads.

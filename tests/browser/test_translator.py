@@ -18,7 +18,7 @@ from attn_widgets.player import cut
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
-from tests.browser.panel import Panel, settle, stop_time
+from tests.browser.panel import Panel, settle, stop_time, watched, written
 from tests.hostile import TYPABLE
 from tests.oracles import rng
 from tests.widgets import WORDS, of_player, random_transformer
@@ -371,3 +371,41 @@ def test_one_map_at_a_time_stands_under_the_tabs_which_the_arrow_keys_walk(visit
     assert grid.bounding_box()["height"] > 40
     panel.press("Layer", "Home")
     assert shown()[0] == names[1]  # and stays
+
+
+FADES = """(el, side) => getComputedStyle(el).getPropertyValue(`--attn-${side}`) === "14px" """
+
+
+def test_the_source_stays_in_sight_while_a_long_output_scrolls(visit, tmp_path):
+    tokens = [f"{word}-and-more" for word in WORDS]
+    panel = watched(visit, page_of(tmp_path, of_player(tokens).page_html()), width=390)
+    panel.press("Step", "End")
+    links = panel.el.locator(".attn-links")
+    for share in (0, 0.5, 1):
+        left, seen, hidden = links.evaluate(
+            "(el, share) => { const hidden = el.scrollWidth - el.clientWidth;"
+            " el.scrollLeft = share * hidden; return [el.scrollLeft, el.clientWidth, hidden]; }",
+            share,
+        )
+        assert hidden > 40
+        texts = written(panel, links.locator("canvas"))
+        source = [box for text, _, box in texts if text in {"de", "4", "0", "7"}]
+        assert len(source) == 4
+        assert all(box[0] >= left and box[2] <= left + seen for box in source)
+        faded = [side for side in ("left", "right") if links.evaluate(FADES, side)]
+        assert faded == [
+            side for side, is_more in (("left", left), ("right", left < hidden)) if is_more
+        ]
+
+
+def test_a_written_word_breaks_between_tokens_alone(visit, tmp_path):
+    panel = watched(visit, page_of(tmp_path, of_player().page_html()), width=390)
+    panel.press("Step", "End")
+    said = panel.el.locator(".attn-translation bdi")
+    pieces = said.evaluate(
+        "(el) => [...el.childNodes].map((one) => one.textContent || one.nodeName)"
+    )
+    assert pieces[1::2] == ["WBR"] * (len(pieces) // 2)
+    assert "".join(pieces[::2]) == said.inner_text()
+    assert len(pieces[::2]) > 2
+    assert {piece.strip() for piece in pieces[::2]} <= set(WORDS)
