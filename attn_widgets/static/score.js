@@ -130,31 +130,35 @@ const overlap = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0]
 const around = ([x, y], r) => [x - r, y - r, x + r, y + r];
 
 // What a name must not cover: ends, shadows, the square, and the shafts of the arrows, in short pieces.
-function obstacles({ at }, { against, keys, query, output }, weights) {
+function obstacles({ at }, { against, chosen, keys, query, output }, weights) {
   const measure = against(), length = measure && Math.hypot(...measure), ends = [...keys, query];
   const feet = length ? keys.map((key) => measure.map((x) => (shadow(key, measure) * x) / length)) : [];
   const shafts = ends.flatMap((end) => Array.from({ length: 12 }, (_, n) => end.map((x) => (x * n) / 12)));
-  return [...ends.map((end) => around(at(end), 8)), ...feet.map((foot) => around(at(foot), 5)),
+  const ringed = chosen < 0 ? keys.length : chosen;
+  return [...ends.map((end, n) => around(at(end), n === ringed ? 13 : 8)), ...feet.map((foot) => around(at(foot), 7)),
     ...shafts.map((point) => around(at(point), 3)), around(at(output(weights)), 9)];
 }
 
 // A name beside a point: where it is free, first of all outwards from the origin, then around it and further off.
 // `taken` are the boxes that it must not cover; it becomes one of them.
-function paintName(context, { at, middle }, colours, text, end, taken) {
+function paintName(context, { at, middle }, colours, text, end, taken,
+  { colour = colours.ink, rings = [14, 22, 32] } = {}) {
   const [a, b] = at(end), words = visible(text, 12), half = context.measureText(words).width / 2;
   const outwards = Math.atan2(end[1], end[0]), [right, bottom] = middle.map((x) => 2 * x);
-  const ways = [14, 22, 32].flatMap((far) => [0, 1, -1, 2, -2, 3, -3, 4].map((turn) => {
+  const ways = rings.flatMap((far) => [0, 1, -1, 2, -2, 3, -3, 4].map((turn) => {
     const angle = outwards + (turn * Math.PI) / 4;
     const x = Math.max(half, Math.min(right - half, a + (far + half - 6) * Math.cos(angle)));
     const y = Math.max(8, Math.min(bottom - 8, b - far * Math.sin(angle)));
-    return { x, y, box: [x - half - 2, y - 7, x + half + 2, y + 7] };
+    return { far, x, y, box: [x - half - 2, y - 7, x + half + 2, y + 7] };
   }));
-  const cost = ({ box }) => taken.reduce((sum, other) => sum + overlap(box, other), 0);
+  const cost = ({ far, box }) => taken.reduce((sum, other) => sum + overlap(box, other), 2 * far);
   const { x, y, box } = ways.reduce((best, way) => (cost(way) < cost(best) ? way : best));
   taken.push(box);
   context.textAlign = "center"; context.lineJoin = "round";
   context.strokeStyle = colours.paper; context.lineWidth = 4; context.strokeText(words, x, y); // over a line it is read
-  context.fillStyle = colours.ink; context.fillText(words, x, y);
+  context.fillStyle = colours.ink;
+  context.fillStyle = `color-mix(in srgb, ${colour} 70%, ${colours.ink})`; // as dark as a text must be
+  context.fillText(words, x, y);
 }
 
 // The arrows, the average of the keys, the ends, which can be dragged, and the names of all.
@@ -165,11 +169,14 @@ function paintArrows(context, colours, plane, here) {
   context.fillStyle = colours.panel; context.fillRect(x - 7, y - 7, 14, 14);
   context.strokeStyle = VALUE; context.lineWidth = 3; context.strokeRect(x - 7, y - 7, 14, 14);
   arrow(context, origin, at(query), QUERY, 2.4);
-  for (const end of [...keys, query].map(at)) handle(context, colours, end[0], end[1], 5);
+  for (const end of keys.map(at)) handle(context, colours, end[0], end[1], 5);
+  const end = at(query);
+  handle(context, { paper: QUERY, ink: colours.ink }, end[0], end[1], 6);
   const taken = obstacles(plane, here, weights);
   context.textBaseline = "middle"; context.font = `600 12px ${colours.font}`;
-  paintName(context, plane, colours, "query", query, taken);
-  paintName(context, plane, colours, "output", output(weights), taken);
+  paintName(context, plane, colours, "output", output(weights), taken,
+    { colour: VALUE, rings: [16, 22, 28] });
+  paintName(context, plane, colours, "query", query, taken, { colour: QUERY });
   context.font = `12px ${colours.font}`;
   keys.forEach((key, n) => paintName(context, plane, colours, tokens[n], key, taken));
 }
@@ -190,11 +197,10 @@ function arrowWords({ chosen, vector, tokens, answer }) {
   return `${name}: x ${two(x)}, y ${two(y)}${numbers}.`;
 }
 
-// The plane, in which each arrow's end can be dragged, and moved by keys; `isFolded()` says whether the sliders of
-// the chosen arrow are out of sight.
-function planeView(model, life, here, isFolded) {
+// The plane, in which each arrow's end can be dragged, and moved by keys.
+function planeView(model, life, here) {
   const words = h("p", { class: "attn-note attn-hint", role: "status" }, HINT[Number(byFinger())]);
-  let plane = null, isHeld = false;
+  let plane = null;
   const view = sharpCanvas(life, { keyboard: true,
     label: "Query and keys as arrows from the origin; the square is the output, the weighted average of the keys. "
       + "Arrow keys choose an arrow, with Shift they move it.",
@@ -204,9 +210,7 @@ function planeView(model, life, here, isFolded) {
       paintGrid(context, view.colours, plane);
       paintShadows(context, view.colours, plane, here);
       paintArrows(context, view.colours, plane, here);
-      if (isHeld || document.activeElement === view.canvas || !isFolded()) {
-        paintChosen(context, view.colours, plane, here);
-      }
+      paintChosen(context, view.colours, plane, here);
     } });
   view.canvas.classList.add("attn-drag");
   const say = () => { words.textContent = arrowWords(here); };
@@ -218,7 +222,6 @@ function planeView(model, life, here, isFolded) {
     });
     const [distance, nearest] = far.reduce((best, one) => (one[0] < best[0] ? one : best));
     if (distance > 24) return null;
-    isHeld = true;
     put(model, { arrow: nearest });
     say();
     return nearest;
@@ -234,7 +237,6 @@ function planeView(model, life, here, isFolded) {
       moveTo(here.chosen, [x + right * STRIDE, y + up * STRIDE]);
     },
   });
-  for (const type of ["focus", "blur"]) life.listen(view.canvas, type, () => { isHeld = false; view.ask(); });
   return { el: view.el, words, draw: view.draw };
 }
 
@@ -295,7 +297,7 @@ function controlsFor(model, life, here) {
 /** @param {import("./controls.js").Mount} mount */
 function render({ model, el }) {
   const life = lifetime(model), here = arrowsOf(model), { controls, more } = controlsFor(model, life, here);
-  const plane = planeView(model, life, here, () => !more.open), bars = barsView(life, here);
+  const plane = planeView(model, life, here), bars = barsView(life, here);
   const table = scoreTable(life, here), note = h("p", { class: "attn-note attn-entropy" });
   function draw() {
     plane.draw(); bars.draw();
@@ -306,10 +308,10 @@ function render({ model, el }) {
         scoreWords(here)}`;
     table.fill();
   }
-  const panels = h("div", { class: "attn-panels" }, plane.el, h("div", {}, bars.el, note));
-  frame(el, life, { picture: [panels], controls, more: [plane.words, more], body: [table.el] });
+  const panels = h("div", { class: "attn-panels" }, h("div", {}, plane.el, plane.words),
+    h("div", {}, bars.el, note));
+  frame(el, life, { picture: [panels], controls, more: [more], body: [table.el] });
   life.watch(["query", "key_vectors", "score", "temperature", "arrow"], draw);
-  life.listen(more, "toggle", draw);
   draw();
   return life.end;
 }
