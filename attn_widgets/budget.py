@@ -30,8 +30,8 @@ Errors = Mapping[str, Mapping[int, float]]
 class Budget(NamedTuple):
     """Of each of the `METHODS`, at the settings on show."""
 
-    per_token: Tensor  # (6,): bytes of a token in a layer; a window drops tokens, and no bytes
-    total: Tensor  # (6,): bytes of all tokens that are kept, in all layers
+    per_token: Tensor  # (6,): bytes for each token of the measured texts, in a layer
+    total: Tensor  # (6,): bytes that a text of `length` tokens takes in all layers
     error: Tensor  # (6,): as measured; NaN where it was not
 
 
@@ -130,6 +130,10 @@ def rounded(x: Tensor, bits: int, group: int, dim: int) -> Tensor:
 class CacheBudget(DataWidget):
     """Bytes of a cache beside a measured error, for six ways to keep keys and values.
 
+    The bytes beside an error are those of the texts on which it was measured, divided by their
+    tokens: of 256 tokens a window of 64 keeps a quarter. What a text of `length` tokens takes is
+    said as well.
+
     A model with more heads, or wider ones, keeps the same shares: as many heads to a key, and a
     latent as much narrower than the keys and values.
 
@@ -138,15 +142,15 @@ class CacheBudget(DataWidget):
             `measure_errors` returns them; "grouped" must have 1, a single key for all heads.
         num_heads: H, of the heads that were measured.
         head_dim: D, of these.
+        num_tokens: how long the texts were on which the errors were measured, at most 2^20.
         num_layers: of the model.
         group: how many numbers share a scale and an offset of 16 bits each.
-        num_tokens: how long the texts were on which the errors were measured.
         measured: what was measured, in a few words.
 
     Example:
         >>> errors = {"grouped": {1: 0.9, 2: 0.6}, "latent": {16: 0.3}}
         >>> errors |= {"window": {8: 0.2}, "bits": {8: 0.004}}
-        >>> CacheBudget(errors, num_heads=4, head_dim=8)
+        >>> CacheBudget(errors, num_heads=4, head_dim=8, num_tokens=32)
         CacheBudget(grouped 2: 64 bytes a token and layer, error 0.600; 12 MiB in all)
     """
 
@@ -167,12 +171,16 @@ class CacheBudget(DataWidget):
         *,
         num_heads: int,
         head_dim: int,
+        num_tokens: int,
         num_layers: int = 6,
         group: int = 32,
-        num_tokens: int | None = None,
         measured: str = "the heads given",
     ) -> None:
-        check_integers(1, num_heads=num_heads, head_dim=head_dim, group=group)
+        check_integers(
+            1, num_heads=num_heads, head_dim=head_dim, num_tokens=num_tokens, group=group
+        )
+        if num_tokens > LENGTHS[-1]:
+            raise ValueError(f"num_tokens must be at most {LENGTHS[-1]}, got {num_tokens}")
         if max(num_heads, head_dim) > MOST // 8:
             got = f"got {num_heads} and {head_dim}"
             raise ValueError(f"num_heads and head_dim must be at most {MOST // 8}, {got}")
@@ -220,15 +228,20 @@ class CacheBudget(DataWidget):
         bits = dict.fromkeys(METHODS, float(FULL))
         if self.bits < FULL:
             bits["bits"] = self.bits + 2 * FULL / self.data["group"]
-        per_token = [numbers[name] * bits[name] / 8 for name in METHODS]
+        kept = [numbers[name] * bits[name] / 8 for name in METHODS]  # of a token that is kept
+        per_token = [x * self._share(name) for x, name in zip(kept, METHODS, strict=True)]
         tokens = [
             min(self.length, self.window) if name == "window" else self.length for name in METHODS
         ]
-        total = [x * n * self.num_layers for x, n in zip(per_token, tokens, strict=True)]
+        total = [x * n * self.num_layers for x, n in zip(kept, tokens, strict=True)]
         error = [self._error(name) for name in METHODS]
         double, cpu = torch.float64, torch.device("cpu")
         rows = (per_token, total, error)
         return Budget(*(torch.tensor(row, dtype=double, device=cpu) for row in rows))
+
+    def _share(self, method: str) -> float:
+        """The share of the measured texts' tokens that a method keeps."""
+        return min(1.0, self.window / self.data["tokens"]) if method == "window" else 1.0
 
     def _error(self, method: str) -> float:
         if method == "full":
@@ -252,8 +265,11 @@ class CacheBudget(DataWidget):
             rows.append(
                 [name, str(self.setting(name)), f"{per_token:g}", in_bytes(float(total)), known]
             )
-        where = f"{self.length} tokens in {self.num_layers} layers"
-        caption = f"The cache of {where}; errors of {self.data['said']}, nothing trained anew."
+        said, tokens = self.data["said"], self.data["tokens"]
+        caption = (
+            f"The cache of {self.length} tokens in {self.num_layers} layers; bytes a token and "
+            f"errors of {said} on texts of {tokens} tokens, nothing trained anew."
+        )
         return caption, ["setting", "bytes a token and layer", "in all", "error"], rows
 
 

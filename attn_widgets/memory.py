@@ -70,7 +70,7 @@ class WrittenMemory(DataWidget):
     Example:
         >>> memory = WrittenMemory()
         >>> memory
-        WrittenMemory(3 of 8 pairs in 64 numbers: key 1 is read with error 0.000, softmax 0.001)
+        WrittenMemory(8 of 16 pairs in 64 numbers: key 1 is read with error 0.000, softmax 0.002)
     """
 
     _widget = "memory"
@@ -116,7 +116,7 @@ class WrittenMemory(DataWidget):
         vectors = {"keys": keys / lengths[:, None], "values": values, "again": again}
         data = {name: x.round(decimals=4).tolist() for name, x in vectors.items()}
         data |= {"tokens": check_tokens("tokens", names, S), "sharpness": float(sharpness)}
-        super().__init__(data=data, count=min(8, S), step=min(2, S - 1))
+        super().__init__(data=data, count=min(16, S), step=min(7, S - 1))
 
     @traitlets.validate("count")
     def _check_count(self, proposal: Any) -> Any:

@@ -102,6 +102,14 @@ def test_the_default_keys_are_two_bases_of_equal_overlap():
     assert_close(torch.cat([values, again[None]]).norm(dim=-1), torch.ones(17).double())
 
 
+def test_it_opens_before_the_memory_is_full_and_what_comes_next_blurs_it():
+    widget = WrittenMemory()
+    assert (widget.count, widget.step) == (16, 7)
+    assert bool((widget.shown().errors[:8] < 1e-3).all())
+    widget.step += 1
+    assert bool((widget.shown().errors[:8] > 0.3).all())
+
+
 @pytest.mark.parametrize("count", [8, 9, 12, 16])
 def test_recall_is_exact_up_to_as_many_keys_as_a_key_has_numbers(count):
     widget = WrittenMemory()
@@ -120,7 +128,7 @@ def test_recall_is_exact_up_to_as_many_keys_as_a_key_has_numbers(count):
 
 def test_only_the_delta_rule_replaces_the_value_of_a_key():
     widget = WrittenMemory()
-    widget.rewrite, widget.step = True, 8
+    widget.count, widget.rewrite, widget.step = 8, True, 8
     first, again = (torch.tensor(x) for x in (widget.data["values"][0], widget.data["again"]))
     both = (first + again).double()
     assert_close(widget.shown().answer, both, rtol=0, atol=1e-3)
@@ -138,7 +146,7 @@ def test_the_words_name_the_settings_and_the_table_is_the_state():
     assert columns == ["1", "2", "3"]
     state = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
     assert_close(state.double(), widget.shown().states[4], rtol=0, atol=6e-4)
-    assert repr(WrittenMemory()).endswith("key 1 is read with error 0.000, softmax 0.001)")
+    assert repr(WrittenMemory()).endswith("key 1 is read with error 0.000, softmax 0.002)")
 
 
 def test_a_place_beyond_the_last_key_is_the_last_one_and_the_nearest_key_is_wanted():
@@ -283,11 +291,16 @@ def test_the_bytes_are_counted_by_hand():
     per_token, total, error = budget.shown()
     assert METHODS == ("full", "grouped", "single", "latent", "window", "bits")
     # Keys and values of 4, 2 and 1 heads of 3 numbers, and 8 numbers; two bytes each. A number of
-    # 8 bits in a group of 4 comes with a quarter of 32.
+    # 8 bits in a group of 4 comes with a quarter of 32. Of the 13 tokens that were measured the
+    # window keeps 5, and of a longer text no more than these.
     expected = [48.0, 24.0, 12.0, 16.0, 48.0, 24 * (8 + 8) / 8]
-    assert per_token.tolist() == expected
+    assert per_token.tolist() == [*expected[:4], pytest.approx(48 * 5 / 13), expected[5]]
     tokens = [1024] * 4 + [5, 1024]
     assert total.tolist() == [3 * x * n for x, n in zip(expected, tokens, strict=True)]
+    budget.length = 2**20
+    assert budget.shown().per_token.tolist() == per_token.tolist()  # those of the errors
+    budget.window = 13
+    assert budget.shown().per_token[4] == 48.0  # a window of the whole text
     rows = {name: dict(each) for name, each in budget.data["errors"].items()}
     chosen = [0.0, rows["grouped"][2], rows["grouped"][1], rows["latent"][8]]
     assert error.tolist() == [*chosen, rows["window"][5], rows["bits"][8]]
@@ -308,11 +321,13 @@ def test_the_words_of_the_budget_and_its_table():
     budget = budget_of(method="window", window=5, length=2**20)
     error = dict(budget.data["errors"]["window"])[5]
     assert repr(budget) == (
-        f"CacheBudget(window 5: 48 bytes a token and layer, error {error:.3f}; 720 bytes in all)"
+        f"CacheBudget(window 5: 18.4615 bytes a token and layer, error {error:.3f}; "
+        "720 bytes in all)"
     )
     caption, columns, rows = budget._table()
     assert caption == (
-        "The cache of 1048576 tokens in 3 layers; errors of four heads, nothing trained anew."
+        "The cache of 1048576 tokens in 3 layers; bytes a token and errors of four heads on texts "
+        "of 13 tokens, nothing trained anew."
     )
     assert [row[0] for row in rows] == list(METHODS)
     assert rows[0] == ["full", "4", "48", "144 MiB", "0.000"]
@@ -337,7 +352,8 @@ REFUSED = {
     "finite and not negative, got nan of window 8": lambda: made(window={8: math.nan}),
     "whole numbers from 1 to 4096, got 8.5": lambda: made(window={8.5: 0.1}),
     "whole numbers from 1 to 4096, got 0": lambda: made(window={0: 0.1}),
-    "at most 512, got 4 and 513": lambda: CacheBudget(ERRORS, num_heads=4, head_dim=513),
+    "at most 512, got 4 and 513": lambda: made(head_dim=513),
+    "num_tokens must be at most 1048576, got 1048577": lambda: made(num_tokens=2**20 + 1),
     "at least 2 sequences, got 1": lambda: measure_errors(*(x[:1] for x in heads_of()), **KINDS),
     "kv_heads must divide H": lambda: measure_errors(*heads_of(), **{**KINDS, "kv_heads": [3]}),
     "latents must be from 1 to 20": lambda: measure_errors(
@@ -347,8 +363,11 @@ REFUSED = {
 }
 
 
-def made(errors: dict | None = None, **others: dict) -> CacheBudget:
-    return CacheBudget({**(errors or ERRORS), **others}, num_heads=4, head_dim=8)
+def made(
+    errors: dict | None = None, *, head_dim: int = 8, num_tokens: int = 16, **others: dict
+) -> CacheBudget:
+    errors = {**(errors or ERRORS), **others}
+    return CacheBudget(errors, num_heads=4, head_dim=head_dim, num_tokens=num_tokens)
 
 
 @pytest.mark.parametrize("words", REFUSED)

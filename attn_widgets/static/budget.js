@@ -1,12 +1,11 @@
 // What a cache costs in bytes, and what saving on it does to a head's output, as Python has measured it.
-// Traits: data {errors, heads, widths, measured, group, lengths, said}, method, kv_heads, latent, window, bits,
+// Traits: data {errors, heads, widths, measured, group, tokens, lengths, said}, method, kv_heads, latent, window, bits,
 // length, num_layers, num_heads, head_dim.
 
 import { checked, largest, minus, PALETTE } from "./numbers.js";
 import { choice, foldedTable, frame, h, lifetime, put, sharpCanvas, slider } from "./controls.js";
 import { folded } from "./folds.js";
 import { write } from "./pen.js";
-import { hatch } from "./weights.js";
 
 /** @typedef {import("./controls.js").Life} Life */
 /** @typedef {import("./controls.js").Model} Model */
@@ -41,7 +40,8 @@ function readBudget(model) {
   const D = offered("head_dim", data.widths.map((n) => checked(n, MOST)));
   const length = offered("length", data.lengths.map((n) => checked(n, LONGEST)));
   const method = model.get("method"), layers = checked(model.get("num_layers"), 128);
-  if (!METHODS.includes(method) || !layers) throw new RangeError("the budget has no such setting");
+  const isKnown = METHODS.includes(method) && layers && checked(tokens, LONGEST);
+  if (!isKnown) throw new RangeError("the budget has no such setting");
   return { errors, chosen, H, D, length, method, layers, group, tokens, heads, width };
 }
 /** @typedef {ReturnType<typeof readBudget>} Settings */
@@ -54,15 +54,20 @@ function settingOf({ chosen: all, H, D, heads, width }, method, chosen = all[met
   return method === "latent" ? Math.round((chosen * H * D) / (heads * width)) : chosen;
 }
 
-// What a method costs, {perToken, total} in bytes, at its setting or another.
+// What a method costs in bytes, at its setting or another: {perToken, total}, for each token of the measured texts, and
+// for a text of the length that is set.
 /** @type {(now: Settings, method: string, chosen?: number) => { perToken: number, total: number }} */
 function costOf(now, method, chosen = now.chosen[method]) {
-  const { H, D, length, layers, group } = now, setting = settingOf(now, method, chosen);
+  const { H, D, length, layers, group, tokens } = now, setting = settingOf(now, method, chosen);
   const numbers = method === "latent" ? setting : 2 * D * (method === "grouped" || method === "single" ? setting : H);
   const bits = method === "bits" && setting < FULL ? setting + (2 * FULL) / group : FULL;
-  const perToken = (numbers * bits) / 8, tokens = method === "window" ? Math.min(length, setting) : length;
-  return { perToken, total: perToken * tokens * layers };
+  const kept = (numbers * bits) / 8, reach = method === "window" ? setting : Infinity;
+  return { perToken: kept * Math.min(1, reach / tokens), total: kept * Math.min(length, reach) * layers };
 }
+
+// The bytes of a method for each token of the measured texts, as a share of those of all heads.
+/** @type {(now: Settings, method: string, chosen?: number) => number} */
+const shareOf = (now, method, chosen) => costOf(now, method, chosen).perToken / costOf(now, "full").perToken;
 
 // As it was measured; NaN for a key that more heads share than were measured.
 /** @type {(now: Settings, method: string) => number} */
@@ -80,7 +85,7 @@ function inBytes(number) {
   for (; size >= 1000 && unit < 4; unit++) size /= 1024;
   return `${Number(size.toPrecision(3))} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
-const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u2009");
+const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 const errorWords = (x) => (Number.isNaN(x) ? "not measured" : x.toFixed(x < 0.0995 ? 3 : 2));
 
 function settingWords(now, method) {
@@ -91,15 +96,16 @@ function settingWords(now, method) {
 
 function sentence(now) {
   const { method, length, layers } = now, { perToken, total } = costOf(now, method), all = costOf(now, "full");
-  const error = errorOf(now, method), share = Math.round((1000 * total) / all.total) / 10;
-  const where = `${grouped(length)} tokens in ${layers} layer${layers > 1 ? "s" : ""}`;
-  const cost = `${Number(perToken.toFixed(2))} bytes a token and layer; ${inBytes(total)} for ${where}`;
+  const error = errorOf(now, method), share = Math.round((1000 * perToken) / all.perToken) / 10;
   const less = method === "full" ? "" : `, ${share < 0.1 ? "less than 0.1" : share} % of what all heads keep`;
+  const cost = `${Number(perToken.toFixed(2))} bytes a token and layer${less}`;
+  const where = `${layers} layer${layers > 1 ? "s" : ""}`;
   const off = { full: "Nothing is lost." }[method] || (Number.isNaN(error)
     ? "Its error was not measured with so many heads."
-    : `Error ${errorWords(error)}${method === "window" && now.tokens ? `, on texts of ${now.tokens} tokens` : ""}.`);
+    : `Error ${errorWords(error)}.`);
   const name = NAMES[method][0].toUpperCase() + NAMES[method].slice(1);
-  return `${name}, ${settingWords(now, method)}: ${cost}${less}. ${off}`;
+  return `${name}, ${settingWords(now, method)}: ${cost}. ${off} A text of ${grouped(length)} tokens takes `
+    + `${inBytes(total)} in ${where}.`;
 }
 
 // ---------------------------------------------------------------- the bars
@@ -107,13 +113,9 @@ function sentence(now) {
 const TOP = 18, COLUMN = 78; // pixels: above the first method, of the error's number
 const rowOn = (width) => (width < 400 ? 31 : 36); // and of a method
 
-// The bytes of one method: keys and values, or a latent; what a window drops is hatched.
-function paintBar({ context, colours }, now, method, [left, top, room, high]) {
-  const all = costOf(now, "full").total, { total } = costOf(now, method), long = Math.max(1, (room * total) / all);
-  if (method === "window") {
-    context.fillStyle = hatch(context, colours.muted); context.fillRect(left, top, room, high);
-    context.fillStyle = colours.paper; context.fillRect(left, top, long + 1, high);
-  }
+// The bytes of one method: keys and values, or a latent.
+function paintBar({ context }, now, method, [left, top, room, high]) {
+  const long = Math.max(1, room * shareOf(now, method));
   context.fillStyle = method === "latent" ? LATENT : KEY; context.fillRect(left, top, long, high);
   if (method === "latent") return;
   context.fillStyle = VALUE; context.fillRect(left + long / 2, top, long / 2, high);
@@ -132,7 +134,7 @@ function paintRow(pen, now, method, n, width) {
   }
   write(pen, NAMES[method], 9, y + 10, style);
   write(pen, settingWords(now, method), 15 + context.measureText(NAMES[method]).width, y + 10);
-  write(pen, inBytes(costOf(now, method).total), right - 12, y + 10, { ...style, align: "right" });
+  write(pen, grouped(Math.round(costOf(now, method).perToken)), right - 12, y + 10, { ...style, align: "right" });
   write(pen, errorWords(error), width - 4, y + 10, { ...style, align: "right" });
   context.globalAlpha = isLit ? 1 : 0.6;
   paintBar(pen, now, method, [9, y + 19, right - 21, 8]);
@@ -156,7 +158,7 @@ function barsView(life, current, choose) {
       const pen = { context, colours: view.colours };
       write(pen, "keys", 9, 7, { colour: KEY, bold: true });
       write(pen, "values", 42, 7, { colour: VALUE, bold: true });
-      write(pen, "in all", width - COLUMN - 12, 7, { align: "right" });
+      write(pen, "bytes a token", width - COLUMN - 12, 7, { align: "right" });
       write(pen, "error", width - 4, 7, { align: "right" });
       METHODS.forEach((method, n) => paintRow(pen, current(), method, n, width));
     } });
@@ -174,9 +176,8 @@ const LEFT = 34, RIGHT = 12, FLOOR = 40, HEAD = 20; // pixels around the plot
 
 // Every measured setting as a place: {method, setting, share of all heads' bytes, error}.
 function placesOf(now) {
-  const all = costOf(now, "full").total;
   return Object.keys(SETTINGS).flatMap((method) => now.errors[method].map(([setting, error]) => (
-    { method, setting, error, share: costOf(now, method, setting).total / all })));
+    { method, setting, error, share: shareOf(now, method, setting) })));
 }
 
 // Where things lie on a plot of this size.
@@ -188,19 +189,20 @@ function plotOn(width, height, places) {
   return { least, most, x, y, floor: height - FLOOR, right: width - RIGHT };
 }
 
-function paintAxes(pen, { least, most, x, y, floor, right }) {
+function paintAxes(pen, now, { least, most, x, y, floor, right }) {
   const { context, colours } = pen, every = Math.max(1, Math.round(-least / 5));
   context.strokeStyle = colours.line; context.lineWidth = 1;
   for (const error of [0, most / 2, most]) {
     context.beginPath(); context.moveTo(LEFT, y(error)); context.lineTo(right, y(error)); context.stroke();
     write(pen, String(Number(error.toFixed(2))), LEFT - 5, y(error), { align: "right" });
   }
-  for (let power = 0; power >= least; power -= every) {
-    const place = Math.max(LEFT + 12, x(2 ** power)), words = power ? `1/${2 ** -power}` : "all";
-    write(pen, words, power ? place : place + 8, floor + 12, { align: power ? "center" : "right" });
+  const all = costOf(now, "full").perToken, first = Math.floor(Math.log2(all));
+  for (let power = first; 2 ** power >= all * 2 ** least; power -= every) {
+    const words = power < 0 ? `1/${2 ** -power}` : grouped(2 ** power);
+    write(pen, words, Math.max(LEFT + 12, Math.min(right - 8, x(2 ** power / all))), floor + 12, { align: "center" });
   }
   write(pen, "error", 2, 8);
-  write(pen, "bytes kept, as a share of all heads\u2019", right + 8, floor + 30, { align: "right" });
+  write(pen, `bytes a token, measured on texts of ${now.tokens} tokens`, right + 8, floor + 30, { align: "right" });
 }
 
 // One method's settings, joined; the chosen one has a ring.
@@ -243,7 +245,7 @@ const seriesOf = ({ method }) => (method === "single" ? "grouped" : method);
 function paintRing({ context, colours }, now, { x, y }) {
   const { method } = now, error = errorOf(now, method);
   if (Number.isNaN(error)) return;
-  const place = [x(costOf(now, method).total / costOf(now, "full").total), y(error)];
+  const place = [x(shareOf(now, method)), y(error)];
   context.beginPath(); context.arc(place[0], place[1], 7.5, 0, 7);
   context.strokeStyle = colours.ink; context.lineWidth = 2; context.stroke();
 }
@@ -262,7 +264,7 @@ function plotView(life, current, choose) {
     paint(context, width, height) {
       const pen = { context, colours: view.colours }, now = current(), places = placesOf(now);
       plot = plotOn(width, height, places);
-      paintAxes(pen, plot);
+      paintAxes(pen, now, plot);
       for (const method of Object.keys(SETTINGS)) paintSeries(pen, now, method, places, plot);
       paintNames(pen, now, places, plot);
       paintRing(pen, now, plot);
@@ -288,10 +290,11 @@ function tablesOf(life, current) {
       return [NAMES[method], String(settingOf(now, method)), String(Number(perToken.toFixed(3))), inBytes(total),
         Number.isNaN(errorOf(now, method)) ? "not measured" : errorOf(now, method).toFixed(4)];
     }) })),
-  foldedTable(life, "All errors as a table", () => ({ corner: "kept", columns: ["setting", "in all", "error"],
+  foldedTable(life, "All errors as a table", () => ({ corner: "kept",
+    columns: ["setting", "bytes a token and layer", "error"],
     rows: Object.keys(SETTINGS).flatMap((method) => current().errors[method].map(([setting, error]) => [NAMES[method],
-      String(settingOf(current(), method, setting)), inBytes(costOf(current(), method, setting).total),
-      error.toFixed(4)])) }))];
+      String(settingOf(current(), method, setting)),
+      String(Number(costOf(current(), method, setting).perToken.toFixed(3))), error.toFixed(4)])) }))];
 }
 
 const LABELS = { grouped: "Key-value heads", latent: "Numbers of the latent", window: "Tokens of the window",
@@ -315,14 +318,16 @@ function settingControls(model, life, { errors }) {
 
 function controlsFor(model, life, data) {
   const setting = settingControls(model, life, data);
-  const more = folded(model, life, "Size of the model", { opens: ["num_layers", "num_heads", "head_dim"] },
+  const opens = ["length", "num_layers", "num_heads", "head_dim"];
+  const more = folded(model, life, "Length of the text, size of the model", { opens },
     h("div", { class: "attn-controls" },
+      slider(model, life, "length", { label: "Length", places: data.lengths }),
       slider(model, life, "num_layers", { label: "Layers", min: 1, max: 128, step: 1 }),
       slider(model, life, "num_heads", { label: "Heads", places: data.heads }),
       slider(model, life, "head_dim", { label: "Numbers of a head", places: data.widths })));
   return { more, renew: setting.renew, row: [
     choice(model, life, "method", { label: "Keep", choices: METHODS.map((method) => [method, NAMES[method]]) }),
-    ...setting.els, slider(model, life, "length", { label: "Length", places: data.lengths })] };
+    ...setting.els] };
 }
 
 // ---------------------------------------------------------------- the widget

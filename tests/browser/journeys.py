@@ -740,14 +740,19 @@ def assert_budget(panel: Panel, widget: BookWidget) -> None:
     _, *every = panel.table(1)
     errors = [f"{x:.4f}" for each in widget.data["errors"].values() for _, x in each]
     assert [row[3] for row in every] == errors
+    windows = [row for row in every if row[0] == "window"]
+    tokens, full = widget.data["tokens"], float(shown.per_token[0])
+    for row in windows:  # the share of the tokens that were measured, whatever the length
+        kept = full * min(1, int(row[1]) / tokens)
+        assert float(row[2]) == pytest.approx(kept, abs=6e-4)
     at = METHODS.index(widget.method)
     said = panel.said()
-    assert f": {round(float(shown.per_token[at]), 2):g} bytes a token and layer; " in said
-    assert f" {in_bytes(float(shown.total[at]))} for " in said
+    assert f": {round(float(shown.per_token[at]), 2):g} bytes a token and layer" in said
+    assert f" tokens takes {in_bytes(float(shown.total[at]))} in " in said
     if widget.method == "full":
-        assert said.endswith("Nothing is lost.")
+        assert "layer. Nothing is lost. A text of" in said
     elif shown.error[at].isnan():
-        assert said.endswith("Its error was not measured with so many heads.")
+        assert "Its error was not measured with so many heads." in said
     else:
         digits = 3 if shown.error[at] < 0.0995 else 2
         assert f" Error {shown.error[at]:.{digits}f}" in said

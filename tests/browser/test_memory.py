@@ -142,6 +142,20 @@ def test_a_link_sets_the_memory_and_unfolds_what_it_changed(visit, bare):
     assert panel.el.locator("details.attn-more").get_attribute("open") is not None
 
 
+def test_the_plot_stands_still_whatever_the_length(visit, bare):
+    panel = Panel(visit(bare("budget"), width=1000))
+    panel.page.evaluate("location.hash = 'budget?method=window&window=16'")
+    settle(panel.page)
+    drawn = "(canvas) => canvas.toDataURL()"
+    before = [canvas.evaluate(drawn) for canvas in panel.el.locator("canvas").all()]
+    said = panel.said()
+    panel.press("Length", "End")
+    settle(panel.page)
+    assert [canvas.evaluate(drawn) for canvas in panel.el.locator("canvas").all()] == before
+    assert "50 % of what all heads keep" in said  # 16 of the 32 tokens that were measured
+    assert panel.said().split(" A text of ")[0] == said.split(" A text of ")[0]
+
+
 @pytest.mark.parametrize(("width", "tallest"), [(1280, 700), (390, 1180)])
 def test_the_default_memory_fits_beside_its_controls(visit, tmp_path, width, tallest):
     WrittenMemory().save_html(tmp_path / "saved.html")
@@ -235,8 +249,11 @@ def test_the_budget_fits_beside_its_controls_and_keeps_its_height(visit, tmp_pat
     assert page.locator(".attn-picture").bounding_box()["height"] < 0.6 * 844
     heights = set()
     for method in METHODS:
-        page.evaluate("(one) => { location.hash = `budget?method=${one}&length=1048576`; }", method)
-        settle(page)
-        heights.add(page.locator(".attn-picture").bounding_box()["height"])
-        assert page.locator(".attn-root").bounding_box()["height"] <= tallest
+        for also in ("", "&length=1048576"):  # the second unfolds the length
+            page.evaluate("(state) => { location.hash = state; }", f"budget?method={method}{also}")
+            settle(page)
+            heights.add(page.locator(".attn-picture").bounding_box()["height"])
+            if not also:
+                page.locator("details.attn-more").evaluate("(fold) => { fold.open = false; }")
+                assert page.locator(".attn-root").bounding_box()["height"] <= tallest
     assert len(heights) == 1
