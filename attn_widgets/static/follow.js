@@ -30,6 +30,7 @@ import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "
  * @property {boolean} signed or else from 0 to 1
  * @property {boolean} [plain] a number without a colour
  * @property {boolean} [bar]
+ * @property {number} [most] the largest number of its own scale of colours, or else that of the scene
  * @property {boolean} [main] the sentence takes its example from it
  */
 /**
@@ -42,6 +43,7 @@ import { affine, Blocks, LanguageModel, plus, softmax, TransformerModel } from "
  * @property {any[]} words
  * @property {string} text a sentence
  * @property {number} top the largest number that is coloured
+ * @property {number} [longest] the largest number of the keys, which have a scale of their own
  */
 
 const PACE = 3000, MOVE = 480; // milliseconds a step, and of the motion between two
@@ -209,9 +211,10 @@ const SCENES = {
     scene.strip({ id: "q", name: "q", values: q, rect: across(left, 0, 26), where: (d) => `query, feature ${d}`,
       how: (d) => projected(attn.q_proj, record.input)(start + d), from: input });
     const products = keys.map((_, j) => q.map((x, d) => x * record.keys[j][start + d]));
-    keys.forEach((_, j) => {
-      const k = record.keys[j].subarray(start, start + D);
-      scene.strip({ id: `k${j}`, name: `k ${j}`, values: k, rect: across(left, row(j), cellHeight),
+    const ks = keys.map((_, j) => record.keys[j].subarray(start, start + D));
+    scene.longest = largest(ks.flatMap((k) => Array.from(k, Math.abs))) || 1; // the products would leave them grey
+    ks.forEach((k, j) => {
+      scene.strip({ id: `k${j}`, name: `k ${j}`, values: k, most: scene.longest, rect: across(left, row(j), cellHeight),
         where: (d) => `${ofKey(keys, j)}, feature ${d}` });
       scene.strip({ id: `qk${j}`, name: `q \u00d7 k ${j}`, values: products[j],
         rect: across(second, row(j), cellHeight), where: (d) => `q \u00d7 k with ${ofKey(keys, j)}, feature ${d}`,
@@ -223,7 +226,7 @@ const SCENES = {
       from: (j) => span(D).map((d) => [`qk${j}`, d]), main: true, plain: true });
     const [query, key] = part === "cross" ? ["target\u2019s query", "source token"] : ["query", "token"];
     return `The ${query} meets the key of every ${key}: `
-      + `multiply feature by feature and add up, q \u00b7 k = \u03a3 q\u1d62 k\u1d62 over ${D} features.`;
+      + `multiply feature by feature and add up, q \u00b7 k = \u03a3\u00a0q\u1d62\u00a0k\u1d62 over ${D} features.`;
   },
 
   scale: (scene, step, at) => columns(scene, step, at, 2, `Each score is divided by \u221aD = \u221a${at.D} = `
@@ -396,7 +399,7 @@ function laidOut(following, way, width) {
     const scene = stage(width, E);
     scene.text = SCENES[step.kind](scene, step, { ...at, own: step.part === "self" });
     scene.byId = new Map(scene.strips.map((strip) => [strip.id, strip]));
-    const coloured = scene.strips.filter(({ signed, plain }) => signed && !plain);
+    const coloured = scene.strips.filter(({ signed, plain, most }) => signed && !plain && !most);
     scene.top = largest(coloured.flatMap(({ values }) => Array.from(values, Math.abs))) || 1;
     return scene;
   });
@@ -417,7 +420,7 @@ function paintCell(context, colours, top, strip, n, [x, y, width, height], alpha
   }
   const size = Math.min(11.5, height - 1), written = width >= 38 && size >= 9 && !strip.bar;
   const plain = strip.plain && written;
-  const most = strip.plain ? largest(strip.values.map(Math.abs)) : top; // without its number it needs a colour
+  const most = strip.plain ? largest(strip.values.map(Math.abs)) : strip.most || top; // a colour in place of its number
   const word = strip.signed ? DIVERGING[level(value, -most, most)] : SEQUENTIAL[level(value, 0, 1)];
   context.fillStyle = strip.bar ? colours.accent : plain ? colours.panel : css(word);
   context.fillRect(x, y, width - gap, height - gap);
@@ -710,7 +713,8 @@ function render({ model, el }) {
   listen(life, view, followed, readout);
   const token = tokenChoice(model, life, following, followed), block = blockChoice(model, life, followed);
   const table = numberTable(life, followed), map = blockMap(model, life, followed, block.el, () => steps.stop());
-  const scale = colourScale(life), weightScale = colourScale(life);
+  const [scale, keyScale, weightScale] = span(3).map(() => colourScale(life));
+  keyScale.el.prepend(h("span", {}, "keys"));
   const steps = stepper(model, life, { pace: PACE,
     place: () => ({ step: followed.number, count: followed.way.steps.length }) });
   function draw(moves) {
@@ -718,6 +722,8 @@ function render({ model, el }) {
     sentence.replaceChildren(...describeStep(followed));
     if (readout.textContent !== advice) readout.textContent = advice; // once, and not at every step
     scale.show(followed.now.top, true);
+    keyScale.show(followed.now.longest || 1, true);
+    keyScale.el.hidden = !followed.now.longest;
     weightScale.el.hidden = !followed.now.strips.some(({ signed, bar }) => !signed && !bar);
     block.draw();
     map.draw();
@@ -740,7 +746,7 @@ function render({ model, el }) {
   }
   weightScale.show(1);
   frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout), sentence], controls, more,
-    aside: map.el, body: [h("div", { class: "attn-scales" }, scale.el, weightScale.el), table.el] });
+    aside: map.el, body: [h("div", { class: "attn-scales" }, scale.el, keyScale.el, weightScale.el), table.el] });
   life.watch(["sentence"], () => { renew(); token.renew(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));

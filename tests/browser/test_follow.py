@@ -96,6 +96,28 @@ def test_a_formula_with_its_rounded_numbers_gives_the_value_nearly(js):
         assert result == pytest.approx(value, abs=0.05 + 0.03 * abs(value)), text
 
 
+# Of every step: where the colours of its keys end, and of each key; their numbers, and the others'.
+SCALES = """(state) => {
+  const following = follower({ get: (name) => state[name] });
+  const isKey = ({ id }) => /^k[0-9]/.test(id);
+  const numbers = (strips) => strips.flatMap(({ values }) => [...values]);
+  return laidOut(following, following.way(), 600).map(({ strips, longest = 0, top }) => ({
+    longest, top, ends: strips.filter(isKey).map(({ most }) => most),
+    keys: numbers(strips.filter(isKey)),
+    others: numbers(strips.filter((one) => one.signed && !one.plain && !isKey(one))) }));
+}"""
+
+
+def test_the_keys_have_a_scale_of_colours_of_their_own(js):
+    scenes = js(SCALES, {"data": of_follow().data, "sentence": 0, "token": 1, "head": 0})
+    assert [scene["longest"] > 0 for scene in scenes] == [bool(scene["keys"]) for scene in scenes]
+    assert any(scene["keys"] for scene in scenes)
+    for scene in scenes:
+        assert scene["top"] == pytest.approx(max(map(abs, scene["others"]), default=1.0))
+        if scene["keys"]:
+            assert {*scene["ends"], scene["longest"]} == {max(map(abs, scene["keys"]))}
+
+
 # Steps
 
 
