@@ -349,7 +349,7 @@ def test_a_chapter_holds_a_widget_and_each_is_followed_by_a_still_figure(opened)
 
 @every_chapter
 def test_a_chapter_read_to_its_end_weighs_a_megabyte_at_most(opened):
-    assert sum(map(len, opened.elements)) <= 300_000
+    assert sum(map(len, opened.elements)) <= 350_000
     shown = "[...document.querySelectorAll('article img')].filter((one) => one.checkVisibility())"
     opened.page.evaluate(f"{shown}.forEach((image) => {{ image.loading = 'eager'; }})")
     opened.page.wait_for_function(f"{shown}.every((image) => image.complete)")
