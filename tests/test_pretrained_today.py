@@ -329,6 +329,7 @@ REFUSED = [
     ("llama", {"rope_parameters": YARN | {"mscale": 0.7}}, "by the plain rule"),
     ("llama", {"partial_rotary_factor": 0.5}, "all of a head must be rotated"),
     ("llama", {"rope_parameters": LINEAR | {"factor": 0}}, "factor must be a positive number"),
+    ("llama", {"rms_norm_eps": 0}, "layer_norm_eps must be a positive number"),
     ("llama", {"rope_parameters": LLAMA3 | {"low_freq_factor": 4.0}}, "the smaller first"),
     ("llama", {"rope_parameters": {"rope_type": "linear"}}, "KeyError('factor')"),
     ("llama", {"hidden_act": "xielu"}, "got 'xielu'"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from attn_notes.arguments import check_choices, check_divides, check_integers
+from attn_notes.arguments import check_choices, check_divides, check_integers, check_positive
 from attn_notes.positions import RotaryLayout
 
 Norm = Literal["post", "pre", "both"]
@@ -99,6 +99,7 @@ class TransformerConfig:
         check_integers(1, **{name: n for name, n in optional.items() if n is not None})
         check_integers(0, num_token_types=self.num_token_types)
         check_choices(self)
+        check_positive(layer_norm_eps=self.layer_norm_eps)  # else the norm gives NaN
         if self.head_dim is None:
             check_divides("num_heads", self.num_heads, "embed_dim", self.embed_dim)
         check_divides("num_kv_heads", self.num_kv_heads or 1, "num_heads", self.num_heads)
