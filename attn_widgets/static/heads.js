@@ -68,6 +68,11 @@ function strongest(tokens, weights) {
     .map(([w, j]) => `${quoted(tokens[j])} ${weighed(w)}`).join(", then ");
 }
 
+// The row of a map as a sentence.
+function readingOf({ queries, keys, size: [, S] }, values, row) {
+  return `${quoted(queries[row])} reads ${strongest(keys, values.subarray(row * S, (row + 1) * S))}.`;
+}
+
 // ---------------------------------------------------------------- the heads on show
 
 /**
@@ -175,8 +180,7 @@ function pictureView(life, here) {
 // What a model that writes expects after the chosen token: words filled as high as they are likely.
 function nextTokens() {
   const heading = h("p", { class: "attn-heading" }), words = h("div", { class: "attn-words" });
-  const el = h("div", { class: "attn-row", hidden: true }, heading, words);
-  el.style.marginBottom = "0.6rem";
+  const el = h("div", { class: "attn-row attn-following", hidden: true }, heading, words);
   return { el, draw({ sentence: { next }, view, queries, rows }, chosen) {
     el.hidden = !next || view.name.startsWith("encoder");
     if (el.hidden) return;
@@ -195,9 +199,10 @@ function tokenView(model, life, here, failed) {
   const { reader } = here, figure = here.sentences[0].image ? pictureView(life, here) : linkView(model, life, here);
   const map = heatmap(life, { label: "Weights of the head. Arrow keys walk the cells.", tallest: 32,
     onPick: here.look, onHover: here.look });
-  const sentence = h("p", { class: "attn-said", role: "status" }), scaled = h("p", { class: "attn-note" });
+  const said = () => h("p", { class: "attn-said attn-reads", role: "status" });
+  const sentence = said(), scaled = h("p", { class: "attn-note" });
   const following = nextTokens();
-  const beside = here.names && besideView(model, life, here, here.names);
+  const beside = here.names && besideView(model, life, here, here.names, readingOf);
   const neurons = !beside && here.kinds.some((kind) => kind.neurons) && neuronView(life);
   const rowOf = ({ rows }) => Math.max(0, rows.findLastIndex((t) => t <= model.get("token")));
   return { map, figure, sentence, scaled, following, beside, neurons, draw() {
@@ -221,8 +226,7 @@ function tokenView(model, life, here, failed) {
     following.draw(shows, chosen);
     const strands = maps.map((weights, k) => ({ weights, colour: k ? here.hueOf(all[k]) : undefined }));
     figure.show(shows, values, strands, chosen);
-    const reads = strongest(keys, values.subarray(chosen * S, (chosen + 1) * S));
-    sentence.textContent = `${quoted(queries[chosen])} reads ${reads}.`;
+    sentence.textContent = readingOf(shows, values, chosen);
   } };
 }
 
@@ -251,6 +255,8 @@ function rankingView(model, life, here) {
   }));
   const list = h("div", { class: "attn-buttons attn-controls attn-best", role: "group",
     "aria-label": "The best heads, layer.head: score" }, ...best);
+  const later = h("p", { class: "attn-note" }, "Here the five best heads will be listed.");
+  const place = h("div", { class: "attn-listed" }, list, later);
   const about = h("p", { class: "attn-note" });
   const table = foldedTable(life, "The scores of all heads as a table", () => {
     const { layers, heads } = reader.now(), { means } = ranking.now();
@@ -258,7 +264,7 @@ function rankingView(model, life, here) {
       rows: numbered(layers).map(([layer, text]) => [text, ...numbered(heads).map(([head]) =>
         (means ? shown(means[layer * heads + head]) : "\u2013"))]) };
   });
-  return { list, about, table, draw() {
+  return { place, about, table, draw() {
     const { means, order, pattern } = ranking.now(), [chosen] = here.shownHeads();
     best.forEach((el, k) => {
       el.hidden = k >= order.length;
@@ -268,16 +274,23 @@ function rankingView(model, life, here) {
     const entropy = ["focused", "spread"].includes(pattern);
     about.textContent = entropy ? ENTROPY : SCORE;
     about.hidden = list.hidden = table.el.hidden = !means;
+    later.hidden = Boolean(means) || !isTold(here);
     table.fill();
   } };
 }
 
+// The things that the heads on show may do, as [pattern, word].
+function storiesOf({ sentences: [{ image }] }) {
+  const all = STORIES.map(([name, word, patch]) => [name, image ? patch : word]);
+  return all.filter(([name, word]) => word && (name !== "first" || !image || image.first));
+}
+const isTold = (here) => storiesOf(here).some(([pattern]) => here.ranking.score(here.reader.now().view, pattern));
+
 // Three things that heads do, as buttons: each leads to the head that does it most.
-function storyButtons(model, life, { reader, ranking, sentences, place, shownHeads }) {
-  const { image } = sentences[0], isPicture = Boolean(image);
-  const isTold = ([name, , patch]) => !image || (patch && (name !== "first" || image.first));
-  const stories = STORIES.filter(isTold).map(([pattern, word, patch]) => {
-    const el = button(life, isPicture ? patch : word, () => {
+function storyButtons(model, life, here) {
+  const { reader, ranking, place, shownHeads } = here;
+  const stories = storiesOf(here).map(([pattern, word]) => {
+    const el = button(life, word, () => {
       put(model, { pattern });
       const [layer, head] = place(ranking.now().order[0]);
       put(model, { layer, head });
@@ -285,15 +298,15 @@ function storyButtons(model, life, { reader, ranking, sentences, place, shownHea
     return { pattern, el };
   });
   const label = "Show the head that reads most";
-  const named = { class: "attn-controls attn-buttons attn-inline", role: "group", "aria-label": label };
-  const el = h("div", named, `${label}: `, ...stories.map((one) => one.el));
+  const named = { class: "attn-controls attn-buttons attn-stories", role: "group", "aria-label": label };
+  const el = h("div", named, h("span", {}, `${label}:`), ...stories.map((one) => one.el));
   return { el, draw() {
     const { order } = ranking.now(), [chosen] = shownHeads();
     for (const { pattern, el: press } of stories) {
       press.hidden = !ranking.score(reader.now().view, pattern);
       press.setAttribute("aria-pressed", String(pattern === model.get("pattern") && order[0] === chosen));
     }
-    el.hidden = stories.every((one) => one.el.hidden);
+    el.hidden = !isTold(here);
   } };
 }
 
@@ -358,23 +371,23 @@ function menusOf(model, life, here) {
 }
 
 // The controls at first sight, and those that are folded away.
-function controlsFor(model, life, here, menus, stories) {
-  const { kinds, sentences, special, live, names } = here, first = [stories.el];
+function controlsFor(model, life, here, menus, stories, ranked) {
+  const { kinds, sentences, special, live, names } = here, first = [stories.el, ranked.place];
   if (!names && (sentences.length > 1 || model.get("typing") === "live" || model.get("reply").sentence)) {
     first.unshift(menus.sentence);
   }
   if (kinds.length > 1) first.unshift(menus.kind);
-  if (live) {
-    first.push(typingBox(model, life, { label: "Type your own", send: "Read", waiting: "The model reads \u2026",
-      page: "Run the notebook to try a text of your own." }));
-  }
+  const box = live && typingBox(model, life, { label: "Type your own", send: "Read",
+    waiting: "The model reads \u2026", page: "Run the notebook to try a text of your own." });
+  const answers = model.get("typing") === "live";
+  if (box && answers) first.push(box);
   const rest = [menus.layer, menus.head, menus.pattern];
   if (special.length) rest.push(tick(model, life, "hide_special", { label: "Hide special tokens" }));
   rest.push(choice(model, life, "scale", { label: "Colours", choices: SCALES }), sharedScale(model, life));
   if (!sentences[0].image) rest.push(tick(model, life, "columns", { label: "Tokens in columns" }));
   const opens = ["hide_special", "scale", "shared_scale", "columns"];
   return { first, more: folded(model, life, "Choose a head by number, rank heads, colours", { opens },
-    h("div", { class: "attn-controls" }, ...rest)) };
+    h("div", { class: "attn-controls" }, ...rest), ...(box && !answers ? [box] : [])) };
 }
 
 // Which heads share their keys and values with the chosen one, in words.
@@ -387,23 +400,28 @@ function sharing({ kv_heads: groups, size: [, heads] }, head) {
 
 // The pictures of the heads on show, between what chooses a head and the other controls: side by side on a wide page,
 // and one at a time under tabs on a phone, where they fit one screen with the overview.
-function picturesOf(model, life, here, { map, scaled, figure, sentence, beside, neurons }) {
+function picturesOf(model, life, here, { map, scaled, figure, sentence, beside, neurons }, scale) {
   const whole = [map.el, scaled], panel = (name, ...children) => h("div", { class: name }, ...children);
   if (here.sentences[0].image) {
-    return { pictures: [panel("attn-first", figure.el, sentence)],
+    return { pictures: [panel("attn-first", figure.el, sentence, scale)],
       below: [folded(model, life, "All patches as a map", {}, ...whole)] };
   }
-  const linked = [figure.el, figure.note];
-  const views = beside
-    ? { [beside.names[0]]: panel("attn-first", beside.first, ...whole),
+  const linked = [figure.el, figure.note], name = "What is shown of the head";
+  const readout = map.el.querySelector(".attn-readout");
+  if (beside) {
+    readout.before(sentence); // under its own map, as that of the second is
+    const either = tabs(life, name, { [beside.names[0]]: panel("attn-first", beside.first, ...whole),
       [beside.names[1]]: panel("attn-second", ...beside.second),
-      [beside.fits() ? "difference, links" : "links"]: panel("attn-last", beside.apart, ...linked) }
-    : { map: panel("attn-first", ...whole), links: panel("attn-last", ...linked),
-      ...(neurons ? { features: neurons.el } : {}) };
-  const either = tabs(life, "What is shown of the head", views, neurons ? 2 : 0);
+      [beside.fits() ? "difference, links" : "links"]: panel("attn-last", beside.apart, ...linked) });
+    either.classList.add("attn-either");
+    return { pictures: [either], below: [] };
+  }
+  const views = { map: panel("attn-first", map.el), links: panel("attn-last", ...linked) };
+  const either = tabs(life, name, neurons ? { ...views, features: neurons.el } : views, neurons ? 2 : 0);
   either.classList.add("attn-either");
   if (neurons) either.classList.add("attn-featured"); // links or features below the map on a wide page, too
-  return { pictures: [either, sentence], below: [] };
+  // What the row says, then what the cell says: right under the map, and the row on a phone under the links as well.
+  return { pictures: [either, panel("attn-answer", panel("attn-lines", sentence, scaled, readout), scale)], below: [] };
 }
 
 /** @param {import("./controls.js").Mount} mount */
@@ -417,7 +435,7 @@ function renderOnce({ model, el }) {
   });
   const { reader, ranking } = here, grids = gridsOf(model, life, here);
   const tokens = tokenView(model, life, here, () => failed), scale = colourScale(life);
-  const which = h("p", { class: "attn-said", role: "status" });
+  const which = h("p", { class: "attn-said attn-which", role: "status" });
   const menus = menusOf(model, life, here), ranked = rankingView(model, life, here);
   const pins = pinControls(model, life, here), stories = storyButtons(model, life, here);
   const about = h("p", { class: "attn-note" });
@@ -432,6 +450,8 @@ function renderOnce({ model, el }) {
     tokens.draw();
     const judged = judgement(here, n) || (shared && ".");
     which.textContent = `Layer ${layer}, head ${head}, entropy ${bits.toFixed(2)} bits${judged}${shared}`;
+    which.classList.toggle("attn-judged", isTold(here));
+    which.classList.toggle("attn-shared", Boolean(shared));
     about.textContent = MEANS[view.name.split(" ").at(-1)] || "";
     about.hidden = !about.textContent;
     for (const part of [menus, ranked, pins, stories]) part.draw();
@@ -441,16 +461,18 @@ function renderOnce({ model, el }) {
     const [layer, head] = here.place(here.shownHeads()[0]);
     if (layer !== model.get("layer") || head !== model.get("head")) put(model, { layer, head });
   });
-  const { first, more } = controlsFor(model, life, here, menus, stories), { beside } = tokens;
+  const { first, more } = controlsFor(model, life, here, menus, stories, ranked), { beside, neurons } = tokens;
   if (beside) first.push(beside.press);
   more.append(ranked.about);
   const top = h("div", {}, ...grids.map((grid) => grid.el), which, about);
   const rest = h("div", { class: "attn-rest" }, tokens.following.el, h("div", { class: "attn-controls" }, ...first),
-    more, ranked.list, pins.el, scale.el);
-  const { pictures, below } = picturesOf(model, life, here, tokens);
-  frame(el, life, { title: here.title, body: [
-    h("div", { class: beside ? "attn-heads attn-pair" : "attn-heads" }, top, ...pictures, rest),
-    ...below, tokens.map.table, ...(beside ? beside.tables : []), ranked.table.el] });
+    more, pins.el, ...(beside ? [scale.el] : []));
+  const { pictures, below } = picturesOf(model, life, here, tokens, scale.el);
+  const tables = [...(neurons ? [neurons.table] : []), tokens.map.table, ...(beside ? beside.tables : []),
+    ranked.table.el];
+  const apart = beside ? ` attn-pair${beside.fits() ? " attn-three" : ""}` : "";
+  frame(el, life, { title: here.title, body: [h("div", { class: `attn-heads${apart}` }, top, ...pictures, rest),
+    ...below, h("div", { class: "attn-folds" }, ...tables)] });
   life.watch(["token"], tokens.draw);
   life.watch(["sentence", "kind", "layer", "head", "pinned", "combine", "hide_special", "shared_scale", "scale",
     "columns", "pattern", "reply", "packed"], draw);

@@ -26,15 +26,19 @@ function mostDifferent(one, other) {
  * @param {Life} life
  * @param {any} here as explorer() of heads.js makes it
  * @param {string[]} names of the two
+ * @param {(shows: any, values: import("./numbers.js").Floats, row: number) => string} readingOf a row, in words
  */
-function besideView(model, life, here, names) {
+function besideView(model, life, here, names, readingOf) {
   const second = heatmap(life, { label: `Weights of the same head, ${names[1]}.`, tallest: 32, hint: "",
     onPick: here.look, tableLabel: `The numbers of ${names[1]} as a table` });
   const apart = heatmap(life, { label: `The weights of ${names[1]} less those of ${names[0]}.`, tallest: 20, hint: "",
     tableLabel: "The differences as a table" });
+  const said = h("p", { class: "attn-said attn-reads", role: "status" });
+  second.el.querySelector(".attn-readout").before(said);
   const heading = (text) => h("p", { class: "attn-heading" }, h("bdi", {}, text));
   const words = h("p", { class: "attn-note", role: "status" });
-  const both = h("div", {}, heading(`${names[1]} less ${names[0]}`), apart.el, words);
+  const both = h("div", {}, heading(`${names[1]} less ${names[0]}`), apart.el);
+  apart.el.querySelector(".attn-readout").before(words);
   const press = button(life, "Show the head that differs most", () => {
     const [layer, head] = here.place(mostDifferent(here.reader.now(0), here.reader.now(1)));
     put(model, { layer, head });
@@ -48,13 +52,14 @@ function besideView(model, life, here, names) {
       press.hidden = both.hidden = apart.table.hidden = !fits();
       if (!map) return;
       const { queries, keys, size: [L, S] } = other, mask = other.mask(all), shape = { L, S, mask, queries, keys };
-      second.show({ ...shape, values: map, top, scale: model.get("scale"), mark: Math.min(mark, L - 1) });
+      const row = Math.min(mark, L - 1);
+      second.show({ ...shape, values: map, top, scale: model.get("scale"), mark: row });
+      said.textContent = readingOf(other, map, row);
       if (both.hidden) return;
       const differences = map.map((weight, n) => weight - values[n]);
       const most = differences.reduce((top, x) => Math.max(top, Math.abs(x)), 0);
       apart.show({ ...shape, values: differences, signed: true, top: Math.max(most, 1e-9), mark });
-      words.textContent = `Orange: ${names[1]} reads it more; blue: less. The strongest colour is a difference of `
-        + `${shown(most)}.`;
+      words.textContent = `Orange: ${names[1]} reads it more, blue: less, by ${shown(most)} at most.`;
     } };
 }
 

@@ -94,11 +94,11 @@ function neuronView(life) {
     tallest: 20, shortest: 20, sparse: true, zooms: false, above: ABOVE, right: RIGHT,
     beside: (context, drawn) => { if (now) paintBeside(context, drawn, now.terms, now.weights); } });
   const table = foldedTable(life, "The products as a table", () => (now ? tableOf(now) : EMPTY));
-  const el = h("div", { class: "attn-neurons" }, heading, map.el, words, table.el);
+  const el = h("div", { class: "attn-neurons" }, heading, map.el, words);
   // The cell in words: what is multiplied, and by what.
   const cell = (i, d) => `${quoted(now.names[i])}, feature ${d}: ${two(now.terms.query[d])} \u00d7 `
     + `${two(now.terms.keys[i][d])} \u00d7 ${now.terms.scale.toFixed(3)}`;
-  return { el, draw(shows, layer, head, weights, chosen) {
+  return { el, table: table.el, draw(shows, layer, head, weights, chosen) {
     const packed = shows.view.neurons, own = packed && packed[layer];
     map.el.hidden = table.el.hidden = !own;
     now = null;

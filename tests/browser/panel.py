@@ -15,7 +15,8 @@ from tests.colours import LIGHT
 # columns and of the rows, in the canvas's own pixels.
 FIND_CELLS = r"""(canvas) => {
   const box = canvas.getBoundingClientRect();
-  const readout = canvas.closest(".attn-heatmap").querySelector(".attn-readout");
+  const map = canvas.closest(".attn-heatmap"), within = (one) => one.querySelector(".attn-readout");
+  const readout = within(map) || within(map.closest(".attn-root").querySelector(".attn-answer"));
   const cell = (x, y) => {
     readout.textContent = "";
     canvas.dispatchEvent(new PointerEvent("pointerleave")); // a cell speaks when it is entered
