@@ -501,8 +501,16 @@ function frame(el, life, { title, picture = [], controls = [], more = [], aside,
   return root;
 }
 
+// What scrolls sideways fades at an edge where there is more behind it.
+/** @param {Element} el */
+function shadeEdges(el) {
+  const left = el.scrollLeft, right = el.scrollWidth - el.clientWidth - left;
+  el.classList.toggle("attn-more-left", left > 1);
+  el.classList.toggle("attn-more-right", right > 1);
+}
+
 export {
   arrow, button, byFinger, choice, dragging, foldedTable, frame, h, handle, KEEP_KEYS, labelled, lifetime,
-  mayMove, nearest, numbered, outline, part, put, renewed, sharpCanvas, sized, slider, tick, twoDigits,
+  mayMove, nearest, numbered, outline, part, put, renewed, shadeEdges, sharpCanvas, sized, slider, tick, twoDigits,
   unique, withModifier,
 };

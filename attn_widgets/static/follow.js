@@ -7,8 +7,8 @@
 
 import { css, DIVERGING, inkOn, largest, level, PALETTE, quoted, SEQUENTIAL, shown, visible } from "./numbers.js";
 import {
-  byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, mayMove, numbered, outline, part, put, sharpCanvas,
-  withModifier,
+  byFinger, choice, foldedTable, frame, h, KEEP_KEYS, lifetime, mayMove, numbered, outline, part, put, shadeEdges,
+  sharpCanvas, withModifier,
 } from "./controls.js";
 import { folded } from "./folds.js";
 import { colourScale, hatch } from "./weights.js";
@@ -138,7 +138,8 @@ function stage(width, E) {
     // A vector, in several lines if it is long, under its name.
     vector(one) {
       const size = one.values.length, per = Math.min(size, Math.max(E, Math.ceil(size / MOST_LINES)));
-      const lines = Math.ceil(size / per), cellWidth = Math.min(70, width / per), cellHeight = lines > 1 ? 16 : 32;
+      const lines = Math.ceil(size / per), cellWidth = Math.min(70, width / per);
+      const cellHeight = lines > 1 ? (narrow ? 12 : 16) : narrow ? 26 : 32;
       scene.write(one.label || one.name, 0, y + 13);
       const top = y + 19;
       scene.strip({ ...one, rect: (n) => [
@@ -151,7 +152,8 @@ function stage(width, E) {
 
 // Where the keys of an attention stand, one a line, and their names.
 function keyLines(scene, { keys, record }, { t, own }, top) {
-  const S = keys.length, left = scene.narrow ? 62 : 104, pitch = Math.max(9, Math.min(27, Math.floor(330 / S)));
+  const S = keys.length, left = scene.narrow ? 62 : 104;
+  const pitch = Math.max(9, Math.min(scene.narrow ? 24 : 27, Math.floor(330 / S)));
   const letters = scene.narrow ? 9 : 14;
   keys.forEach((token, j) => {
     if (pitch < 12 && j % 2) return;
@@ -607,9 +609,11 @@ const numberTable = (life, followed) => foldedTable(life, "The numbers of this s
 // ---------------------------------------------------------------- steps, tokens and blocks to choose from
 
 // The architecture of a block as a map: the residual stream runs down, and each sublayer reads from it and writes to
-// it. Its boxes are the steps. That of the step on show is lit, and to press another is to go there.
+// it. Its boxes are the steps. That of the step on show is lit, and to press another is to go there. On a phone the
+// stream runs from left to right through a strip, which is swiped and keeps the lit box in sight.
 function blockMap(model, life, followed, heading, onPress) {
   const list = h("div", { class: "attn-steps", role: "group", "aria-label": "Steps of this block" });
+  const strip = h("div", { class: "attn-strip" }, list);
   let listed = "";
   const box = ({ kind, label, n }) => h("button",
     { type: "button", "data-step": n, "data-kind": kind, "aria-label": `${label}, step ${n + 1}`, ...KEEP_KEYS },
@@ -629,7 +633,11 @@ function blockMap(model, life, followed, heading, onPress) {
     onPress();
     put(model, { step: Number(pressed.dataset.step) });
   });
-  return { el: h("div", { class: "attn-architecture" }, heading, list), draw() {
+  life.listen(strip, "scroll", () => shadeEdges(strip));
+  const observer = new ResizeObserver(() => keepInSight(strip, list.querySelector("[aria-pressed=true]")));
+  observer.observe(strip);
+  life.onEnd(() => observer.disconnect());
+  return { el: h("div", { class: "attn-architecture" }, heading, strip), draw() {
     const { block, part: here, kind } = followed.step;
     const all = followed.way.steps.map((one, n) => ({ ...one, n })), mine = all.filter((one) => one.block === block);
     const end = all.filter((one) => (one.block === block && one.kind === "out")
@@ -647,7 +655,15 @@ function blockMap(model, life, followed, heading, onPress) {
     for (const one of list.querySelectorAll(".attn-sublayer")) {
       one.classList.toggle("attn-lit-part", one.getAttribute("data-part") === here && !isOnStream({ kind }));
     }
+    keepInSight(strip, list.querySelector("[aria-pressed=true]"));
   } };
+}
+
+// A box in the middle of its strip, as far as the strip can be moved.
+function keepInSight(strip, box) {
+  const { left, width } = box.getBoundingClientRect(), middle = strip.getBoundingClientRect();
+  strip.scrollLeft += left + width / 2 - middle.left - middle.width / 2;
+  shadeEdges(strip);
 }
 
 // The tokens to follow: each sentence has its own.
@@ -735,7 +751,7 @@ function render({ model, el }) {
     followed.renew();
     draw(false);
   }
-  const controls = [steps.el, token.el], more = [];
+  const controls = [sentence, steps.el, token.el], more = [];
   if (config.num_heads > 1) {
     controls.push(choice(model, life, "head", { label: "Head", choices: numbered(config.num_heads) }));
   }
@@ -745,8 +761,8 @@ function render({ model, el }) {
       choice(model, life, "sentence", { label: "Sentence", choices: sentences }))));
   }
   weightScale.show(1);
-  frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout), sentence], controls, more,
-    aside: map.el, body: [h("div", { class: "attn-scales" }, scale.el, keyScale.el, weightScale.el), table.el] });
+  frame(el, life, { picture: [h("div", { class: "attn-heatmap" }, view.el, readout)], controls, more, aside: map.el,
+    body: [h("div", { class: "attn-scales" }, scale.el, keyScale.el, weightScale.el), table.el] });
   life.watch(["sentence"], () => { renew(); token.renew(); });
   life.watch(["token", "head"], renew);
   life.watch(["step"], () => draw(true));

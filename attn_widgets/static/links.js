@@ -2,7 +2,7 @@
 // are those that are read, below, or on the left, those that read.
 
 import { PALETTE, quoted, visible } from "./numbers.js";
-import { h, mayMove, nearest, sharpCanvas, withModifier } from "./controls.js";
+import { h, mayMove, nearest, shadeEdges, sharpCanvas, withModifier } from "./controls.js";
 
 /** @typedef {import("./controls.js").Life} Life */
 /** @typedef {import("./controls.js").Point} Point */
@@ -281,13 +281,6 @@ function paintWords({ context, colours, data, layout, captions, begin }) {
 }
 
 // ---------------------------------------------------------------- the links at work
-
-// An edge fades where there is more behind it.
-function shadeEdges(el) {
-  const left = el.scrollLeft, right = el.scrollWidth - el.clientWidth - left;
-  el.classList.toggle("attn-more-left", left > 1);
-  el.classList.toggle("attn-more-right", right > 1);
-}
 
 // Which token of those that read is at a place on the canvas, or null.
 function tokenAt({ data, layout }, [x, y]) {

@@ -54,6 +54,8 @@ function tableOf({ data, names: { longRows, longColumns } }) {
       ...best(i).map((j) => `${head(longColumns, j)} ${valueText(data, i, j)}`)]) };
 }
 
+const NOTHING_YET = { corner: "", columns: [], rows: [] }; // of a map that has been given no data so far
+
 // The canvas of a map.
 function mapCanvas(life, map, painter) {
   return sharpCanvas(life, {
@@ -103,7 +105,7 @@ function heatmap(life, given) {
   const zoom = zooming(life, map, painter.sheet, readout);
   listenToPointer(life, map, tip, reader);
   listenToKeys(life, map, tip, reader, zoom);
-  const table = foldedTable(life, options.tableLabel, () => tableOf(map));
+  const table = foldedTable(life, options.tableLabel, () => (map.data ? tableOf(map) : NOTHING_YET));
   return {
     el: h("div", { class: "attn-heatmap" }, map.view.el, tip.el, readout), table: table.el, canvas: map.view.canvas,
     /** @returns {number} the pixels from left to right that it needs where there is more than enough room */

@@ -38,6 +38,16 @@ def test_every_widget_answers_under_a_strict_policy_from_the_disk(visit, bare):
 
 
 @every_widget
+def test_all_folds_can_be_opened_at_once(visit, bare, name):
+    panel = Panel(visit(bare(name)))
+    panel.unfold()
+    panel.el.evaluate("(el) => el.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    settle(panel.page)
+    filled = panel.el.locator("table:visible").first.locator("tbody tr")
+    assert filled.count()  # and the console has been silent, which the fixture asserts
+
+
+@every_widget
 def test_every_control_moves_what_it_should_by_the_amount_that_torch_says(visit, bare, name):
     panel, widget = Panel(visit(bare(name))), EVERY[name]()
     assert_shown(panel, widget)

@@ -215,7 +215,7 @@ def test_without_the_player_the_table_stays_and_the_console_says_why(visit, shar
 def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare):
     page = visit(bare("follow"), width=1280)
     panel = Panel(page)
-    for width, tallest, places in ((1280, 700, {"y", "height"}), (390, 1150, {"height"})):
+    for width, tallest, places in ((1280, 700, {"y", "height"}), (390, 900, {"height"})):
         page.set_viewport_size({"width": width, "height": 1000})
         panel.press("Step", "Home")
         settle(page)
@@ -227,6 +227,25 @@ def test_every_step_has_its_place_and_the_picture_keeps_its_height(visit, bare):
             box = panel.map().bounding_box()
             assert all(box[place] == start[place] for place in places)
             assert panel.el.bounding_box()["height"] == whole  # nothing below it moves
+
+
+def test_on_a_phone_the_lit_box_is_in_sight_and_the_picture_stays_above_the_strip(visit, bare):
+    page = visit(bare("follow"), width=390, height=700, has_touch=True, is_mobile=True)
+    panel, strip = Panel(page), Panel(page).el.locator(".attn-strip")
+    assert strip.evaluate("(el) => el.scrollWidth > el.clientWidth")  # or there is nothing to test
+    for _ in range(12):
+        panel.press_button("Next")
+        settle(page)
+        seen = strip.bounding_box()
+        box = strip.locator("[aria-pressed=true]").bounding_box()
+        assert seen["x"] <= box["x"]
+        assert box["x"] + box["width"] <= seen["x"] + seen["width"]
+    page.evaluate("document.body.style.paddingBottom = '2000px'")
+    tall = panel.map().bounding_box()["height"] + 60  # what lies between has gone behind the picture
+    strip.evaluate("(el, tall) => scrollBy(0, el.getBoundingClientRect().top - tall)", tall)
+    settle(page)
+    assert strip.bounding_box()["y"] == pytest.approx(tall, abs=1)
+    assert panel.map().bounding_box()["y"] >= 0
 
 
 def test_one_that_shows_less_is_named_so_for_its_height_is_another():
