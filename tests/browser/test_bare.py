@@ -41,7 +41,8 @@ def test_every_widget_answers_under_a_strict_policy_from_the_disk(visit, bare):
 def test_all_folds_can_be_opened_at_once(visit, bare, name):
     panel = Panel(visit(bare(name)))
     panel.unfold()
-    panel.el.evaluate("(el) => el.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    every = "(el) => el.querySelectorAll('details').forEach((one) => { one.open = true; })"
+    panel.el.evaluate(every)
     settle(panel.page)
     filled = panel.el.locator("table:visible").first.locator("tbody tr")
     assert filled.count()  # and the console has been silent, which the fixture asserts

@@ -241,7 +241,7 @@ def test_on_a_phone_the_lit_box_is_in_sight_and_the_picture_stays_above_the_stri
         assert seen["x"] <= box["x"]
         assert box["x"] + box["width"] <= seen["x"] + seen["width"]
     page.evaluate("document.body.style.paddingBottom = '2000px'")
-    tall = panel.map().bounding_box()["height"] + 60  # what lies between has gone behind the picture
+    tall = panel.map().bounding_box()["height"] + 60  # the sentence has gone behind the picture
     strip.evaluate("(el, tall) => scrollBy(0, el.getBoundingClientRect().top - tall)", tall)
     settle(page)
     assert strip.bounding_box()["y"] == pytest.approx(tall, abs=1)
