@@ -138,7 +138,7 @@ def test_beside_few_formulas_stands_their_mathml():
 
 
 def test_a_formula_that_docutils_cannot_say_stands_alone_and_has_its_room():
-    assert written(r"\unheard x").endswith(r'style="--ems: 1.0">\(\unheard x\)</span>')
+    assert written(r"\unheard x").endswith(r'style="--ems: 1.1">\(\unheard x\)</span>')
 
 
 def test_a_page_is_one_of_many_formulas_for_the_script_too():
