@@ -11,6 +11,7 @@ import nbclient
 import nbformat
 import pytest
 import torch
+from docutils import nodes
 
 from attn_notes import palette
 from attn_notes.plotting import NO_METADATA, STYLE, plot_attention
@@ -29,6 +30,15 @@ def inlined(monkeypatch):
     from attn_stills import inlined
 
     yield inlined
+    del sys.modules["attn_stills"]
+
+
+@pytest.fixture
+def caption(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+    from attn_stills import CaptionWidgets
+
+    yield CaptionWidgets.caption
     del sys.modules["attn_stills"]
 
 
@@ -134,3 +144,40 @@ def test_a_kernel_shows_the_same_drawing_in_every_run(monkeypatch):
     assert first["image/svg+xml"] == again["image/svg+xml"]
     assert "image/png" not in first
     assert "metadata" not in first["image/svg+xml"]
+
+
+# The caption of a widget
+
+
+def cell_of(*classes: str) -> nodes.container:
+    output = nodes.container("", nodes.raw("", "<attn-widget></attn-widget>", format="html"))
+    return nodes.container("", nodes.container(), output, classes=["cell", *classes])
+
+
+def words_of(text: str, *rest: nodes.Node) -> nodes.paragraph:
+    return nodes.paragraph("", "", nodes.emphasis("", text), *rest)
+
+
+@pytest.mark.parametrize(
+    ("after", "captioned", "left"),
+    [
+        ([words_of("seen")], "seen", 0),  # moved: there is no still to keep it
+        ([cell_of("tag_print-only"), words_of("seen")], "seen", 1),
+        ([cell_of(), cell_of("tag_print-only"), words_of("seen")], "seen", 1),
+        ([cell_of("tag_print-only", "tag_own-caption"), words_of("of a still")], "", 1),
+        ([cell_of(), words_of("of another figure")], "", 1),
+        ([words_of("Guess", nodes.Text(" and go on."))], "", 1),
+        ([], "", 0),
+    ],
+)
+def test_the_words_below_a_widget_are_those_that_follow_it_or_its_still(
+    caption, after, captioned, left
+):
+    widget = cell_of()
+    page = nodes.section("", widget, *(node.deepcopy() for node in after))
+    caption(widget)
+    found = [one for one in widget.findall(nodes.container) if "attn-caption" in one["classes"]]
+    assert [one.astext() for one in found] == [captioned] * bool(captioned)
+    assert len([one for one in page if isinstance(one, nodes.paragraph)]) == left
+    for one in found:
+        assert ("attn-instead" in one["classes"]) == bool(left)  # on paper the still has it

@@ -23,8 +23,8 @@ Cell = dict[str, Any]
 Rule = Callable[[list[Cell]], list[str]]
 
 KNOWN_TAGS = {
-    "hide-input", "remove-input", "print-only", "stub", "nbval-ignore-output", "raises-exception",
-    "needs-triton",
+    "hide-input", "remove-input", "print-only", "own-caption", "stub", "nbval-ignore-output",
+    "raises-exception", "needs-triton",
 }  # fmt: skip
 # As `FoldCode` of the book's extension: the page folds the code of a cell that begins so.
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")

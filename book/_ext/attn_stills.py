@@ -24,6 +24,7 @@ COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 REFERENCE = re.compile(r"url\(#")
 FAMILY = re.compile(r"font-family: [^;]*(; )?")
 SIDES = "width", "height"
+WIDGET = "<attn-widget"
 LETTERING = {f"{{{SVG}}}{tag}" for tag in ("text", "tspan")}
 
 
@@ -88,5 +89,47 @@ class InlineStills(SphinxPostTransform):
         return above is not None
 
 
+class CaptionWidgets(SphinxPostTransform):
+    """Puts a widget's caption below it: the italic paragraph that follows its cell, or its still.
+
+    The still for print keeps the words, too. Those about the still alone are tagged `own-caption`.
+    """
+
+    default_priority = 19  # before stills take their captions
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        for cell in list(self.document.findall(nodes.container)):
+            if "cell" not in cell["classes"] or not cell.children:
+                continue
+            if any(WIDGET in raw.astext() for raw in cell[-1].findall(nodes.raw)):
+                self.caption(cell)
+
+    @staticmethod
+    def caption(cell: nodes.container) -> None:
+        after, classes = next_of(cell), ["attn-caption"]
+        if isinstance(after, nodes.paragraph) and is_caption(after):
+            after.parent.remove(after)
+        else:
+            while isinstance(after, nodes.container) and "tag_print-only" not in after["classes"]:
+                after = next_of(after)  # a cell between the widget and its still
+            if not isinstance(after, nodes.container) or "tag_own-caption" in after["classes"]:
+                return
+            after, classes = next_of(after), [*classes, "attn-instead"]
+            if not is_caption(after):
+                return
+        words = after[0].deepcopy().children
+        cell[-1] += nodes.container("", nodes.paragraph("", "", *words), classes=classes)
+
+
+def next_of(node: nodes.Element) -> nodes.Node | None:
+    return node.next_node(descend=False, siblings=True)
+
+
+def is_caption(node: nodes.Node | None) -> bool:
+    return isinstance(node, nodes.paragraph) and [*map(type, node)] == [nodes.emphasis]
+
+
 def setup(app: Sphinx) -> None:
+    app.add_post_transform(CaptionWidgets)
     app.add_post_transform(InlineStills)
