@@ -8,9 +8,12 @@ imports are constants taken from `FILES` and whose exports are what it returns.
 
 import base64
 import hashlib
+import json
 import re
 from functools import cache
 from importlib.resources import files
+
+from attn_widgets.heads_room import reserved
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
@@ -82,16 +85,24 @@ def page_script(*widgets: str) -> str:
 def name_elements(html: str) -> str:
     """A page whose elements say which widget they are: the style sheet reserves its height by it.
 
-    So do those that show less than others of their kind. The script says so too, but comes later.
+    So do those that show less than others of their kind, and those of heads say how high they are.
+    The script says so too, but comes later.
     """
 
     def named(found: re.Match[str]) -> str:
-        less = " data-less" * bool(
-            LESS.search(html, found.end(), html.index("</script>", found.end()))
-        )
-        return f'<attn-widget data-widget="{found[1]}"{less}>'
+        end = html.index("</script>", found.end())
+        more = " data-less" * bool(LESS.search(html, found.end(), end))
+        if found[1] == "heads":
+            more += f' style="{_room(html[found.end() : end])}"'
+        return f'<attn-widget data-widget="{found[1]}"{more}>'
 
     return ELEMENT.sub(named, html)
+
+
+def _room(script: str, *, alone: bool = False) -> str:
+    """How high the card of heads with this state is, as declarations."""
+    state = json.loads(script.partition(">")[2])["state"]
+    return "; ".join(f"{name}: {high}px" for name, high in reserved(state, alone=alone).items())
 
 
 def page_style() -> str:
@@ -115,7 +126,12 @@ PAGE = """<!doctype html>
 
 def page_of_its_own(element: str, widget: str, title: str) -> str:
     """One file with the element of a widget and all that it needs: nothing else may run or load."""
-    parts = {"script": page_script(widget), "style": page_style() + PAGE_STYLE}
+    style = page_style() + PAGE_STYLE
+    if widget == "heads":  # in the style sheet: the policy allows no attribute
+        script = element[element.index("<script") : element.index("</script>")]
+        style += f"attn-widget {{ {_room(script, alone=True)} }}\n"
+    element = element.replace("<attn-widget>", f'<attn-widget data-widget="{widget}">', 1)
+    parts = {"script": page_script(widget), "style": style}
     digests = {name: hashlib.sha256(part.encode()).digest() for name, part in parts.items()}
     hashes = {name: base64.b64encode(digest).decode() for name, digest in digests.items()}
     policy = "; ".join(f"{name}-src 'sha256-{text}'" for name, text in hashes.items())

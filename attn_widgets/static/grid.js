@@ -49,6 +49,7 @@ import { within } from "./map_layout.js";
 const MOST_HEADS = 65_536; // more are no model's
 const GAP = 1, LEFT = 22, BELOW = 18; // pixels between the maps, before the first column, and below the last row
 const RANK = 11; // pixels of a number on a map
+const TALLEST = 220; // pixels of all layers of few heads
 const DEFAULTS = { marks: () => null, outlined: () => true, pins: () => [], onPin: null, pinning: "pins it",
   made: () => [], side: 44, square: false, foot: 0, groups: 0, paintFoot: () => {} };
 
@@ -90,7 +91,9 @@ function sheetOf({ layers, heads, size, map, made }) {
 
 // How wide and high all maps are on a canvas, and how wide and high each is, with its foot.
 function placeOf({ layers, heads, side, square, foot }, sheet, width) {
-  const across = Math.min(width - LEFT - 4, Math.max(heads * side, 160)), { canvas } = sheet;
+  const { canvas } = sheet, most = Math.max(TALLEST, 20 * layers); // few heads are drawn larger, but not so high
+  const least = Math.min(160, (most * canvas.width) / canvas.height);
+  const across = Math.min(width - LEFT - 4, Math.max(heads * side, least));
   const whole = square ? (across * layers) / heads : (across * canvas.height) / canvas.width;
   const down = whole + layers * foot;
   return { across, down, width: across / heads, height: down / layers };

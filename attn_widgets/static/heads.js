@@ -260,7 +260,8 @@ function rankingView(model, life, here) {
   const about = h("p", { class: "attn-note" });
   const table = foldedTable(life, "The scores of all heads as a table", () => {
     const { layers, heads } = reader.now(), { means } = ranking.now();
-    return { corner: "layer \u2193 head \u2192", columns: numbered(heads).map(([, text]) => text),
+    return { note: means ? "" : "So far nothing ranks the heads.",
+      corner: "layer \u2193 head \u2192", columns: numbered(heads).map(([, text]) => text),
       rows: numbered(layers).map(([layer, text]) => [text, ...numbered(heads).map(([head]) =>
         (means ? shown(means[layer * heads + head]) : "\u2013"))]) };
   });
@@ -273,8 +274,9 @@ function rankingView(model, life, here) {
     });
     const entropy = ["focused", "spread"].includes(pattern);
     about.textContent = entropy ? ENTROPY : SCORE;
-    about.hidden = list.hidden = table.el.hidden = !means;
+    about.hidden = list.hidden = !means;
     later.hidden = Boolean(means) || !isTold(here);
+    place.hidden = table.el.hidden = !means && later.hidden;
     table.fill();
   } };
 }

@@ -13,6 +13,7 @@ from attn_notes.masks import causal_mask, masked_softmax, sliding_window_mask
 from attn_notes.patterns import PATTERNS
 from attn_notes.transformer import DecoderOnly, TransformerConfig
 from attn_widgets import HeadExplorer, compare, show_attention, views
+from tests.browser.conftest import THEME_LOGS
 from tests.browser.journeys import COLOUR, COLOURS, COLUMNS, FIND, HIDE, assert_shown, scores_of
 from tests.browser.panel import PIXELS, Panel, assert_cells, number, recording, rgb, settle
 from tests.colours import DARK, LIGHT
@@ -443,3 +444,41 @@ def test_on_a_phone_the_map_or_the_links_share_a_screen_with_the_overview(visit,
     assert box["y"] + box["height"] - top < 844
     page.set_viewport_size({"width": 900, "height": 900})
     assert pictures.evaluate_all(seen) == [True, True]
+
+
+# How high a card is
+
+HEIGHTS = "(all) => all.map((one) => one.getBoundingClientRect().height)"
+# What is drawn and said, without the air that a card may have above its tables.
+NEEDED = """(all) => all.map((one) => {
+  const { bottom } = one.querySelector(".attn-heads").getBoundingClientRect();
+  const { height } = one.getBoundingClientRect(), below = one.querySelector(".attn-folds");
+  return height - (below.getBoundingClientRect().top - bottom);
+})"""
+AIR = 60  # pixels: 13 of them always stand there, or 30 with a fold of its own
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_card_is_as_high_before_it_is_mounted_as_after_and_stays_so(visit, book, width):
+    visit.expected = (*visit.expected, THEME_LOGS)
+    page = visit("about:blank", width=width)
+    page.route("**/attn-widgets-*.js", lambda route: route.fulfill(body=""))
+    page.goto(f"{book['file']}/book/show_attention.html")
+    cards = page.locator("attn-widget")
+    before = cards.evaluate_all(HEIGHTS)
+    page.unroute("**/attn-widgets-*.js")
+    page.reload()
+    for card in cards.all():
+        card.scroll_into_view_if_needed()
+        card.locator(".attn-root").wait_for()
+    assert cards.evaluate_all(HEIGHTS) == pytest.approx(before, abs=3)
+    needed = cards.evaluate_all(NEEDED)
+    assert all(0 <= high - less <= AIR for high, less in zip(before, needed, strict=True)), needed
+    for card in cards.all():
+        grid = card.get_by_role("application", name="heads:").locator("visible=true")
+        for press in card.get_by_role("button", name=re.compile("^(previous word|first)")).all():
+            press.press("Enter")
+            grid.press("ArrowDown")
+            grid.press("ArrowRight")
+    settle(page)
+    assert cards.evaluate_all(HEIGHTS) == pytest.approx(before, abs=3)
