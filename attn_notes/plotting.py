@@ -30,7 +30,7 @@ with extra("plot"):
 MOST_LABELS = 60  # of an axis
 LONGEST_TOKEN, LONGEST_TITLE = 24, 60  # characters that are drawn; of a title, in a line
 GAP = 3  # points between two labels
-SLANTED = {"rotation": 45, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+TURNED = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
 
 SIGNED = LinearSegmentedColormap.from_list("attn_signed", [NEGATIVE, "#e9e6df", POSITIVE])
 
@@ -221,7 +221,7 @@ def _label(ax: Axes, query_tokens: Sequence[str] | None, key_tokens: Sequence[st
         shown = [_drawn(token, LONGEST_TOKEN) for token in tokens[::every]]
         style: Any = {"parse_math": False}  # a dollar is a dollar
         if axis is ax.xaxis and not _fits(ax, shown, every):
-            style |= SLANTED
+            style |= TURNED
         axis.set_ticks(range(0, len(tokens), every), shown, **style)
     ax.set(xlabel="keys (are read)", ylabel="queries (read)")
     ax.tick_params(length=0)

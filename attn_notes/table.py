@@ -1,5 +1,6 @@
 """A result with rows, shown as a table: HTML on a page, aligned text in a terminal."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -25,7 +26,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.rows]
+        body = ["".join(f"<td>{_signed(escape(cell))}</td>" for cell in row) for row in self.rows]
         lines = "\n".join(f"<tr>{row}</tr>" for row in body)
         return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n</table>"
 
@@ -52,6 +53,11 @@ def table(rows: Sequence[Sequence[Cell]], columns: Sequence[str], digits: int = 
             raise ValueError(f"each row must have {len(columns)} cells, got {row!r}")
     texts = tuple(tuple(_text(cell, digits) for cell in row) for row in rows)
     return Table(tuple(columns), texts)
+
+
+def _signed(text: str) -> str:
+    """A number's hyphen as the minus sign that it stands for; in "-three" it stays."""
+    return re.sub(r"^-(?=\d|inf\b)", "−", text)
 
 
 def _text(cell: Cell, digits: int) -> str:

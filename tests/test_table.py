@@ -17,6 +17,13 @@ def test_a_table_shows_every_cell_as_text_and_as_html():
     assert html.count("<tr>") == 3
 
 
+def test_a_page_shows_minus_signs_and_a_terminal_shows_hyphens():
+    shown = table([("-three", -0.5, -2, "-1e-07", float("-inf"))], list("abcde"))
+    assert repr(shown).splitlines()[1].split() == ["-three", "-0.50", "-2", "-1e-07", "-inf"]
+    row = "<td>-three</td><td>−0.50</td><td>−2</td><td>−1e-07</td><td>−inf</td>"
+    assert row in shown._repr_html_()
+
+
 def test_a_row_of_another_length_is_refused():
     with pytest.raises(ValueError, match=r"must have 2 cells, got \(1,\)"):
         table([(1,)], ["a", "b"])

@@ -180,13 +180,14 @@ function paintRowNames(context, { data: { mark, rowInk }, place, names, view }, 
 }
 
 function paintColumnNames(context, { place, names, view }, active) {
+  const room = place.upright ? 100 : place.below - 26; // the axis has its name below them
   for (const j of labelPlaces(place.j0, place.columns, place.every, active ? [active[1]] : [])) {
     context.save();
     context.translate(columnX(place, j + 0.5), place.top + place.height + 6);
     context.textAlign = place.upright ? "center" : "right";
     context.textBaseline = place.upright ? "top" : "middle";
-    if (!place.upright) context.rotate(-Math.PI / 3);
-    writeLabel(context, view.colours, names.columns ? names.columns[j] : String(j), active && active[1] === j, 100);
+    if (!place.upright) context.rotate(-Math.PI / 2);
+    writeLabel(context, view.colours, names.columns ? names.columns[j] : String(j), active && active[1] === j, room);
     context.restore();
   }
 }

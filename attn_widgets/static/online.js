@@ -140,9 +140,8 @@ const hueOf = (now, n, hue, { muted }) => (isInTile(now, n) ? hue : muted);
 function layout(pen, font, { names, S, low, high }, width) {
   pen.font = `12px ${font}`;
   const longest = Math.max(...names.map((name) => pen.measureText(name).width));
-  const pitchFrom = (left) => (width - left - RIGHT) / S, first = pitchFrom(4), upright = longest + 4 < first;
-  const left = upright ? 4 : Math.max(4, (longest - first) / 2); // for the first one, which leans out
-  const pitch = pitchFrom(left), nameHeight = upright ? 16 : Math.min(64, 0.87 * longest + 10);
+  const left = 4, pitch = (width - left - RIGHT) / S, upright = longest + 4 < pitch;
+  const nameHeight = upright ? 16 : Math.min(64, longest + 8);
   const above = FLOOR + STRIP + nameHeight + 6, edge = (n) => left + n * pitch;
   const scoreY = (score) => (score === -Infinity ? FLOOR + STRIP / 2
     : FLOOR - 4 - ((Math.max(low, Math.min(high, score)) - low) / (high - low)) * (FLOOR - 4 - TOP));
@@ -232,7 +231,7 @@ function paintNames(picture) {
     if (n % at.every && n !== now.key) return;
     context.save();
     context.translate(at.x(n), upright ? at.names + 11 : at.names + 6);
-    if (!upright) context.rotate(-Math.PI / 3);
+    if (!upright) context.rotate(-Math.PI / 2);
     write(picture, name, 0, upright ? 0 : 4, { size: 12, align: upright ? "center" : "right", bold: n === now.key,
       colour: isInTile(now, n) ? colours.ink : colours.muted });
     context.restore();
