@@ -112,14 +112,15 @@ class TiledAttention(torch.autograd.Function):
         total = torch.zeros_like(maximum)
         output = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., L, Dv)
         for keys, scores in score_tiles(q, k, mask, is_causal, tile):
-            old, maximum = maximum, torch.maximum(maximum, scores.amax(-1, keepdim=True))
+            old = maximum
+            maximum = torch.maximum(old, scores.amax(-1, keepdim=True))
             rescale = (old - finite(maximum)).exp()
             weights = (scores - finite(maximum)).exp()  # (..., L, tile)
             total = rescale * total + weights.sum(-1, keepdim=True)
             output = rescale * output + weights @ v[..., keys, :]
         # The largest score adds exp(0) = 1: below 1 are only empty rows.
         total = total.clamp(min=1)
-        return output / total, maximum + total.log()  # the log of the sum of exp(scores)
+        return output / total, maximum + total.log()  # ln of the sum of exp(scores)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

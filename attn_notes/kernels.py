@@ -64,8 +64,8 @@ def epanechnikov_kernel(u: Tensor) -> Tensor:
 
 
 def nadaraya_watson(
-    queries: Tensor, keys: Tensor, values: Tensor, *, kernel: Kernel = gaussian_kernel,
-    bandwidth: float | Tensor = 1.0, exclude_self: bool = False,
+    queries: Tensor, keys: Tensor, values: Tensor, *, bandwidth: float | Tensor = 1.0,
+    kernel: Kernel = gaussian_kernel, exclude_self: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Predict at each query the average of the values, weighted by nearness of their keys.
 
@@ -75,9 +75,9 @@ def nadaraya_watson(
         queries: (..., L), where to predict.
         keys: (..., S), the training inputs.
         values: (..., S), their labels.
-        kernel: a function of the distance in bandwidths, even and not negative.
         bandwidth: the kernel's width, above 0; or a tensor of widths that broadcasts to
             (..., L, S), whose values are not checked: to read them would make a GPU wait.
+        kernel: a function of the distance in bandwidths, even and not negative.
         exclude_self: leave key i out for query i, as leave-one-out validation does. The queries
             are then the keys: L = S.
 

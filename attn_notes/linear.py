@@ -139,12 +139,13 @@ def delta_chunks(
     state = started(state, key, value)
     outputs = [value[..., :0, :]]
     for q, k, v, g, b in pieces(chunk, query, key, value, gate=gate, beta=beta):
-        decay, left = decay_mask(g[..., 0]), g.cumprod(-2)  # (..., C, C), (..., C, 1)
-        earlier = (b * (k @ k.mT) * decay).tril(-1)  # what a token's key reads of earlier ones
-        u = torch.linalg.solve_triangular(  # (I + earlier) u = the right-hand side
-            earlier, b * (v - left * (k @ state)), upper=False, unitriangular=True
+        decay, left = decay_mask(g[..., 0]), g.cumprod(-2)  # (C, C) and (C, 1)
+        earlier = (b * (k @ k.mT) * decay).tril(-1)  # read of earlier keys
+        wanted = b * (v - left * (k @ state))  # (..., C, Dv)
+        u = torch.linalg.solve_triangular(  # (I + earlier) u = wanted
+            earlier, wanted, upper=False, unitriangular=True
         )
-        outputs.append(left * (q @ state) + (q @ k.mT * decay) @ u)  # (..., C, Dv)
+        outputs.append(left * (q @ state) + (q @ k.mT * decay) @ u)
         state = left[..., -1:, :] * state + (decay[..., -1:, :].mT * k).mT @ u
     return torch.cat(outputs, -2), state
 
