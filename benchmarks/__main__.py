@@ -73,7 +73,7 @@ def main() -> int:
             failed = True
             continue
         # In a table the quartiles stand below the median.
-        narrow = lambda row: row[0].replace(" (", "<br>(")  # noqa: E731
+        narrow = lambda row: re.sub(r"(?<=\d) \(", "<br>(", row[0])  # noqa: E731
         write_page(chosen.page, {name: re.sub(r"^\|.*", narrow, run.stdout, flags=re.MULTILINE)})
     return int(failed)
 
