@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from attn_notes.palette import visible
 
 WIDE, NARROW = (853.0, 870.0), (314.0, 324.0)  # pixels inside a card, on the book's pages
-ALONE = (894.0,), (340.0,)  # and on a page of its own
+ALONE = (894.0,), (340.0,)  # and on a page of its own,
+SLACK = 24  # whose typeface is the system's
 GAP = 19.2  # between columns
 LINE, SMALL, BUTTON, FOLD, FINGER = 20.3, 18.85, 28.0, 24.0, 44.0  # heights of lines and controls
 LINKED, EXCERPT = 100, 41  # tokens between which links are drawn, and of a longer text
+USUAL = 12  # characters of a token at most, so that a row is said in two lines
 MANY = 64  # tokens of a map that can be zoomed into
 MEANS = {"values": 152, "rollout": 170}  # characters of the note about a kind
 STORIES = ("previous", "same", "first")
@@ -134,7 +136,7 @@ class Card:
         width = room.width
         if self.three:
             third = (width - 5 * GAP) / 3 + GAP
-            over = max(self.top(room, third), self.controls(room, 2 * third))
+            over = 2 + max(self.top(room, third), self.controls(room, 2 * third))
             return over + self.beside(third - GAP) + 12.8 + links_height(self.view, width)
         if self.pair:
             left, right = ((width - 2 * GAP) * share / 2.9 for share in (0.9, 1))
@@ -146,7 +148,7 @@ class Card:
         if self.image:
             return max(over + rest, self.picture(room, right))
         shown = map_height(self.view, right)
-        under = max(75.2 + self.scale(right), rest - max(0, shown - over))
+        under = max(self.answer(75.2, right), rest - max(0, shown - over))
         below = 12.8 + links_height(self.view, width)
         if self.featured:
             below = self.features(room) + room.button + 10.6
@@ -163,7 +165,7 @@ class Card:
             return own + tabs + map_height(self.view, width) + 2 * LINE + 2 * SMALL + 11.2
         if self.featured:
             return own + tabs + self.features(room) + 2 * LINE
-        return own + tabs + map_height(self.view, width) + 94.4 + self.scale(width)
+        return own + tabs + map_height(self.view, width) + self.answer(94.4, width)
 
     def top(self, room: Room, width: float) -> float:
         """The overview and what is said of the chosen head."""
@@ -188,6 +190,15 @@ class Card:
             return shown + room.button + 14.4 + self.scale(width)
         scale = self.scale(width) if self.pair else 0
         return 6.4 + 77.4 * writes + shown + folded + 8 + room.button + 6.4 + scale
+
+    def answer(self, least: float, width: float) -> float:
+        """What a row and a cell say, which takes more lines where tokens are long; the colours."""
+        keys = self.view["keys"] or []
+        longest = max(min(24, len(token)) for token in [*self.view["queries"], *keys])
+        if longest <= USUAL:
+            return least + self.scale(width)
+        row, cell = (math.ceil(n * 6.3 / width) for n in (4 * longest + 40, 2 * longest + 44))
+        return max(least, row * LINE + cell * SMALL + 11.2) + self.scale(width)
 
     def scale(self, width: float) -> float:
         """The colours and what they stand for, in one line or two."""
@@ -216,10 +227,10 @@ class Card:
 def reserved(state: dict[str, Any], *, alone: bool = False) -> dict[str, int]:
     """The heights of a card, by what the style sheet calls them."""
     card, (wide, narrow) = Card(state), ALONE if alone else (WIDE, NARROW)
+    slack = SLACK * (alone and not card.three)  # three maps fill a screen
     return {
-        f"--attn-{name}{'-touch' * touch}": math.ceil(
-            max(card.height(Room(width, name == "wide", touch)) for width in widths)
-        )
+        f"--attn-{name}{'-touch' * touch}": slack
+        + math.ceil(max(card.height(Room(width, name == "wide", touch)) for width in widths))
         for name, widths in (("wide", wide), ("narrow", narrow))
         for touch in (False, True)
     }
