@@ -64,8 +64,9 @@ def epanechnikov_kernel(u: Tensor) -> Tensor:
 
 
 def nadaraya_watson(
-    queries: Tensor, keys: Tensor, values: Tensor, *, bandwidth: float | Tensor = 1.0,
-    kernel: Kernel = gaussian_kernel, exclude_self: bool = False,
+    queries: Tensor, keys: Tensor, values: Tensor, *,
+    bandwidth: float | Tensor = 1.0, kernel: Kernel = gaussian_kernel,
+    exclude_self: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Predict at each query the average of the values, weighted by nearness of their keys.
 
