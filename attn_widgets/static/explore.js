@@ -62,8 +62,8 @@ function render({ model, el }) {
   });
   made.push(sharedScale(model, life));
   if (stored === null) made.slice(0, -1).forEach((one) => { one.querySelector("input, select").disabled = true; });
-  const body = [note, map.el, scale.el, problem, printed, map.table];
-  const root = frame(el, life, { title, controls: made, body });
+  const picture = [map.el, scale.el, problem], body = [note, printed, map.table];
+  const root = frame(el, life, { title, picture, controls: made, body });
   life.watch(["frame", "error", "printed", "answered", "values", "shared_scale"], draw);
   life.onEnd(() => clearTimeout(wait));
   draw();
