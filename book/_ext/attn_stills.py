@@ -8,7 +8,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -126,7 +126,7 @@ def next_of(node: nodes.Element) -> nodes.Node | None:
     return node.next_node(descend=False, siblings=True)
 
 
-def is_caption(node: nodes.Node | None) -> bool:
+def is_caption(node: nodes.Node | None) -> TypeGuard[nodes.paragraph]:
     return isinstance(node, nodes.paragraph) and [*map(type, node)] == [nodes.emphasis]
 
 
