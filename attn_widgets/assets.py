@@ -13,7 +13,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from attn_widgets.heads_room import reserved
+from attn_widgets import explore_room, heads_room
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
@@ -21,6 +21,7 @@ WIDGETS = (
     *("memory", "budget"),
 )
 HOST = "host"  # mounts them on a page
+ROOMS = {"heads": heads_room.reserved, "explore": explore_room.reserved}  # what says its height
 IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?:default )?(?=\{)", re.MULTILINE)
 ELEMENT = re.compile(
@@ -85,24 +86,25 @@ def page_script(*widgets: str) -> str:
 def name_elements(html: str) -> str:
     """A page whose elements say which widget they are: the style sheet reserves its height by it.
 
-    So do those that show less than others of their kind, and those of heads say how high they are.
+    So do those that show less than others of their kind, and some say how high they are.
     The script says so too, but comes later.
     """
 
     def named(found: re.Match[str]) -> str:
         end = html.index("</script>", found.end())
         more = " data-less" * bool(LESS.search(html, found.end(), end))
-        if found[1] == "heads":
-            more += f' style="{_room(html[found.end() : end])}"'
+        if found[1] in ROOMS:
+            more += f' style="{_room(found[1], html[found.end() : end])}"'
         return f'<attn-widget data-widget="{found[1]}"{more}>'
 
     return ELEMENT.sub(named, html)
 
 
-def _room(script: str, *, alone: bool = False) -> str:
-    """How high the card of heads with this state is, as declarations."""
+def _room(widget: str, script: str, *, alone: bool = False) -> str:
+    """How high the widget with this state is, as declarations."""
     state = json.loads(script.partition(">")[2])["state"]
-    return "; ".join(f"{name}: {high}px" for name, high in reserved(state, alone=alone).items())
+    heights = ROOMS[widget](state, alone=alone)
+    return "; ".join(f"{name}: {high}px" for name, high in heights.items())
 
 
 def page_style() -> str:
@@ -127,9 +129,9 @@ PAGE = """<!doctype html>
 def page_of_its_own(element: str, widget: str, title: str) -> str:
     """One file with the element of a widget and all that it needs: nothing else may run or load."""
     style = page_style() + PAGE_STYLE
-    if widget == "heads":  # in the style sheet: the policy allows no attribute
+    if widget in ROOMS:  # in the style sheet: the policy allows no attribute
         script = element[element.index("<script") : element.index("</script>")]
-        style += f"attn-widget {{ {_room(script, alone=True)} }}\n"
+        style += f"attn-widget {{ {_room(widget, script, alone=True)} }}\n"
     element = element.replace("<attn-widget>", f'<attn-widget data-widget="{widget}">', 1)
     parts = {"script": page_script(widget), "style": style}
     digests = {name: hashlib.sha256(part.encode()).digest() for name, part in parts.items()}

@@ -32,6 +32,7 @@ def explore(
     query_tokens: Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
     title: str = "",
+    curve: tuple[str, Sequence[float]] | None = None,
     **controls: Control,
 ) -> "Explorer":
     """Turn a function that returns weights into a heatmap with one control for each argument.
@@ -47,9 +48,11 @@ def explore(
         query_tokens: L strings, the rows.
         key_tokens: S strings, the columns; by default those of the rows where L = S.
         title: a line above the map.
+        curve: a name and a number for each position of the first slider, such as a loss: a line
+            beside the map, with a mark where the slider stands.
         **controls: for each argument of `function`: `(low, high, step)` for a slider, a list of
             choices (numbers or strings) for a menu, or `True`/`False` for a box and its start.
-            A slider starts at `low`, a menu at its first choice.
+            A slider starts at `low`, a menu at its first choice; the first slider can be played.
 
     Returns:
         The widget; `widget.values` holds the arguments now chosen.
@@ -60,7 +63,8 @@ def explore(
         >>> explore(flat, keys=[3])
         Explorer(keys=3; 2 queries x 3 keys)
     """
-    return Explorer(function, controls, (query_tokens, key_tokens), title, page=page)
+    tokens = query_tokens, key_tokens
+    return Explorer(function, controls, tokens, title, page=page, curve=curve)
 
 
 class Explorer(DataWidget):
@@ -82,6 +86,7 @@ class Explorer(DataWidget):
         title: str,
         *,
         page: bool,
+        curve: tuple[str, Sequence[float]] | None = None,
     ) -> None:
         self._function, self._latest, self._is_moved = function, LatestCall(), False
         listed = [_listed(name, control) for name, control in controls.items()]
@@ -93,6 +98,8 @@ class Explorer(DataWidget):
         self._frames = self._sample(grid, start.shape) if page else None
         axes = encoding.check_axes(len(start), start.shape[1], *tokens)
         data = {"controls": listed, **axes, "title": encoding.replace_surrogates(title)}
+        if curve is not None:
+            data["curve"] = _checked_curve(curve, listed)
         frame = encoding.encode_weights(start)
         super().__init__(data=data, values=first, answered=first, frame=frame)
         self.observe(self._recompute, "values")
@@ -201,6 +208,19 @@ def _listed(name: str, control: Control) -> dict[str, Any]:
     digits = 6 - math.floor(math.log10(step))  # 0.1 + 0.2 is 0.3 to a reader
     choices = [round(low + n * step, digits) for n in range(math.floor(steps) + 1)]
     return {"name": name, "kind": "slider", "choices": choices}
+
+
+def _checked_curve(curve: tuple[str, Sequence[float]], listed: list[dict[str, Any]]) -> Any:
+    """The curve along the first slider as the front end reads it, in six digits."""
+    label, values = curve[0], [float(f"{float(value):.6g}") for value in curve[1]]
+    count = next((len(one["choices"]) for one in listed if one["kind"] == "slider"), 0)
+    if not count:
+        names = ", ".join(one["name"] for one in listed)
+        raise ValueError(f"a curve needs a slider (low, high, step), got none among {names}")
+    if len(values) != count or not all(map(math.isfinite, values)):
+        wanted = f"a curve must have a finite number for each of the slider's {count} positions"
+        raise ValueError(f"{wanted}, got {len(values)}: {values}")
+    return {"label": encoding.replace_surrogates(label), "values": values}
 
 
 class LatestCall:

@@ -415,6 +415,24 @@ def test_a_slider_holds_both_its_ends_and_equal_steps_between(low, steps, step):
     assert (choices[0], choices[-1]) == (low, pytest.approx(high))
 
 
+@pytest.mark.parametrize(
+    ("controls", "losses", "wrong"),
+    [
+        ({"n": [1, 2]}, [1.0, 0.5], "needs a slider"),
+        ({"n": (1, 3, 1)}, [1.0, 0.5], "slider's 3 positions, got 2"),
+        ({"n": (1, 2, 1)}, [1.0, math.nan], "finite number"),
+    ],
+)
+def test_a_curve_has_a_finite_number_for_each_position_of_the_first_slider(controls, losses, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        widgets.explore(lambda n: torch.eye(2), curve=("loss", losses), **controls)
+    steps = {"box": True, "n": (1, 2, 1), "m": (1, 3, 1)}
+    widget = widgets.explore(
+        lambda **_: torch.eye(2), curve=("loss", torch.tensor([2, 1])), **steps
+    )
+    assert widget.data["curve"] == {"label": "loss", "values": [2.0, 1.0]}
+
+
 def test_what_a_function_raises_live_is_shown_and_the_last_map_stays():
     widget = widgets.explore(lambda n: torch.full((2, 2), 0.5 / (n - 2)), n=[3, 2, 4])
     widget.values = {"n": 2}

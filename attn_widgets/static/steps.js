@@ -5,35 +5,50 @@
 import { button, h, mayMove, put, slider } from "./controls.js";
 
 /**
+ * A button that plays to the end and stops there; from the first step where there is none left. `place()` gives
+ * {step, whole}, the step on show and the last to come; `show` hears of the next, once this one `isReady()`.
+ * @param {import("./controls.js").Life} life
+ * @param {{ pace: number, place: () => { step: number, whole: number }, show: (step: number) => void,
+ *   isReady?: () => boolean }} options
+ */
+function player(life, { pace, place, show, isReady = () => true }) {
+  let timer = 0;
+  function stop() {
+    clearTimeout(timer);
+    timer = 0;
+    el.textContent = "Play";
+  }
+  function advance() {
+    const { step, whole } = place();
+    if (step >= whole) return stop();
+    if (isReady()) show(step + 1);
+    timer = setTimeout(advance, pace);
+  }
+  function start(wait = 0) {
+    const { step, whole } = place(), again = step >= whole;
+    clearTimeout(timer);
+    el.textContent = "Pause";
+    if (again) show(0);
+    timer = setTimeout(advance, again ? pace : wait);
+  }
+  const el = button(life, "Play", () => (timer ? stop() : start()));
+  el.classList.add("attn-play");
+  life.onEnd(stop);
+  return { el, start, stop };
+}
+
+/**
  * @param {import("./controls.js").Model} model
  * @param {import("./controls.js").Life} life
  * @param {{ pace: number, place: () => { step: number, count: number, whole?: number } }} options
  */
 function stepper(model, life, { pace, place }) {
   const slide = slider(model, life, "step", { label: "Step", min: 0, max: 1, step: 1, format: (n) => String(n + 1) });
-  let timer = 0;
-  function stop() {
-    clearTimeout(timer);
-    timer = 0;
-    play.textContent = "Play";
-  }
+  const { el: play, start, stop } = player(life, { pace, show: (step) => put(model, { step }),
+    place() { const { step, count, whole = count - 1 } = place(); return { step, whole }; } });
   function go(by) {
     const { step, count } = place();
     put(model, { step: Math.max(0, Math.min(count - 1, step + by)) });
-  }
-  function advance() {
-    const { step, count, whole = count - 1 } = place();
-    if (step >= whole) return stop();
-    go(1);
-    timer = setTimeout(advance, pace);
-  }
-  // From where it stands, or from the first step where there is none left; where nothing plays yet.
-  function start(wait = 0) {
-    const { step, count, whole = count - 1 } = place(), again = step >= whole;
-    clearTimeout(timer);
-    play.textContent = "Pause";
-    if (again) put(model, { step: 0 });
-    timer = setTimeout(advance, again ? pace : wait);
   }
   // By itself, once, when most of the figure is on the screen; the reader's first touch comes before that.
   function playOnce(root, figure) {
@@ -49,10 +64,8 @@ function stepper(model, life, { pace, place }) {
     for (const type of ["pointerdown", "keydown"]) life.listen(root, type, () => seen.disconnect());
   }
   const back = button(life, "Previous", () => { stop(); go(-1); });
-  const play = button(life, "Play", () => (timer ? stop() : start()));
   play.classList.add("attn-main");
   const on = button(life, "Next", () => { stop(); go(1); });
-  life.onEnd(stop);
   return {
     el: h("div", { class: "attn-controls attn-buttons", role: "group", "aria-label": "Steps" }, back, play, on, slide),
     start, stop, playOnce,
@@ -68,4 +81,4 @@ function stepper(model, life, { pace, place }) {
   };
 }
 
-export { stepper };
+export { player, stepper };

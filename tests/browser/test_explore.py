@@ -1,0 +1,99 @@
+"""An explored function: its first slider plays, a curve runs along it, and its room is kept."""
+
+import re
+
+import pytest
+import torch
+
+from attn_widgets import explore
+from attn_widgets.assets import name_elements
+from tests.browser.bare import page_of, write_files, write_page
+from tests.browser.panel import Panel, settle, stop_time
+
+WORDS = ["acht", "hundert", "siebzig"]
+LOSSES = [4.0, 2.0, 1.5, 1.25]
+
+
+def of_training(**options: object):
+    """A function of a step, with its loss at each."""
+    return explore(
+        lambda step, head: torch.eye(3)[:, :2] * (step + head) / 40,
+        page=True,
+        query_tokens=WORDS,
+        key_tokens=["8", "7"],
+        curve=("loss", LOSSES),
+        **{"head": [0, 1], "step": (0, 30, 10), **options},
+    )
+
+
+def test_an_explored_slider_plays_to_its_end_and_stops_where_the_reader_moves_it(visit, tmp_path):
+    page = visit(page_of(tmp_path, of_training().page_html()))
+    stop_time(page)
+    panel = Panel(page)
+    play = panel.button(re.compile("Play|Pause"))
+
+    def after(milliseconds: int) -> tuple[str, str]:
+        page.clock.run_for(milliseconds)
+        return panel.output("step"), play.inner_text()
+
+    assert after(5000) == ("0", "Play")  # nothing moves by itself
+    play.press("Enter")
+    assert after(10) == ("10", "Pause")
+    assert panel.table()[1][1] == "0.250"
+    play.press("Enter")
+    assert after(5000) == ("10", "Play")
+    play.press("Enter")
+    assert after(5000) == ("30", "Play")
+    play.press("Enter")
+    assert after(10) == ("0", "Pause")
+    panel.press("step", "End")
+    assert after(5000) == ("30", "Play")
+
+
+def test_the_curve_of_an_explored_slider_says_where_it_stands_and_moves_it(visit, tmp_path):
+    page = visit(page_of(tmp_path, of_training().page_html()))
+    panel = Panel(page)
+    curve = panel.el.locator(".attn-curve canvas")
+    assert curve.get_attribute("aria-label").endswith("at step 0 it is 4")
+    before = curve.evaluate("(canvas) => canvas.toDataURL()")
+    panel.press("step", "ArrowRight")
+    settle(page)
+    assert curve.get_attribute("aria-label").endswith("at step 10 it is 2")
+    assert curve.evaluate("(canvas) => canvas.toDataURL()") != before
+    assert panel.table(1)[1:] == [["0", "4"], ["10", "2"], ["20", "1.5"], ["30", "1.25"]]
+    box = curve.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 24, box["y"] + 150)
+    page.mouse.up()
+    assert panel.output("step") == "30"
+    page.mouse.move(box["x"] + 20, box["y"] + 100)
+    assert panel.output("step") == "30"
+
+
+def test_an_explored_function_that_needs_a_kernel_does_not_play(visit, tmp_path):
+    still = explore(lambda step: torch.full((2, 2), step / 9), step=(0, 3, 1))
+    assert Panel(visit(page_of(tmp_path, still.page_html()))).button("Play").count() == 0
+
+
+def of_numbers():
+    return explore(
+        lambda d, score: torch.eye(10) / d, page=True, d=[1, 2], score=["plain", "other"]
+    )
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("make", [of_training, of_numbers])
+def test_the_height_of_an_explored_function_is_what_its_element_says(visit, tmp_path, make, width):
+    page = visit("about:blank", width=width)
+    page.route("**/widgets.js", lambda route: route.fulfill(body=""))
+    write_files(tmp_path)
+    write_page(tmp_path, "page", name_elements(make().page_html()), policy="")
+    heights = []
+    for _ in range(2):
+        page.goto((tmp_path / "page.html").as_uri())
+        page.evaluate("document.body.style.maxWidth = '887px'")
+        settle(page)
+        heights.append(page.locator("attn-widget").bounding_box()["height"])
+        page.unroute("**/widgets.js")
+    assert heights[0] == pytest.approx(heights[1], abs=3)
