@@ -17,4 +17,20 @@ function folded(model, life, summary, { opens = [], open = false }, ...children)
   return details;
 }
 
-export { folded };
+// What is folded away on a phone alone: where there is room, it stands there without a summary.
+/**
+ * @param {import("./controls.js").Model} model
+ * @param {import("./controls.js").Life} life
+ * @param {string} summary
+ * @param {string[]} opens
+ * @param {...Node} children
+ */
+function foldedOnPhone(model, life, summary, opens, ...children) {
+  const narrow = matchMedia("(max-width: 600px)");
+  const details = folded(model, life, summary, { opens, open: !narrow.matches }, ...children);
+  details.classList.add("attn-phone");
+  life.listen(narrow, "change", () => { details.open = !narrow.matches; });
+  return details;
+}
+
+export { folded, foldedOnPhone };

@@ -6,6 +6,7 @@ import {
   choice, dragging, foldedTable, frame, h, handle, lifetime, mayMove, part, put, sharpCanvas, slider, tick,
 } from "./controls.js";
 import { folded } from "./folds.js";
+import { tabsOnPhone } from "./tabs.js";
 import { hatch } from "./weights.js";
 import { heatmap } from "./map.js";
 import { between, transition } from "./moments.js";
@@ -483,7 +484,9 @@ function render({ model, el }) {
     { label: "Tile", min: 1, max: S, step: 1 });
   const controls = [steps.el, size, tick(model, life, "forget", { label: "Forget to rescale" })];
   frame(el, life, { picture: [picture.el, sentence], controls, more: [one, weights.map.el],
-    aside: h("div", { class: "attn-online" }, plane.el, sums.el, memory, weights.table.el, table.el) });
+    aside: h("div", { class: "attn-online" },
+      tabsOnPhone(life, "Views", { "The mean": plane.el, "The sums": h("div", {}, sums.el, memory) }),
+      weights.table.el, table.el) });
   draw();
   return life.end;
 }

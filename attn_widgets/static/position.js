@@ -8,6 +8,7 @@ import {
 } from "./controls.js";
 import { colourScale } from "./weights.js";
 import { folded } from "./folds.js";
+import { tabsOnPhone } from "./tabs.js";
 import { heatmap } from "./map.js";
 import { ATTENTION } from "./map_layout.js";
 
@@ -282,9 +283,10 @@ function planeView(life, current) {
 
 // ---------------------------------------------------------------- the curve
 
-const BOX = { left: 34, right: 10, top: 16, bottom: 176 };
+const BOX = { left: 34, right: 10, top: 16, bottom: 176 }, SHORT = 136;
+const bottomNow = () => (matchMedia("(max-width: 600px)").matches ? SHORT : BOX.bottom); // so that it stays in view
 
-function paintCurveAxes(context, colours, { low, most, length, at, x, width }) {
+function paintCurveAxes(context, colours, { low, most, length, at, x, width, bottom }) {
   context.font = `11px ${colours.font}`;
   context.fillStyle = colours.muted;
   context.lineJoin = "round";
@@ -294,22 +296,22 @@ function paintCurveAxes(context, colours, { low, most, length, at, x, width }) {
     context.fillText(minus(String(+y.toFixed(most < 1 ? 2 : 1))), BOX.left - 6, at(y, 0)[1]);
   }
   context.textAlign = "center"; context.textBaseline = "top";
-  for (let p = 0; p < length; p += Math.ceil(length / 8)) context.fillText(String(p), x(p), BOX.bottom + 4);
-  context.fillText("position", (BOX.left + width - BOX.right) / 2, BOX.bottom + 20);
+  for (let p = 0; p < length; p += Math.ceil(length / 8)) context.fillText(String(p), x(p), bottom + 4);
+  context.fillText("position", (BOX.left + width - BOX.right) / 2, bottom + 20);
 }
 
 // The curve, and the place of the other position on it, or null.
 function paintCurve(context, colours, now, width) {
   const { i, other, chosen, bias, inside, curve, most, length } = now, low = bias ? 0 : -most;
-  const x = (p) => BOX.left + (p / (length - 1)) * (width - BOX.left - BOX.right);
-  const at = (y, p) => [x(p), BOX.bottom - ((y - low) / (most - low)) * (BOX.bottom - BOX.top)];
-  paintCurveAxes(context, colours, { low, most, length, at, x, width });
+  const bottom = bottomNow(), x = (p) => BOX.left + (p / (length - 1)) * (width - BOX.left - BOX.right);
+  const at = (y, p) => [x(p), bottom - ((y - low) / (most - low)) * (bottom - BOX.top)];
+  paintCurveAxes(context, colours, { low, most, length, at, x, width, bottom });
   const line = (values, colour, thick) => trace(context, colour, thick, Array.from(values, at));
   for (let head = 0; head < (bias ? HEADS : 0); head++)
     if (head !== chosen) line(similarities(now, i, 0, length, head), colours.muted, 0.7);
   line(curve, colours.ink, 2);
   context.setLineDash([2, 3]);
-  trace(context, QUERY, 2, [[x(i), BOX.top], [x(i), BOX.bottom]]);
+  trace(context, QUERY, 2, [[x(i), BOX.top], [x(i), bottom]]);
   context.setLineDash([]);
   context.font = `600 11px ${colours.font}`;
   context.fillStyle = colours.ink;
@@ -330,7 +332,7 @@ function paintCurve(context, colours, now, width) {
 function curveView(life, current, choose) {
   let width = 600, knob = null;
   const view = sharpCanvas(life, { label: "The chosen position with each; press or drag to choose the other position.",
-    height: () => 212,
+    height: () => bottomNow() + 36,
     paint(context, whole) {
       width = whole;
       knob = paintCurve(context, view.colours, current(), width);
@@ -360,7 +362,7 @@ function matrixView(model, life, current) {
     hint: ["Press a number, or walk with the arrow keys: its row becomes the position.",
       "Tap a number: its row becomes the position."],
     zooms: false, // its pattern is what counts
-    tallest: Math.max(2.5, Math.min(14, 300 / L)), widest: 24,
+    tallest: Math.max(2.5, Math.min(14, 280 / L)), widest: 24,
     onPick(i, c) {
       put(model, current().bias ? { position: i, distance: i - c } : { position: i, pair: c >> 1 });
     } });
@@ -448,8 +450,9 @@ function render({ model, el }) {
   const [first, second, third, fourth] = panels.map((panel) => panel.el);
   // The clocks and the curve move with the position: together they are low enough to stay in view on a phone.
   frame(el, life, { picture: [h("div", { class: "attn-positions" }, first, fourth)], controls: controls.first,
-    more: [controls.more], body: [h("div", { class: "attn-positions" }, third, second),
-      h("div", { class: "attn-panels" }, matrix.table, table.el)] });
+    more: [controls.more], body: [h("div", { class: "attn-positions attn-places" },
+      tabsOnPhone(life, "Views", { "All positions": third, "The two positions": second }),
+      h("div", { class: "attn-folds" }, matrix.table, table.el))] });
   life.watch([...KINDS, "base", "position", "distance", "pair", "unlike"], draw);
   draw();
   return life.end;

@@ -8,6 +8,7 @@ import {
 } from "./controls.js";
 import { colourScale, scaleTop, sharedScale } from "./weights.js";
 import { folded } from "./folds.js";
+import { tabsOnPhone } from "./tabs.js";
 import { heatmap } from "./map.js";
 import { likeliest, optionList } from "./options.js";
 import {
@@ -374,9 +375,10 @@ function render({ model, el, opens = false }) {
   });
   frame(el, life, { body: [
     h("div", { class: "attn-player attn-sampler" },
-      h("div", {}, page.el, buttons.el, sentence, surprise), options.el,
-      h("div", {}, reading.heading, reading.map.el,
-        h("div", { class: "attn-controls" }, reading.scale, sharedScale(model, life)))),
+      h("div", {}, page.el, buttons.el, sentence, surprise),
+      tabsOnPhone(life, "Views", { "What may come": options.el,
+        "What each head reads": h("div", {}, reading.heading, reading.map.el,
+          h("div", { class: "attn-controls" }, reading.scale, sharedScale(model, life))) })),
     folded(model, life, "Begin another text", { opens: ["prompt"] }, box.el), reading.map.table, options.table] });
   const renew = () => { here.renew(); draw(); };
   life.watch(["prompt", "said"], renew);

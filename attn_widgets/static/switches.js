@@ -9,7 +9,9 @@ import {
   withModifier,
 } from "./controls.js";
 import { heatmap } from "./map.js";
+import { foldedOnPhone } from "./folds.js";
 import { headGrid } from "./grid.js";
+import { tabsOnPhone } from "./tabs.js";
 import { languageChoice, sourceReader, SPECIAL, textBox, together } from "./texts.js";
 import { END, START, TransformerModel, translateTokens } from "./transformer_model.js";
 
@@ -20,6 +22,7 @@ const EDIT = /^((?:encoder|decoder|cross)\.[0-9]+\.[0-9]+):(mean|other|[0-9](?:\
 const KINDS = { encoder: ["Encoder\u2019s self-attention", "Encoder: source reads source"],
   decoder: ["Decoder\u2019s self-attention", "Decoder: output reads output"],
   cross: ["Cross-attention", "Cross: output reads source"] };
+const kindAt = ({ kind }) => Object.keys(KINDS).indexOf(kind);
 
 // ---------------------------------------------------------------- what is computed
 
@@ -436,6 +439,9 @@ function render({ model, el }) {
     for (const one of [panel, ...grids, list, box]) one.draw();
     rows.table.fill();
   }
+  const maps = tabsOnPhone(life, "Attention", Object.fromEntries(grids.map(({ el: grid }, n) =>
+    [Object.keys(KINDS)[n].replace(/^./, (first) => first.toUpperCase()), grid])), kindAt(board.chosen));
+  life.watch(["head"], () => maps.querySelectorAll("button")[kindAt(board.chosen)].click()); // its map is in view
   const slice = inSlices(life);
   function rank() {
     list.wait();
@@ -443,8 +449,9 @@ function render({ model, el }) {
   }
   frame(el, life, { // all in one stage: on a phone both translations stay in view down to the last switch
     picture: [...rows.els, sentence],
-    controls: [...box.controls, ...languageChoice(model, life, data, type), ...box.examples],
-    more: [box.trouble, h("div", { class: "attn-columns" }, ...grids.map((grid) => grid.el)),
+    more: [foldedOnPhone(model, life, "Another text or language", ["text", "language"], h("div",
+      { class: "attn-controls" }, ...box.controls, ...languageChoice(model, life, data, type), ...box.examples)),
+      box.trouble, h("div", { class: "attn-columns" }, maps),
       h("div", { class: "attn-switches" }, map.el, panel.el,
         h("div", {}, h("p", { class: "attn-heading" }, "Each head switched off alone: change in bits"), list.el)),
       h("div", { class: "attn-tables attn-panels" }, map.table, rows.table.el)] });

@@ -41,4 +41,12 @@ function tabs(life, label, views, first = 0) {
   return h("div", {}, row, ...panels);
 }
 
-export { tabs };
+// Tabs on a phone alone: where there is room, all views stand side by side.
+/** @type {typeof tabs} */
+function tabsOnPhone(life, label, views, first = 0) {
+  const el = tabs(life, label, views, first);
+  el.classList.add("attn-either");
+  return el;
+}
+
+export { tabs, tabsOnPhone };

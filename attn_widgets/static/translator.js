@@ -9,7 +9,7 @@ import {
 } from "./controls.js";
 import { colourScale } from "./weights.js";
 import { heatmap } from "./map.js";
-import { folded } from "./folds.js";
+import { folded, foldedOnPhone } from "./folds.js";
 import { headGrid } from "./grid.js";
 import { links, strongest } from "./links.js";
 import { likeliest, optionList } from "./options.js";
@@ -72,7 +72,7 @@ function translator(model) {
 function headRows(life, here, { kind, columns, hint, choose }) {
   const { heads } = here, { label, keys } = here.kinds[kind];
   const at = (row) => [(row / heads) | 0, row % heads];
-  const view = heatmap(life, { hint, tallest: 24, tableLabel: `Each head at this step, ${label}, as a table`,
+  const view = heatmap(life, { hint, tallest: 22, tableLabel: `Each head at this step, ${label}, as a table`,
     label: `What each head reads at this step: ${label}. Arrow keys walk the cells and choose the head.`,
     onPick: (row) => choose(kind, ...at(row)) });
   const axes = { columns, rows: "layer . head", corner: "layer.head \u2193 token \u2192", cell(row, key) {
@@ -125,8 +125,8 @@ function stepOptions(model, life, here, { play }) {
     h("div", { class: "attn-controls" }, slider(model, life, "temperature",
       { label: "Temperature", min: 0, max: HOTTEST, step: 0.1, format: (t) => t.toFixed(1) }),
     slider(model, life, "seed", { label: "Seed", min: 0, max: SEEDS - 1, step: 1 }), again))];
-  const controls = h("div", { class: "attn-controls" }, undo);
-  return { el: h("div", {}, title, ...options.els, note, controls, ...drawing), table: table.el, draw() {
+  const below = h("div", { class: "attn-folds attn-again" }, undo, ...drawing);
+  return { el: h("div", {}, title, ...options.els, note, below), table: table.el, draw() {
     const temperature = model.get("temperature");
     options.show(probabilities(), probabilities());
     title.textContent = `Candidates for step ${here.step + 1}`;
@@ -167,7 +167,7 @@ function allHeads(model, life, here, { look, optionTable }) {
     choice(model, life, "attention",
       { label: "Attention", choices: Object.entries(kinds).map(([kind, { label }]) => [kind, label]) }),
     choice(model, life, "layer", { label: "Layer", choices: numbered(Math.max(depth("decoder"), depth("encoder"))) }),
-    choice(model, life, "head", { label: "Head", choices: numbered(heads) }));
+    choice(model, life, "head", { label: "Head", choices: numbered(heads) }), scale.el);
   const panel = (title, ...inside) => h("div", {}, h("p", { class: "attn-heading" }, title), ...inside);
   const columns = (...inside) => h("div", { class: "attn-columns" }, ...inside);
   const maps = tabs(life, "Maps", {
@@ -178,8 +178,9 @@ function allHeads(model, life, here, { look, optionTable }) {
     "The chosen head": panel("The chosen head, all tokens", map.el),
   });
   const all = [map.table, strips[0].table, strips[1].table, optionTable];
-  const tables = h("div", { class: "attn-tables attn-panels" }, ...all);
-  return { els: [which, maps, scale.el, tables],
+  const tables = h("div", { class: "attn-folds" }, ...all);
+  const opens = ["attention", "layer", "head"];
+  return { els: [foldedOnPhone(model, life, "What every head reads", opens, which, maps, tables)],
     draw({ above, below, weights, reach }) {
       const S = above.length;
       map.show({ values: weights.subarray(0, reach * S), L: reach, S, queries: below, keys: above, room: below.length,

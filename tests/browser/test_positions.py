@@ -201,3 +201,17 @@ def test_a_cell_that_is_pressed_or_walked_to_is_the_position_and_the_pair(visit,
     for key, row, pair in (("ArrowUp", 10, 3), ("Home", 10, 0), ("PageUp", 0, 0)):
         panel.map().press(key)
         assert (panel.value("Position"), panel.value(PAIR)) == (row, pair)
+
+
+def test_a_phone_keeps_clocks_and_curve_in_view_and_one_more_view_under_tabs(visit, bare):
+    panel = Explorer(visit(bare("positions"), width=390, height=844), "sinusoidal")
+    picture = panel.el.locator(".attn-picture")
+    assert picture.bounding_box()["height"] < 0.55 * 844
+    pair = panel.canvas("The chosen pair")
+    assert (panel.map().is_visible(), pair.is_visible()) == (True, False)
+    panel.el.get_by_role("tab", name="The two positions").click()
+    assert (panel.map().is_visible(), pair.is_visible()) == (False, True)
+    panel.page.set_viewport_size({"width": 900, "height": 844})
+    assert panel.map().is_visible()
+    assert pair.is_visible()
+    assert not panel.el.get_by_role("tab").first.is_visible()

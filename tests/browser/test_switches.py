@@ -232,9 +232,10 @@ def test_words_that_differ_are_marked_and_not_by_colour_alone(visit, trained, st
 def test_a_finger_finds_each_switch_in_44_pixels_either_way(visit, trained, stored):
     phone = {"width": 390, "height": 700, "has_touch": True, "is_mobile": True}
     page = visit(trained, **phone)
-    assert page.locator(".attn-root").bounding_box()["height"] <= 2300
+    assert page.locator(".attn-root").bounding_box()["height"] <= 1700
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     panel = Panel(page)
+    page.get_by_role("tab", name="Decoder").tap()
     canvas = grid(panel, "decoder")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
@@ -260,3 +261,20 @@ def test_on_a_phone_both_translations_stay_in_view_while_a_head_is_switched(visi
         box = strip.bounding_box()
         assert box["y"] == pytest.approx(0, abs=1)
         assert box["height"] < control.bounding_box()["y"]
+
+
+def test_a_phone_shows_the_maps_of_the_chosen_head_s_attention(visit, bare):
+    panel = Panel(visit(bare("switches"), width=390, height=844))
+    rows = [row[0] for row in of_switches()._table()[2]]
+    listed, grids = panel.el.get_by_role("listbox"), panel.el.locator(".attn-either canvas")
+    listed.press("Home")
+    for head in rows:
+        settle(panel.page)
+        kind = head.split(".")[0]
+        assert [grid.is_visible() for grid in grids.all()] == [
+            kind == one for one in ("encoder", "decoder", "cross")
+        ]
+        listed.press("ArrowDown")
+    panel.page.set_viewport_size({"width": 900, "height": 844})
+    settle(panel.page)
+    assert all(grid.is_visible() for grid in grids.all())

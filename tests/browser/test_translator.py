@@ -409,3 +409,21 @@ def test_a_written_word_breaks_between_tokens_alone(visit, tmp_path):
     assert "".join(pieces[::2]) == said.inner_text()
     assert len(pieces[::2]) > 2
     assert {piece.strip() for piece in pieces[::2]} <= set(WORDS)
+
+
+def test_what_heads_read_is_folded_on_a_phone_alone_until_a_link_asks_for_it(visit, bare):
+    def is_open(address: str, width: int) -> bool:
+        page = visit(address, width=width, height=844)
+        summary = page.locator(".attn-phone > summary")
+        assert summary.is_visible() == (width <= 600)
+        assert page.get_by_role("tab", name="This step").is_visible() == (
+            page.locator(".attn-phone").get_attribute("open") is not None
+        )
+        return page.locator(".attn-phone").get_attribute("open") is not None
+
+    address = bare("player")
+    assert [is_open(address, width) for width in (390, 900)] == [False, True]
+    assert is_open(f"{address}#translator?head=1", 390)
+    page = visit(address, width=390, height=844)
+    page.set_viewport_size({"width": 900, "height": 844})
+    page.get_by_role("tab", name="This step").wait_for()
