@@ -8,12 +8,10 @@ imports are constants taken from `FILES` and whose exports are what it returns.
 
 import base64
 import hashlib
-import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-
-from attn_widgets import explore_room, heads_room
 
 WIDGETS = (
     *("heatmap", "explore", "kernel", "score", "mask", "alignment", "heads", "position"),
@@ -21,13 +19,11 @@ WIDGETS = (
     *("memory", "budget"),
 )
 HOST = "host"  # mounts them on a page
-ROOMS = {"heads": heads_room.reserved, "explore": explore_room.reserved}  # what says its height
 IMPORT = re.compile(r'^import (\{[^}]+\}) from "\./(\w+)\.js";$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?:default )?(?=\{)", re.MULTILINE)
 ELEMENT = re.compile(
     r'<attn-widget>(?=<script type="application/json">[^<]*"widget": "([a-z]+)"\}</script>)'
 )
-LESS = re.compile(r'"(?:compact|attention_only)": true')
 TYPES = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)  # nobody reads them in a page
 
 
@@ -83,28 +79,21 @@ def page_script(*widgets: str) -> str:
     return f'(() => {{\n"use strict";\nconst FILES = {{}};\n{scopes}{start}\n}})();\n'
 
 
-def name_elements(html: str) -> str:
-    """A page whose elements say which widget they are: the style sheet reserves its height by it.
+def reserve_room(html: str, heights: Sequence[Mapping[str, int]]) -> str:
+    """A page whose elements are as high as their widgets will be when the script has come.
 
-    So do those that show less than others of their kind, and some say how high they are.
-    The script says so too, but comes later.
+    Args:
+        html: of the page, with elements as `page_html` gives them.
+        heights: of each element in turn, in pixels by the name of a screen: `wide`, `narrow` and
+            `touch`. Elements beyond the last have the room of a low widget.
     """
+    each = iter(heights)
 
-    def named(found: re.Match[str]) -> str:
-        end = html.index("</script>", found.end())
-        more = " data-less" * bool(LESS.search(html, found.end(), end))
-        if found[1] in ROOMS:
-            more += f' style="{_room(found[1], html[found.end() : end])}"'
-        return f'<attn-widget data-widget="{found[1]}"{more}>'
+    def sized(found: re.Match[str]) -> str:
+        sizes = "; ".join(f"--attn-{name}: {high}px" for name, high in next(each, {}).items())
+        return f'<attn-widget style="{sizes}">' if sizes else found[0]
 
-    return ELEMENT.sub(named, html)
-
-
-def _room(widget: str, script: str, *, alone: bool = False) -> str:
-    """How high the widget with this state is, as declarations."""
-    state = json.loads(script.partition(">")[2])["state"]
-    heights = ROOMS[widget](state, alone=alone)
-    return "; ".join(f"{name}: {high}px" for name, high in heights.items())
+    return ELEMENT.sub(sized, html)
 
 
 def page_style() -> str:
@@ -128,12 +117,7 @@ PAGE = """<!doctype html>
 
 def page_of_its_own(element: str, widget: str, title: str) -> str:
     """One file with the element of a widget and all that it needs: nothing else may run or load."""
-    style = page_style() + PAGE_STYLE
-    if widget in ROOMS:  # in the style sheet: the policy allows no attribute
-        script = element[element.index("<script") : element.index("</script>")]
-        style += f"attn-widget {{ {_room(widget, script, alone=True)} }}\n"
-    element = element.replace("<attn-widget>", f'<attn-widget data-widget="{widget}">', 1)
-    parts = {"script": page_script(widget), "style": style}
+    parts = {"script": page_script(widget), "style": page_style() + PAGE_STYLE}
     digests = {name: hashlib.sha256(part.encode()).digest() for name, part in parts.items()}
     hashes = {name: base64.b64encode(digest).decode() for name, digest in digests.items()}
     policy = "; ".join(f"{name}-src 'sha256-{text}'" for name, text in hashes.items())

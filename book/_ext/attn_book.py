@@ -6,6 +6,7 @@ first reading can do without; and fills the solutions index.
 """
 
 import html
+import json
 import re
 import zlib
 from collections.abc import Callable
@@ -26,6 +27,8 @@ PARTS = (
 )
 HERE = Path(__file__).resolve().parent
 STATIC = HERE.parent / "_static"
+# Of a page's widgets, as tools/heights.py measures them.
+HEIGHTS = json.loads((HERE / "heights.json").read_text(encoding="utf-8"))
 IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
 WIDGET = "<attn-widget"
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
@@ -270,11 +273,11 @@ def finish_page(
     body = context.get("body", "")
     if WIDGET in body:
         app.add_css_file("attn-widgets.css", priority=910)
-        from attn_widgets.assets import ELEMENT, name_elements
+        from attn_widgets.assets import ELEMENT, reserve_room
 
         name = write_script(app, sorted({*ELEMENT.findall(body)}))
         app.add_js_file(name, loading_method="defer")
-        body = name_elements(body)
+        body = reserve_room(body, HEIGHTS.get(Path(pagename).name, []))
     if pagename == app.config.root_doc:
         context["docstitle"] = ""  # the opening page's title is the book's
     if body:  # no line breaks between a formula and its comma
@@ -330,7 +333,8 @@ def refresh_solutions_index(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def checksum_of_extensions() -> int:
     """Changes whenever one of the book's extensions does; pages made by an older one are stale."""
-    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
+    parts = [*HERE.glob("*.py"), HERE / "heights.json"]
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(parts)))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

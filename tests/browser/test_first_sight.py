@@ -9,7 +9,7 @@ import torch
 
 from attn_notes.masks import masked_softmax
 from attn_widgets import AlignmentSteps, AttentionHeatmap, KernelExplorer, ScoreExplorer, page_style
-from attn_widgets.assets import name_elements
+from attn_widgets.assets import ELEMENT, reserve_room
 from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.panel import Panel, number, settle, watched, written
@@ -107,28 +107,14 @@ def test_every_minus_sign_is_one(visit, bare, name):
     assert any("\u2212" in text for text in shown) == (name != "scores")
 
 
-def test_the_height_of_a_widget_is_reserved_before_its_script_comes(visit, tmp_path):
-    for widget in (of_points(), of_arrows([*"abcde"])):
-        page = visit("about:blank", width=1280)
-        page.route("**/widgets.js", lambda route: route.fulfill(body=""))
-        folder = tmp_path / widget._widget
-        folder.mkdir()
-        address = page_of(folder, name_elements(widget.page_html()))
-        heights = {}
-        for what in ("before", "after"):
-            page.goto(address)
-            page.evaluate(WIDE)
-            settle(page)
-            heights[what] = page.locator("attn-widget").bounding_box()["height"]
-            page.unroute("**/widgets.js")
-        assert heights["before"] == pytest.approx(heights["after"], rel=0.1)
-
-
-def test_every_kind_that_a_page_names_is_found_in_its_state():
+def test_an_element_is_found_with_its_kind_and_takes_the_room_that_is_measured():
     for make in EVERY.values():
         widget = make()
-        begins = rf'<attn-widget data-widget="{widget._widget}"( style="[^"]*")?><script'
-        assert re.match(begins, name_elements(widget.page_html()))
+        element = widget.page_html()
+        assert ELEMENT.findall(element) == [widget._widget]
+        two = reserve_room(element * 2, [{"wide": 700, "touch": 900}])
+        sized = '<attn-widget style="--attn-wide: 700px; --attn-touch: 900px">'
+        assert two == element.replace("<attn-widget>", sized, 1) + element
     for kind in re.findall(r'data-widget="(\w+)"', page_style()):
         assert kind in {make()._widget for make in EVERY.values()}
 

@@ -5,7 +5,6 @@ import pytest
 from attn_notes.data import Vocabulary
 from attn_notes.transformer import DecoderOnly, Encoder, Transformer
 from attn_widgets import FollowToken, TransformerPlayer
-from attn_widgets.assets import name_elements
 from tests.browser.bare import write_files, write_page
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close
@@ -246,14 +245,3 @@ def test_on_a_phone_the_lit_box_is_in_sight_and_the_picture_stays_above_the_stri
     settle(page)
     assert strip.bounding_box()["y"] == pytest.approx(tall, abs=1)
     assert panel.map().bounding_box()["y"] >= 0
-
-
-def test_one_that_shows_less_is_named_so_for_its_height_is_another():
-    whole, less = (
-        FollowToken(random_transformer(Encoder), [*WORDS[:3]], attention_only=less)
-        for less in (False, True)
-    )
-    assert name_elements(less.page_html()).startswith(
-        '<attn-widget data-widget="follow" data-less>'
-    )
-    assert name_elements(whole.page_html()).startswith('<attn-widget data-widget="follow"><')

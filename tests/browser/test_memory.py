@@ -7,10 +7,8 @@ import re
 import pytest
 
 from attn_widgets import WrittenMemory
-from attn_widgets.assets import name_elements
 from attn_widgets.budget import METHODS
 from tests.browser import journeys
-from tests.browser.bare import page_of
 from tests.browser.journeys import assert_shown
 from tests.browser.modules import assert_close, functions_of
 from tests.browser.panel import Panel, settle
@@ -81,23 +79,6 @@ def test_a_finger_taps_a_pair(visit, bare):
         assert_shown(panel, widget, query=float(pair))
     tap(canvas.bounding_box()["height"] - 20)
     assert_shown(panel, widget)
-
-
-@pytest.mark.parametrize("width", [922, 390])
-@pytest.mark.parametrize("make", [WrittenMemory, of_budget])
-def test_the_height_is_reserved_before_the_script_comes(visit, tmp_path, make, width):
-    widget = make()
-    page = visit("about:blank", width=width, is_mobile=width < 400, has_touch=width < 400)
-    page.route("**/widgets.js", lambda route: route.fulfill(body=""))
-    address = page_of(tmp_path, name_elements(widget.page_html()))
-    heights = []
-    for _ in range(2):
-        page.goto(address)
-        page.evaluate("document.body.style.maxWidth = '906px'")
-        settle(page)
-        heights.append(page.locator("attn-widget").bounding_box()["height"])
-        page.unroute("**/widgets.js")
-    assert heights[0] == pytest.approx(heights[1], rel=0.06)
 
 
 def test_arrow_keys_move_the_query_on_the_picture(visit, bare):
