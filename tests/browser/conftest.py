@@ -4,11 +4,13 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from playwright.sync_api import (
@@ -106,10 +108,26 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Tests say what went wrong, not the server."""
 
 
+class SlowHandler(QuietHandler):
+    """Answers over a line that all requests share: 150 ms of latency, 0.4 MB a second.
+
+    Not by Chromium's own throttling, under which one page in forty never gets what it asked for.
+    """
+
+    line = threading.Lock()
+
+    def copyfile(self, source: BinaryIO, outputfile: BinaryIO) -> None:
+        time.sleep(0.15)
+        while part := source.read(4000):
+            with self.line:
+                time.sleep(len(part) / 400_000)
+                outputfile.write(part)
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, handler: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """The address of a server on a free port that gives out `folder`."""
-    handler = partial(QuietHandler, directory=str(folder))
+    handler = partial(handler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from playwright.sync_api import Page
 
-from tests.browser.conftest import PRINTED, ROOT, SITE, THEME_LOGS, Visitor
+from tests.browser.conftest import PRINTED, ROOT, SITE, THEME_LOGS, SlowHandler, Visitor, served
 from tests.browser.journeys import TYPED, WRITTEN, nudge
 from tests.browser.panel import Panel, number, settle
 
@@ -37,7 +37,6 @@ UNCOVERED = """(one) => {
 SHIFTS = """window.shifts = [];
 new PerformanceObserver((seen) => shifts.push(...seen.getEntries().map((one) => one.value)))
   .observe({ type: "layout-shift", buffered: true });"""
-SLOW = {"offline": False, "latency": 150, "downloadThroughput": 4e5, "uploadThroughput": 1e5}
 TALLEST_WIDGET = 1000  # pixels, where the window is 1280 wide: with slack for other fonts
 
 
@@ -227,19 +226,17 @@ def test_the_typefaces_are_the_site_s_own_and_light(visit, book, scheme):
 
 
 @pytest.mark.parametrize("name", [PAGES[0], *LONG_FIRST_LINES], ids=str)
-def test_nothing_moves_while_a_page_opens_on_a_slow_line(chromium, book, name):
+def test_nothing_moves_while_a_page_opens_on_a_slow_line(chromium, name):
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.add_init_script(SHIFTS)
-    line = context.new_cdp_session(page)
-    line.send("Network.enable")
-    line.send("Network.emulateNetworkConditions", SLOW)
-    page.goto(f"{book['http']}/{name}.html")
-    page.evaluate("document.fonts.ready")
-    settle(page)
-    # Half a line of one paragraph is .01; a screen of text whose lines break anew is .1.
-    assert page.evaluate("shifts.reduce((sum, one) => sum + one, 0)") <= 0.03
-    context.close()
+    with served(SITE, SlowHandler) as slow:
+        page.goto(f"{slow}/{name}.html")
+        page.evaluate("document.fonts.ready")
+        settle(page)
+        # Half a line of one paragraph is .01; a screen of text whose lines break anew is .1.
+        assert page.evaluate("shifts.reduce((sum, one) => sum + one, 0)") <= 0.03
+        context.close()
 
 
 @pytest.mark.parametrize("width", [1280, 1680])
