@@ -56,11 +56,11 @@ UNSEEN = re.compile(
     r"|[,;:!])(?![a-z])"
 )
 RELATION = re.compile(
-    r"\\(?:in|leq?|geq?|neq?|approx|to|cdot|times|propto|sim|ll|gg|mid|odot|oplus|mapsto"
+    r"\\(?:in|notin|leq?|geq?|neq?|approx|to|cdot|times|propto|sim|ll|gg|mid|odot|oplus|mapsto"
     r"|(?:left|right)arrow)(?![a-z])|=|&[lg]t;|(?<=[^({,=])[+-]"
 )
 GLYPH = re.compile(r"\\[a-zA-Z]+|\\.|&\w+;|[^\s{}_^&~]")
-WIDE = re.compile(r"[A-HJ-Zmw]|\\(?:sum|prod|quad)")
+WIDE = re.compile(r"[A-HJ-Zmw-]|\\(?:sum|prod|quad|infty|[cl]?dots)")
 NARROW = re.compile(r"[ijltrsfI.,:;|()\[\]!'/]")
 # Ems, fitted to the book's formulas as MathJax sets them: nine of ten within half an em.
 LETTER, CAPITAL, STROKE, SPACED, SMALL = 0.56, 0.84, 0.42, 1.17, 0.86
