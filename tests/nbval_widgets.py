@@ -3,8 +3,9 @@
     python -m pytest --nbval book/*.ipynb -p tests.nbval_widgets
 
 The tolerance stands in a cell's metadata, absolute or in per cent: `"tolerance": 0.01`, `"10%"`.
-It holds for every number that the cell prints or tabulates. All else in such a text must be the
-same, but for the spaces around a number: its width moves them.
+It holds for every number that the cell prints or tabulates, and for those that its widget holds
+one by one. All else in such a text must be the same, but for the spaces around a number: its width
+moves them.
 
 The cells that a page shows run first, in order, and the folded ones after them: so a page whose
 shown cells need a folded one fails. A cell that is done within `QUICK` seconds runs a second time
@@ -67,13 +68,15 @@ TEXTS = "text/plain", "text/html"
 DRAWING = "image/svg+xml"  # nbval itself leaves out what is made of pixels
 
 
-def difference(reference: str, test: str) -> str | None:
+def difference(reference: str, test: str, tolerance: float | str = 0.0) -> str | None:
     """The first difference of two widgets' HTML that counts, in words; None where none does."""
     blocks = [WIDGET.findall(html) for html in (reference, test)]
     if not blocks[0] or len(blocks[0]) != len(blocks[1]):
         return None if reference == test else "one is a widget, the other is not"
     pairs = zip(*blocks, strict=True)
-    found = _first(_of_values(json.loads(a), json.loads(b), "") for (_, a, _), (_, b, _) in pairs)
+    found = _first(
+        _of_values(json.loads(a), json.loads(b), "", tolerance) for (_, a, _), (_, b, _) in pairs
+    )
     rest = [WIDGET.sub(r"\1\3", html) for html in (reference, test)]
     return found or _of_decimals(*rest, TABLE_CELL, "the table")
 
@@ -83,37 +86,40 @@ def difference_of_text(reference: str, test: str) -> str | None:
     return _of_decimals(reference, test, DECIMAL, "the description")
 
 
-def _of_values(ours: Any, theirs: Any, at: str) -> str | None:
+def _of_values(ours: Any, theirs: Any, at: str, tolerance: float | str) -> str | None:
     """Compare two pieces of a widget's state; `at` is the way to them."""
     if type(ours) is not type(theirs):
         return f"{at or 'the state'}: {ours!r} became {theirs!r}"
     if isinstance(ours, dict):
-        return _of_dicts(ours, theirs, at)
+        return _of_dicts(ours, theirs, at, tolerance)
     if isinstance(ours, list):
         if len(ours) != len(theirs):
             return f"{at}: {len(ours)} entries became {len(theirs)}"
         pairs = enumerate(zip(ours, theirs, strict=True))
-        return _first(_of_values(a, b, f"{at}[{n}]") for n, (a, b) in pairs)
+        return _first(_of_values(a, b, f"{at}[{n}]", tolerance) for n, (a, b) in pairs)
     if isinstance(ours, float):
-        same = math.isclose(ours, theirs, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        most = max(ABSOLUTE, allowed(tolerance, ours) * (1 + 1e-9))
+        same = math.isclose(ours, theirs, rel_tol=RELATIVE, abs_tol=most)
     else:
         same = ours == theirs
     return None if same else f"{at}: {ours!r} became {theirs!r}"
 
 
-def _of_dicts(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
+def _of_dicts(
+    ours: dict[str, Any], theirs: dict[str, Any], at: str, tolerance: float | str
+) -> str | None:
     """Compare two pieces of state by their keys; an encoded array is one piece."""
     if ours.keys() != theirs.keys():
         return f"{at or 'the state'}: keys {sorted(ours)} became {sorted(theirs)}"
     if ours.keys() >= ARRAY_KEYS:
         return _of_arrays(ours, theirs, at)
-    return _first(_of_values(ours[key], theirs[key], f"{at}.{key}") for key in ours)
+    return _first(_of_values(ours[key], theirs[key], f"{at}.{key}", tolerance) for key in ours)
 
 
 def _of_arrays(ours: dict[str, Any], theirs: dict[str, Any], at: str) -> str | None:
     """Compare two encoded arrays: what they say of themselves, then quantum by quantum."""
     for key, value in ours.items():
-        if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}")):
+        if key != "b64" and (found := _of_values(value, theirs[key], f"{at}.{key}", 0.0)):
             return found
     sizes = [len(array["b64"]) for array in (ours, theirs)]
     if sizes[0] != sizes[1]:
@@ -145,7 +151,9 @@ def _first(found: Iterator[str | None]) -> str | None:
     return next(filter(None, found), None)
 
 
-def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list[str]]:
+def pair_widgets(
+    test: list[Any], reference: list[Any], tolerance: float | str = 0.0
+) -> tuple[list[Any], list[str]]:
     """The test outputs, each equivalent widget replaced by the stored one; and what differs."""
     tests = [n for n, out in enumerate(test) if "text/html" in out.get("data", {})]
     references = [out for out in reference if "text/html" in out.get("data", {})]
@@ -155,7 +163,7 @@ def pair_widgets(test: list[Any], reference: list[Any]) -> tuple[list[Any], list
         if not WIDGET.search(old):
             continue
         text, old_text = test[n]["data"].get("text/plain", ""), stored["data"].get("text/plain", "")
-        found = difference(old, html) or difference_of_text(old_text, text)
+        found = difference(old, html, tolerance) or difference_of_text(old_text, text)
         if found:
             complaints.append(found)
         else:
@@ -239,9 +247,9 @@ def within_tolerance(compare: Callable[..., bool]) -> Callable[..., bool]:
         self: IPyNbCell, test: list[Any], ref: list[Any], *args: Any, **kwargs: Any
     ) -> bool:
         texts, wrong_texts = test, []
-        if tolerance := self.cell.metadata.get("tolerance"):
+        if tolerance := self.cell.metadata.get("tolerance", 0.0):
             texts, wrong_texts = pair_texts(test, ref, tolerance)
-        replaced, wrong_widgets = pair_widgets(texts, ref)
+        replaced, wrong_widgets = pair_widgets(texts, ref, tolerance)
         if wrong_texts or wrong_widgets:  # a comparison of a widget's long lines would take minutes
             self.comparison_traceback = [
                 *(f"numbers differ: {words}" for words in wrong_texts),

@@ -103,6 +103,14 @@ def test_anything_else_is_a_difference(test):
     assert difference(test, html(state()))
 
 
+def test_the_tolerance_of_a_cell_holds_for_its_widget_s_single_numbers():
+    assert difference(html(state()), changed(temperature=0.501), 0.001) is None
+    assert difference(html(state()), changed(temperature=0.509), "2%") is None
+    assert difference(html(state()), changed(temperature=0.502), 0.001)
+    assert difference(html(state()), changed(weights__hi=1.001), 0.001)  # an array's scale
+    assert difference(html(state()), changed(row=4), 1)
+
+
 def output(html: str) -> nbformat.NotebookNode:
     data = {"text/html": html, "text/plain": "<IPython.core.display.HTML object>"}
     return nbformat.v4.new_output("execute_result", data=data)
@@ -138,9 +146,9 @@ def printing(fresh: str, stored: str, *tags: str, **metadata: Any) -> nbformat.N
     return cell_of(fresh, shown, *tags, **metadata)
 
 
-def showing(fresh: str) -> nbformat.NotebookNode:
+def showing(fresh: str, **metadata: Any) -> nbformat.NotebookNode:
     source = f"from IPython.display import HTML\nHTML({fresh!r})"
-    return cell_of(source, [output(html(state()))])
+    return cell_of(source, [output(html(state()))], **metadata)
 
 
 def drawing(fresh: str) -> nbformat.NotebookNode:
@@ -156,6 +164,8 @@ CELLS = [
     (showing(TWO_QUANTA), True),
     (showing(THREE), False),
     (showing("<b>no widget</b>"), False),
+    (showing(changed(temperature=0.501)), False),
+    (showing(changed(temperature=0.501), tolerance=0.001), True),
     (drawing("Figure 1"), True),  # its paths differ from those of the stored one
     (drawing("Figure 2"), False),
     (printing("print('exact 0.997')", "exact 0.998"), False),  # it states no tolerance
