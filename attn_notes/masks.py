@@ -191,7 +191,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
             batch up with the heads.
 
     Returns:
-        Weights of the scores' shape and dtype: every row sums to 1, or to 0 where it is empty.
+        Weights of the scores' shape and dtype. Each row sums to 1, or to 0 where it is empty.
 
     Example:
         >>> scores = torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]])

@@ -149,7 +149,7 @@ class CacheBudget(DataWidget):
 
     Example:
         >>> errors = {"grouped": {1: 0.9, 2: 0.6}, "latent": {16: 0.3}}
-        >>> errors |= {"window": {8: 0.2}, "bits": {8: 0.004}}
+        >>> errors.update({"window": {8: 0.2}, "bits": {8: 0.004}})
         >>> CacheBudget(errors, num_heads=4, head_dim=8, num_tokens=32)
         CacheBudget(grouped 2: 64 bytes a token and layer, error 0.600; 12 MiB in all)
     """
