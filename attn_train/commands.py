@@ -95,7 +95,9 @@ Command = Annotated[Train, subcommand("train", description="Train a model.")] | 
 def parse(words: list[str] | None = None) -> Any:
     """The command of these words, by default those of the command line, ready to be called."""
     flat = (OmitArgPrefixes,)
-    return tyro.cli(Command, prog="attn-notes", description=usage, args=words, config=flat)
+    return tyro.cli(
+        Command, prog="attn-notes", description=usage.replace("::", ":"), args=words, config=flat
+    )
 
 
 def main(words: list[str] | None = None) -> int:
