@@ -32,7 +32,7 @@ class LatentAttention(nn.Module):
 
     Args:
         embed_dim: E, the width of the input and of the output.
-        num_heads: H.
+        num_heads: H, the number of heads.
         latent_dim: C, the width of the latent from which keys and values are made.
         rotary_dim: R, the width of the rotated part of a query and of the shared key; even.
         head_dim: D, the width of a head's query and key without the rotated part.

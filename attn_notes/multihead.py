@@ -120,7 +120,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         embed_dim: E, the width of the output, and of any input or projection not given below.
-        num_heads: H.
+        num_heads: H, the number of heads.
         qdim: the width of `query`.
         kdim: the width of `key`.
         vdim: the width of `value`.

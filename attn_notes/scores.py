@@ -2,9 +2,9 @@ r"""Score functions: how well a key answers a query (chapter 2).
 
 A score is a module with one signature, `score(query, key) -> scores`:
 
-    query  (..., L, query_dim), floating point
-    key    (..., S, key_dim), of the query's dtype (autocast may mix them) and leading axes
-    scores (..., L, S), one number for each query and key
+- query (..., L, query_dim), floating point;
+- key (..., S, key_dim), of the query's dtype (autocast may mix them) and leading axes;
+- scores (..., L, S), one number for each query and key.
 
 Scores without parameters need query_dim = key_dim = D. Any score goes into
 `attn_notes.attention.Attention`.
