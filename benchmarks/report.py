@@ -119,7 +119,8 @@ def print_machine(bench: Bench) -> None:
         device = torch.cuda.get_device_name(bench.device)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
     print(f"{datetime.now(UTC):%Y-%m-%d}; {processor()}; {libraries}; device {device},")
-    print(f"{bench.dtype}, {torch.get_num_threads()} threads; ", end="")
+    threads = torch.get_num_threads()
+    print(f"{bench.dtype}, {threads} thread{'s' * (threads != 1)}; ", end="")
     print_load()
 
 

@@ -222,10 +222,10 @@ def main() -> None:
     path = find()
     if path is None:
         sys.exit("there is no Chromium: run python tools/browser.py first")
-    print_load()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        print(f"Chromium {browser.version}; milliseconds of script a redraw")
+        print(f"Chromium {browser.version}; milliseconds of script a redraw; ", end="")
+        print_load()
         rows = [
             row(name, script_times(browser, widget), goal)
             for name, (widget, goal) in drawings().items()

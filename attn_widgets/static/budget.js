@@ -85,7 +85,7 @@ function inBytes(number) {
   for (; size >= 1000 && unit < 4; unit++) size /= 1024;
   return `${Number(size.toPrecision(3))} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
-const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 const errorWords = (x) => (Number.isNaN(x) ? "not measured" : x.toFixed(x < 0.0995 ? 3 : 2));
 
 function settingWords(now, method) {

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pybtex.database import Entry
+from pybtex.database import Entry, Person
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style
 from pybtex.style.labels import BaseLabelStyle
+from pybtex.style.sorting.author_year_title import SortingStyle
 
 
 def authors(entry: Entry) -> str:
@@ -28,9 +29,17 @@ class AuthorYearLabels(BaseLabelStyle):
             yield label + letter
 
 
+class AuthorsInOrder(SortingStyle):
+    """By author; a team's name stands in braces, which count for nothing."""
+
+    def person_key(self, person: Person) -> str:
+        return super().person_key(person).replace("{", "").replace("}", "")
+
+
 class AuthorYearStyle(Style):
     """Pybtex's plain style, sorted by author, with labels of authors and year."""
 
+    default_sorting_style = AuthorsInOrder
     default_label_style = AuthorYearLabels
 
 

@@ -19,7 +19,9 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import inspect
 from sphinx.util.docutils import SphinxDirective
+from traitlets import HasTraits
 
 PARTS = (
     *("attn_access", "attn_bibliography", "attn_icons", "attn_maths", "attn_publish"),
@@ -33,6 +35,7 @@ IN_DEPTH = re.compile(r"book/0?(\d+[b-z])_\w+")
 WIDGET = "<attn-widget"
 DRAWS = re.compile(r"[\w, ()]+ = plt\.subplots\(")
 MOST_LINES_SHOWN = 16  # of the package's source, unfolded
+OPTION = re.compile(r'<span class="pre">(--[a-z][a-z-]+)</span>')
 FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([.,;:!?)’”]+)')
 
 
@@ -71,15 +74,31 @@ def typeset_docstring(
     app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]
 ) -> None:
     """Docstrings are written for a terminal: $x$ is a formula there, and |x| an absolute value."""
+    if lines and lines[0].startswith("Alias for field number"):  # a NamedTuple's own words
+        lines.clear()
+        return
     paragraphs = "\n".join(lines).split("\n\n")
     for i, paragraph in enumerate(paragraphs):
-        if not paragraph.lstrip().startswith(">>>"):
+        if ">>>" not in paragraph:
             pieces = re.sub(r"\$([^$]+)\$", r":math:`\1`", paragraph).split("`")
             pieces[::2] = [piece.replace("|", r"\|") for piece in pieces[::2]]
             paragraphs[i] = "`".join(pieces)
     # The empty comment keeps napoleon from reading "the mask: as painted" as a name and its type.
     opening = ["..", ""] if what in {"attribute", "data", "property"} else []
     lines[:] = opening + "\n\n".join(paragraphs).split("\n")
+
+
+def sign_widget(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str, returned: str
+) -> tuple[str, str] | None:
+    """A widget takes what its `__init__` says, not what traitlets' `__new__` does: anything."""
+    if what != "class" or not issubclass(item, HasTraits):
+        return None
+    own = inspect.signature(item.__init__, bound_method=True)
+    shown = inspect.stringify_signature(
+        own, show_return_annotation=False, unqualified_typehints=True
+    )
+    return shown, returned
 
 
 def write_assets(app: Sphinx) -> None:
@@ -280,8 +299,9 @@ def finish_page(
         body = reserve_room(body, HEIGHTS.get(Path(pagename).name, []))
     if pagename == app.config.root_doc:
         context["docstitle"] = ""  # the opening page's title is the book's
-    if body:  # no line breaks between a formula and its comma
-        context["body"] = FORMULA_END.sub(r'<span class="formula-end">\1\2</span>', body)
+    if body:  # no line breaks between a formula and its comma, nor within `--an-option`
+        body = FORMULA_END.sub(r'<span class="formula-end">\1\2</span>', body)
+        context["body"] = OPTION.sub(r'<span class="pre option">\1</span>', body)
 
 
 def fill_solutions_index(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -349,6 +369,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", add_static_folder)
     app.connect("builder-inited", write_assets)
     app.connect("autodoc-process-docstring", typeset_docstring, priority=400)
+    app.connect("autodoc-process-signature", sign_widget)
     app.connect("html-page-context", finish_page)
     app.connect("doctree-resolved", fill_solutions_index)
     # After Sphinx has given its numbers, at priority 500.
