@@ -112,6 +112,21 @@ def test_explore_is_answered_by_torch_as_the_reader_moves_and_as_python_sets(lab
     assert_cells(panel.table()[1:], weights)
 
 
+def test_explore_plays_and_torch_answers_each_place(lab: Lab):
+    panel = lab.show(
+        "played = explore(falling, width=(0.5, 2.0, 0.5), curve=('loss', [3, 2, 1, 0])); played"
+    )
+    lab.do("calls.clear()")
+    panel.press_button("Play")
+    slides(panel, "width").to_have_text("2")
+    expect(panel.button("Play")).to_be_visible()  # and no longer Pause
+    lab.prints("played.values, calls", "{'width': 2.0} [1.0, 1.5, 2.0]")
+    panel.press_button("Play")  # from the beginning
+    expect(panel.button("Pause")).to_be_visible()
+    panel.press("width", "End")
+    expect(panel.button("Play")).to_be_visible()
+
+
 def test_what_is_typed_is_decoded_by_python_or_refused_in_its_words(lab: Lab):
     panel = lab.show("steps = AlignmentSteps([turned('one two three')], translate=turned); steps")
     said, box = panel.el.locator(".attn-said"), panel.el.get_by_label("Type your own")
@@ -249,6 +264,22 @@ def test_what_is_chosen_goes_to_python_and_comes_from_it(lab: Lab, made: str):
     lab.prints("chosen", printed)
     lab.do(sets)
     expect(panel.el).to_contain_text(said)
+
+
+def test_in_a_narrow_window_views_stand_under_tabs(lab: Lab):
+    wide = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 560, "height": 1200})
+    panel = lab.show("narrow = PositionExplorer(8, 12, position=6); narrow")
+    first, second = (panel.el.get_by_role("tab").nth(n) for n in range(2))
+    shown = panel.el.get_by_role("tabpanel").locator("visible=true")
+    expect(first).to_have_attribute("aria-selected", "true")
+    first.press("ArrowRight")  # a key of the tabs, not of JupyterLab
+    expect(second).to_have_attribute("aria-selected", "true")
+    expect(shown).to_have_count(1)
+    lab.do("narrow.position = 3")
+    expect(panel.el).to_contain_text("position 3")
+    lab.page.set_viewport_size(wide)
+    expect(first).not_to_be_visible()
 
 
 def test_a_transformer_in_the_page_says_what_the_one_in_python_says(lab: Lab):
