@@ -314,6 +314,7 @@ def test_the_first_screen_holds_the_ways_in_and_the_widget_s_picture(visit, book
     controls = page.locator(".attn-root").first.locator(".attn-control, button").all()
     boxes = [control.bounding_box() for control in controls]
     assert all(picture["y"] < box["y"] for box in boxes)
+    assert picture["y"] + picture["height"] <= height
     seen = boxes[0] if phone else whole
     assert seen["y"] + seen["height"] <= height
     cards = page.locator("#the-chapters li")
